@@ -159,7 +159,6 @@ pub enum WriteOutcome {
     Refreshed,
     /// Took the place of an older document with its id.
     Replaced,
-    /// Forgotten.
     Removed,
 }
 
@@ -190,7 +189,6 @@ pub fn set(name: &'static str, help: &'static str, number: f64) {
     gauge(name, help).set(number);
 }
 
-/// Sets the memory of a part of the index, in bytes.
 pub fn set_index_memory(part: &'static str, bytes: u64) {
     let name = "nearprint_index_memory_bytes";
     describe_gauge!(name, "Memory of the index, by part.");
@@ -240,7 +238,6 @@ impl Route {
         }
     }
 
-    /// Counts one answered request.
     pub fn answered(&self, status: u16, took: Duration) {
         self.classes[usize::from(status / 100).clamp(1, 5) - 1].increment(1);
         self.seconds.record(took);
@@ -263,7 +260,6 @@ pub fn written(outcome: WriteOutcome, count: u64) {
 pub struct ConnectionOpen(());
 
 impl ConnectionOpen {
-    /// A connection was opened.
     pub fn new() -> Self {
         record(|installed| installed.connections.increment(1.0));
         Self(())

@@ -320,7 +320,6 @@ fn words(line: &str) -> impl Iterator<Item = &str> {
     line.split(|c: char| !c.is_ascii_alphanumeric() && c != '_').filter(|word| !word.is_empty())
 }
 
-/// The sources of the product.
 fn product() -> Vec<Source> {
     PRODUCT.iter().flat_map(|folder| sources(folder)).collect()
 }

@@ -10,7 +10,6 @@ const READINGS: usize = 10_001;
 pub(super) struct Stopwatch(Instant);
 
 impl Stopwatch {
-    /// Starts now.
     #[expect(clippy::disallowed_methods, reason = "a measurement reads the clock")]
     pub(super) fn start() -> Self {
         Self(Instant::now())

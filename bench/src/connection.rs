@@ -13,17 +13,14 @@ use tokio::runtime::{self, Runtime};
 /// A request with its whole body. A copy shares the body.
 pub(super) type Request = hyper::Request<Full<Bytes>>;
 
-/// A GET.
 pub(super) fn get(path: &str) -> Request {
     request(Method::GET, path, "text/plain", Bytes::new())
 }
 
-/// A POST.
 pub(super) fn post(path: &str, content_type: &str, body: impl Into<Bytes>) -> Request {
     request(Method::POST, path, content_type, body.into())
 }
 
-/// A request with any method.
 pub(super) fn request(method: Method, path: &str, content_type: &str, body: Bytes) -> Request {
     hyper::Request::builder()
         .method(method)

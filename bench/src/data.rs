@@ -52,7 +52,7 @@ impl Dice {
         Self { stream, place }
     }
 
-    /// A random number.
+    /// The next number of the stream.
     pub fn roll(&mut self) -> u64 {
         self.place = self.place.wrapping_add(1);
         self.stream.number(self.place)
@@ -85,7 +85,7 @@ pub struct Stored {
 enum Source {
     /// The numbers of a stream, from place 0.
     Random(Stream),
-    /// The first ones of a list, as many as the parts say; several sets may share it.
+    /// The first ones of a list, as many as the parts have; several sets may share it.
     Listed(Arc<[Fingerprint]>),
     /// All that a model of text has drawn.
     LikeText(Box<LikeText>, Vec<Fingerprint>),
@@ -96,7 +96,7 @@ enum Source {
 pub struct Part {
     /// The kind of data.
     pub name: &'static str,
-    /// Their places among all.
+    /// The places of its fingerprints among all that are stored.
     pub range: Range<u64>,
 }
 
@@ -171,12 +171,12 @@ impl Stored {
         self.parts.iter().filter(|part| !part.range.is_empty())
     }
 
-    /// All of them as one part.
+    /// All kinds as one part, for measurements that do not tell them apart.
     pub fn whole(&self) -> Part {
         Part { name: "all", range: 0..self.count() }
     }
 
-    /// The one at a place.
+    /// The fingerprint at a place below [`Self::count`]; computed anew for random ones.
     pub fn at(&self, place: u64) -> Fingerprint {
         match &self.source {
             Source::Random(stream) => Fingerprint::new(stream.number(place)),
@@ -216,8 +216,8 @@ impl Stored {
         }
     }
 
-    /// A query without a plant: another one of the same source; for a list, one that visits the same
-    /// lines but is farther away.
+    /// A query without a plant: another one of the same source; for a list, one that visits the
+    /// same lines but is farther away.
     fn apart(&self, near: Fingerprint, dice: &mut Dice) -> Fingerprint {
         match &self.source {
             Source::Random(_) => Fingerprint::new(dice.roll()),
@@ -235,7 +235,7 @@ impl Stored {
 pub enum Members {
     /// The first numbers of a stream.
     Random(Stream, u64),
-    /// A sorted list.
+    /// All of them in ascending order.
     Sorted(Vec<Fingerprint>),
 }
 
@@ -278,7 +278,7 @@ impl Fresh {
         Self { drawn, stream, members }
     }
 
-    /// The one at a place.
+    /// The fingerprint at any place; see [`Self::like`] for when they repeat.
     pub fn at(&self, place: u64) -> Fingerprint {
         match self.drawn.len() {
             0 => Fingerprint::new(self.stream.number(place)),
@@ -296,7 +296,7 @@ impl Fresh {
 /// random or from the model of what is stored.
 #[derive(Debug, Clone, Default)]
 pub struct Queries {
-    /// The queries.
+    /// What is asked, in this order.
     pub fingerprints: Vec<Fingerprint>,
     /// For each query, the stored fingerprint that it was planted near.
     pub plants: Vec<Option<Fingerprint>>,

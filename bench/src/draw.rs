@@ -49,7 +49,6 @@ pub(super) struct SumsArgs {
     count: u64,
 }
 
-/// Writes fingerprints.
 pub(super) fn run(args: &Args, out: &mut dyn Write) -> Result<()> {
     let progress = Progress::during("drawing fingerprints");
     let stored = args.drawn.stored(args.count, args.seed);

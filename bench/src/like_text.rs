@@ -54,7 +54,6 @@ const FAMILY_MAX: u64 = 10_000;
 /// The 64 sums of a document.
 type Sums = [f32; BITS];
 
-/// The mixture.
 #[derive(Debug)]
 struct Mixture {
     centers: Vec<Sums>,

@@ -23,7 +23,6 @@ const FEATURES: &[&str] = &[
     "crc32",
 ];
 
-/// A machine.
 #[derive(Debug, Serialize)]
 pub(super) struct Machine {
     /// The name of the processor.
@@ -37,7 +36,6 @@ pub(super) struct Machine {
 }
 
 impl Machine {
-    /// This one.
     pub(super) fn this() -> Self {
         let cpuinfo = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
         Self {

@@ -19,7 +19,7 @@ impl Stream {
         Self { base: xxh3_64_with_seed(purpose.as_bytes(), seed) }
     }
 
-    /// The number at a place.
+    /// The number at a place, which follows from seed and place alone.
     pub fn number(self, place: u64) -> u64 {
         let mut z = self.base.wrapping_add(place.wrapping_mul(GOLDEN));
         z = (z ^ (z >> 30)).wrapping_mul(FIRST);

@@ -42,7 +42,6 @@ pub(super) struct Row {
     pub(super) what: String,
     /// On how many stored fingerprints, or generated documents.
     pub(super) count: u64,
-    /// At which distance.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) distance: Option<u8>,
     /// What `per_second` counts.
@@ -99,12 +98,10 @@ impl Row {
         Self { what: what.into(), count, ..Self::default() }
     }
 
-    /// At a distance.
     pub(super) fn at(self, distance: Distance) -> Self {
         Self { distance: Some(distance.get()), ..self }
     }
 
-    /// With a rate.
     pub(super) fn rate(self, per_second: f64, unit: &'static str) -> Self {
         Self { unit, per_second, ..self }
     }
@@ -148,7 +145,6 @@ pub(super) struct Fact {
 }
 
 impl Fact {
-    /// A number.
     pub(super) fn number(
         what: impl Into<String>,
         count: u64,
@@ -158,14 +154,12 @@ impl Fact {
         Self { what: what.into(), count, value: value.into(), unit }
     }
 
-    /// A text.
     pub(super) fn text(what: impl Into<String>, count: u64, value: String) -> Self {
         Self { what: what.into(), count, value: value.into(), unit: "" }
     }
 }
 
 impl Report {
-    /// An empty report.
     pub(super) fn new(bench: &'static str, seed: u64) -> Self {
         Self {
             bench,

@@ -69,7 +69,6 @@ impl Drop for Scratch {
 
 /// An engine in this process, driven by this thread.
 pub(super) struct Driven {
-    /// The engine.
     pub(super) engine: Engine,
     runtime: Runtime,
 }

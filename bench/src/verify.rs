@@ -31,7 +31,6 @@ pub(super) struct Verdict {
 }
 
 impl Verdict {
-    /// Adds another verdict.
     pub(super) fn add(&mut self, other: Self) {
         self.checked += other.checked;
         self.hits += other.hits;

@@ -14,7 +14,6 @@ pub struct MemoryDisk(Arc<Mutex<BTreeMap<String, MemoryFile>>>);
 struct MemoryFile(Arc<Mutex<Vec<u8>>>);
 
 impl MemoryDisk {
-    /// Writes a whole file.
     pub fn put(&self, name: &str, bytes: &[u8]) {
         let file = MemoryFile(Arc::new(Mutex::new(bytes.to_vec())));
         self.files().insert(name.to_owned(), file);

@@ -48,7 +48,7 @@ impl From<Permission> for Need {
 /// Why a request is not admitted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Denied {
-    /// It carries no token.
+    /// The request has no token.
     NoToken,
     /// Its token is not known.
     UnknownToken,

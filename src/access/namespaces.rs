@@ -44,7 +44,6 @@ impl AllowedNamespaces {
     /// Every namespace, the default one included.
     pub const ALL: Self = Self(None);
 
-    /// No namespace at all.
     pub fn none() -> Self {
         Self(Some(Arc::default()))
     }

@@ -26,7 +26,6 @@ pub enum AccessError {
     /// Reading the file failed.
     #[error("cannot read the tokens of {}: {source}", path.display())]
     Unreadable {
-        /// The file.
         path: PathBuf,
         /// The error of the operating system.
         source: std::io::Error,
@@ -73,11 +72,9 @@ impl TokenSource {
     }
 }
 
-/// All tokens.
 #[derive(Debug)]
 pub(super) struct TokenTable(Vec<TokenEntry>);
 
-/// One token.
 #[derive(Debug)]
 pub(super) struct TokenEntry {
     digest: TokenDigest,

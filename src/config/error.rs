@@ -9,7 +9,6 @@ pub enum ConfigError {
     /// The file cannot be read.
     #[error("cannot read the configuration file {}: {source}", path.display())]
     Unreadable {
-        /// The file.
         path: PathBuf,
         /// The error of the operating system.
         source: std::io::Error,
@@ -17,7 +16,6 @@ pub enum ConfigError {
     /// The file is not TOML.
     #[error("{} is not TOML: {message}", path.display())]
     NotToml {
-        /// The file.
         path: PathBuf,
         /// What the TOML parser says, with line and column.
         message: String,
@@ -37,23 +35,18 @@ pub enum ConfigError {
     UnknownVariables(Vec<UnknownVariable>),
     /// A variable whose value is not text.
     #[error("the value of the variable {name} is not UTF-8")]
-    NotUtf8 {
-        /// The variable.
-        name: String,
-    },
+    NotUtf8 { name: String },
     /// A key says otherwise than the data directory, where it is fixed.
     #[error(
         "`{key}` is {configured}, but that of the data directory {} is {created}; leave the key \
          out, or {change}", data.display()
     )]
     Contradicts {
-        /// The key.
         key: &'static str,
         /// What the configuration says.
         configured: String,
         /// What the directory says.
         created: String,
-        /// The directory.
         data: PathBuf,
         /// How to change the directory.
         change: String,
@@ -61,7 +54,6 @@ pub enum ConfigError {
     /// A value of the wrong kind.
     #[error("`{key}` in {origin} must be {expected}, not {found}")]
     WrongKind {
-        /// The key.
         key: String,
         /// The file, variable or flag.
         origin: String,
@@ -75,10 +67,7 @@ pub enum ConfigError {
         "`server.listen` is {listen}, where others can reach it, but no tokens are configured \
          (access.tokens_file)"
     )]
-    NoTokens {
-        /// The address.
-        listen: SocketAddr,
-    },
+    NoTokens { listen: SocketAddr },
     /// A key that has no effect without another one.
     #[error("`{given}` is set, so `{missing}` must be set as well")]
     Missing {
@@ -90,7 +79,6 @@ pub enum ConfigError {
     /// A value outside the range of its key.
     #[error("`{key}` is {value}; it must be {range}")]
     OutOfRange {
-        /// The key.
         key: &'static str,
         /// The value that was given.
         value: String,
@@ -102,7 +90,6 @@ pub enum ConfigError {
 /// An environment variable that begins with `NEARPRINT_`, and that nothing reads.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct UnknownVariable {
-    /// Its name.
     pub name: String,
     /// The known variable with the most similar name.
     pub nearest: String,

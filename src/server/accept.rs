@@ -46,7 +46,6 @@ const SURPLUS_MAX: usize = 64;
 /// The lifetime of a surplus connection.
 const SURPLUS_TIME_MAX: Duration = Duration::from_secs(4);
 
-/// The running accept loop.
 pub(super) struct AcceptLoop {
     stop: watch::Sender<()>,
     task: JoinHandle<GracefulShutdown>,
@@ -116,7 +115,6 @@ async fn accept(
     }
 }
 
-/// An accepted connection.
 struct Connection {
     permit: Permit,
     answers: Answers,
@@ -127,7 +125,6 @@ struct Connection {
 /// Which requests of a connection are answered.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Answers {
-    /// All of them.
     All,
     /// One, if it is a probe.
     Probe,

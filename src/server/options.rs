@@ -9,15 +9,12 @@ use crate::{access, http, telemetry};
 /// Everything that a running service needs, in the types of the modules it goes to.
 #[derive(Debug, Clone)]
 pub struct Settings {
-    /// Where to listen.
     pub listen: SocketAddr,
     /// Connections, tokens and the certificate.
     pub server: ServerOptions,
     /// Bodies, limits and defaults of requests.
     pub http: http::HttpOptions,
-    /// The engine.
     pub engine: nearprint_engine::Options,
-    /// The log.
     pub log: telemetry::LogOptions,
 }
 
@@ -34,7 +31,6 @@ pub struct ServerOptions {
     pub connections_max: usize,
     /// How long accepted requests may take to finish once the service stops.
     pub shutdown_grace: Duration,
-    /// Where the tokens are.
     pub access: access::TokenSource,
     /// Where the certificate is; `None` serves plain HTTP.
     pub tls: Option<TlsSource>,

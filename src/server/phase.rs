@@ -51,7 +51,6 @@ impl Phase {
         self.0.compare_exchange(NEW, EVICTED, Ordering::Relaxed, Ordering::Relaxed).is_ok()
     }
 
-    /// The connection has ended.
     pub(super) fn end(&self) {
         self.set(ENDED);
     }

@@ -25,7 +25,6 @@ pub enum TlsError {
     /// A file cannot be read.
     #[error("cannot read {}: {source}", path.display())]
     Unreadable {
-        /// The file.
         path: PathBuf,
         /// The error of the operating system.
         source: std::io::Error,
@@ -33,7 +32,6 @@ pub enum TlsError {
     /// A file is not PEM, or contains something else.
     #[error("{} is not PEM with {wanted}: {source}", path.display())]
     NotPem {
-        /// The file.
         path: PathBuf,
         /// What it should contain.
         wanted: &'static str,
@@ -43,7 +41,6 @@ pub enum TlsError {
     /// Certificate and key do not belong together, or are of an unsupported kind.
     #[error("{} cannot be used with its key: {source}", path.display())]
     Unusable {
-        /// The certificate.
         path: PathBuf,
         /// The error of the TLS library.
         source: rustls::Error,

@@ -12,7 +12,6 @@ impl Random {
         z ^ (z >> 31)
     }
 
-    /// Below `bound`.
     pub(crate) fn below(&mut self, bound: usize) -> usize {
         usize::try_from(self.next() % bound as u64).expect("below a usize")
     }

@@ -84,7 +84,6 @@ pub(crate) fn post(path: &str, kind: &str, body: &[u8]) -> Vec<u8> {
     request
 }
 
-/// A check-and-insert of a fingerprint.
 pub(crate) fn check_and_insert(fingerprint: u64) -> Vec<u8> {
     let body = format!("{{\"fingerprint\":\"{fingerprint:016x}\"}}");
     post("/v1/check-and-insert", "application/json", body.as_bytes())

@@ -107,7 +107,6 @@ impl Server {
         self.status_bytes("VmRSS:")
     }
 
-    /// Its peak memory.
     pub(crate) fn memory_peak_bytes(&self) -> u64 {
         self.status_bytes("VmHWM:")
     }

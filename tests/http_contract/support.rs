@@ -98,7 +98,6 @@ impl Server {
         self.send(&format!("DELETE {path}"), &[], b"")
     }
 
-    /// A POST of JSON.
     pub(crate) fn post(&self, path: &str, json: &Value) -> Reply {
         self.post_text(path, &json.to_string())
     }
@@ -302,7 +301,6 @@ impl Reply {
         headers.find(|(found, _)| found == name).map(|(_, value)| value.as_str())
     }
 
-    /// All headers of this name.
     pub(crate) fn headers(&self, name: &str) -> Vec<&str> {
         let headers = self.headers.iter().filter(|(found, _)| found == name);
         headers.map(|(_, value)| value.as_str()).collect()

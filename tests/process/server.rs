@@ -70,12 +70,10 @@ impl Server {
         command
     }
 
-    /// Where it listens.
     pub(crate) fn url(&self) -> &str {
         &self.url
     }
 
-    /// A connection to it.
     pub(crate) fn client(&self) -> Client {
         let config = Agent::config_builder()
             .http_status_as_error(false)
@@ -121,7 +119,6 @@ impl Server {
         })
     }
 
-    /// How it ended, if it has.
     pub(crate) fn ended(&self) -> Option<ExitStatus> {
         self.child().try_wait().expect("it is our child")
     }

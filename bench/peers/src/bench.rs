@@ -217,7 +217,6 @@ impl Clock {
         (core_seconds() - self.core, self.wall.elapsed().as_secs_f64())
     }
 
-    /// A query.
     fn nanoseconds(&self, queries: usize) -> (f64, f64) {
         let (core, wall) = self.seconds();
         (core * 1e9 / queries as f64, wall * 1e9 / queries as f64)

@@ -60,7 +60,6 @@ pub(super) struct Args {
     json: bool,
 }
 
-/// The results.
 #[derive(Debug, Serialize)]
 struct Compaction {
     bench: &'static str,

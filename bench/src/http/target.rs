@@ -29,7 +29,6 @@ struct Here {
 }
 
 impl Target {
-    /// The one at a URL.
     pub(super) fn running(url: &str) -> Result<Self> {
         let address = url.strip_prefix("http://").unwrap_or(url).trim_end_matches('/').to_owned();
         let target = Self { address, here: None };
@@ -69,7 +68,6 @@ impl Target {
         self.here.as_ref().map(|here| &here.engine)
     }
 
-    /// A new connection.
     pub(super) fn connect(&self) -> Result<Connection> {
         Ok(Connection::open(&self.address).map_err(|error| {
             let what = format!("no answer from a nearprint service at {}", self.address);

@@ -15,7 +15,7 @@ pub struct Document {
     pub namespace: Option<Namespace>,
     /// The caller's name for it, usually a URL; opaque to the service.
     pub id: Option<DocumentId>,
-    /// Its fingerprint.
+    /// The 64 bits by which it is compared.
     pub fingerprint: Fingerprint,
     /// Its verification sketch; only a document that came as text has one.
     pub sketch: Option<Box<Sketch>>,
@@ -45,11 +45,11 @@ impl Document {
 /// Bare fingerprints of one namespace that are stored together.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Packed {
-    /// Their namespace.
+    /// The namespace of all of them; `None` is the default one.
     pub namespace: Option<Namespace>,
-    /// When all of them expire.
+    /// When all of them expire; `None` keeps them until they are removed.
     pub expiry: Option<Expiry>,
-    /// In order of effect.
+    /// Stored in this order, each as a change of its own.
     pub fingerprints: Vec<Fingerprint>,
 }
 
@@ -77,7 +77,7 @@ impl Metadata {
         (is_object && json.len() <= Self::BYTES_MAX).then_some(Self(json))
     }
 
-    /// The JSON.
+    /// The JSON as it was given.
     pub fn as_str(&self) -> &str {
         &self.0
     }
@@ -131,6 +131,6 @@ impl fmt::Debug for DocumentId {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("an id has 1 to 2048 bytes, this one has {bytes}")]
 pub struct BadDocumentId {
-    /// Its length in bytes.
+    /// The length of the refused id in bytes.
     pub bytes: usize,
 }

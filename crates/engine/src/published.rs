@@ -14,9 +14,7 @@ use crate::storage::Records;
 pub(crate) struct Published {
     /// The index.
     pub view: View,
-    /// The jobs.
     pub jobs: Arc<Jobs>,
-    /// The records.
     pub records: Records,
 }
 

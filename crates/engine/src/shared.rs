@@ -131,7 +131,6 @@ impl Shared {
         Ok(pending)
     }
 
-    /// Wakes the flusher.
     pub(crate) fn wake_flusher(&self) {
         if let Some(flusher) = self.flusher.get() {
             flusher.unpark();

@@ -19,12 +19,12 @@ use std::str::FromStr;
 pub struct Fingerprint(u64);
 
 impl Fingerprint {
-    /// The fingerprint with these 64 bits.
+    /// A fingerprint of any 64 bits, such as those that another program has computed.
     pub const fn new(bits: u64) -> Self {
         Self(bits)
     }
 
-    /// The 64 bits.
+    /// The 64 bits; bit 0 is the least significant.
     pub const fn bits(self) -> u64 {
         self.0
     }
@@ -83,7 +83,7 @@ impl Distance {
     /// The largest distance an index can be built for.
     pub const LOOKUP_MAX: Self = Self(12);
 
-    /// That of equal fingerprints.
+    /// The distance of two equal fingerprints.
     pub const ZERO: Self = Self(0);
 
     /// A distance of `bits`; `None` above 64.

@@ -22,7 +22,7 @@ pub enum Simd {
     /// NEON, which every 64-bit Arm has.
     #[cfg(target_arch = "aarch64")]
     Neon,
-    /// Any processor.
+    /// Plain Rust, for any processor.
     Portable,
 }
 

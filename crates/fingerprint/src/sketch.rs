@@ -41,7 +41,8 @@ impl Sketch {
         Self(std::array::from_fn(|i| u64::from_le_bytes(words[i])))
     }
 
-    /// The written form.
+    /// The form that [`Self::from_bytes`] reads: the plane of the low bits, then that of the high
+    /// bits.
     pub fn to_bytes(&self) -> [u8; Self::BYTES] {
         let mut bytes = [0; Self::BYTES];
         for (to, word) in bytes.as_chunks_mut::<8>().0.iter_mut().zip(self.0) {
@@ -167,7 +168,7 @@ impl Resemblance {
             && self.of > 0
     }
 
-    /// Compares the two exactly.
+    /// Orders by the exact fractions, without rounding.
     pub fn total_cmp(self, other: Self) -> std::cmp::Ordering {
         let cross = |a: Self, b: Self| u64::from(a.agreeing) * u64::from(b.of.max(1));
         cross(self, other).cmp(&cross(other, self))
@@ -190,7 +191,7 @@ impl MinResemblance {
         (similarity > 0.0).then_some(Self(millionths))
     }
 
-    /// In millionths of J.
+    /// The least resemblance in millionths, at most 1,000,000.
     pub const fn millionths(self) -> u32 {
         self.0
     }

@@ -12,7 +12,7 @@ use std::sync::Arc;
 pub struct Sequence(u64);
 
 impl Sequence {
-    /// Before the first change.
+    /// The sequence before the first change.
     pub const ZERO: Self = Self(0);
 
     /// The change with this number.
@@ -20,7 +20,7 @@ impl Sequence {
         Self(number)
     }
 
-    /// Its number.
+    /// The number; the first change has 1.
     pub const fn get(self) -> u64 {
         self.0
     }
@@ -43,7 +43,7 @@ impl fmt::Display for Sequence {
 pub struct Expiry(NonZeroU32);
 
 impl Expiry {
-    /// The latest one.
+    /// The last second that an expiry can name, in the year 2106.
     pub const MAX: Self = Self(NonZeroU32::MAX);
 
     /// At this second since 1970; `None` when it is 0 or above [`Self::MAX`].
@@ -51,7 +51,7 @@ impl Expiry {
         u32::try_from(second).ok().and_then(NonZeroU32::new).map(Self)
     }
 
-    /// The second since 1970.
+    /// The second since 1970 from which on the document is not a hit.
     pub const fn second(self) -> u32 {
         self.0.get()
     }
@@ -91,7 +91,7 @@ impl Namespace {
         }
     }
 
-    /// The name.
+    /// The name, of 1 to [`Self::BYTES_MAX`] bytes.
     pub fn as_str(&self) -> &str {
         &self.0
     }
@@ -112,7 +112,7 @@ impl fmt::Debug for Namespace {
 /// The name of a namespace is empty or longer than [`Namespace::BYTES_MAX`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct BadNamespace {
-    /// Its length in bytes.
+    /// The length of the refused name in bytes.
     pub bytes: usize,
 }
 

@@ -20,19 +20,16 @@ use crate::levels::ids::IdKey;
 pub struct NamespaceNumber(u64);
 
 impl NamespaceNumber {
-    /// The default namespace.
     pub const DEFAULT: Self = Self(0);
     /// No document has this one.
     pub const NONE: Self = Self(u64::MAX);
     /// In a tally: the documents are of several namespaces, or some of them expire.
     pub(crate) const MIXED: Self = Self(u64::MAX - 1);
 
-    /// The namespace with this number.
     pub const fn new(number: u64) -> Self {
         Self(number)
     }
 
-    /// Its number.
     pub const fn get(self) -> u64 {
         self.0
     }
@@ -58,7 +55,6 @@ const LEAF_MAX: usize = 128;
 pub struct NamespaceEntry {
     /// The keyed hash of its name.
     pub key: IdKey,
-    /// Its number.
     pub number: NamespaceNumber,
     /// The change that began it, whose record has its name.
     pub named_by: Sequence,
@@ -99,7 +95,6 @@ impl Namespaces {
         Self { leaves: leaves.collect(), count: all.len(), last_number, documents }
     }
 
-    /// The namespace with this key.
     pub fn get(&self, key: IdKey) -> Option<NamespaceEntry> {
         let key = packed_key(key);
         let (_, leaf) = self.leaves.get_prev(&key)?;
@@ -164,12 +159,10 @@ impl Namespaces {
         self.documents
     }
 
-    /// The number of namespaces.
     pub fn len(&self) -> usize {
         self.count
     }
 
-    /// Whether there is none.
     pub fn is_empty(&self) -> bool {
         self.count == 0
     }

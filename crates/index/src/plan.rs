@@ -26,7 +26,6 @@ use crate::tables::fold::Head;
 /// The upper 32 bits are the head, the lower ones are bits of the fingerprint as they are.
 pub type Key = u64;
 
-/// One table of a plan.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TablePlan {
     /// The first of the key bits, counted from the most significant bit.
@@ -208,7 +207,6 @@ impl Plan {
         plan
     }
 
-    /// The tables.
     pub fn tables(&self) -> &[TablePlan] {
         &self.tables
     }

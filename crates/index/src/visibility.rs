@@ -46,9 +46,7 @@ impl NamespaceKey {
 /// stored late enough.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Visibility {
-    /// The namespace.
     pub namespace: NamespaceNumber,
-    /// Its mask.
     pub mask: u64,
     /// The time of the look-up, in seconds since 1970.
     pub now_s: u32,

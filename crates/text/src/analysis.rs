@@ -5,7 +5,7 @@ use nearprint_fingerprint::{Fingerprint, Margins, Sketch};
 /// The result of analysing a document.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Analysis {
-    /// The fingerprint.
+    /// The 64 bits by which the document is compared.
     pub fingerprint: Fingerprint,
     /// The number of distinct features, if requested.
     pub features: Option<usize>,
@@ -42,7 +42,7 @@ impl Wanted {
     /// What an index stores: the sketch.
     pub const STORED: Self = Self { sketch: true, features: false };
 
-    /// Everything.
+    /// The sketch and the number of features.
     pub const ALL: Self = Self { sketch: true, features: true };
 }
 

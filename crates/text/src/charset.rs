@@ -20,7 +20,7 @@ const META_BYTES: usize = 1_024;
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("unknown charset {label:?}")]
 pub struct UnknownCharset {
-    /// The label as received.
+    /// The label as it came with the document.
     pub label: String,
 }
 

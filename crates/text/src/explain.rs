@@ -57,11 +57,11 @@ impl Explanation {
 /// A feature with a large weight in a document.
 #[derive(Debug, Clone, PartialEq)]
 pub struct HeavyFeature {
-    /// Its normalised spelling.
+    /// Its spelling in normal form; a token of weighted features as it is.
     pub feature: String,
     /// Its weight; in a text, how many of its occurrences count.
     pub weight: f64,
-    /// Its hash.
+    /// Its XXH3-64 hash, whose bits it adds to and subtracts from the sums.
     pub hash: u64,
 }
 
@@ -79,7 +79,7 @@ pub struct DifferingBit {
 /// A feature whose weight differs between two documents.
 #[derive(Debug, Clone, PartialEq)]
 pub struct DecidingFeature {
-    /// Its normalised spelling.
+    /// Its spelling in normal form; a token of weighted features as it is.
     pub feature: String,
     /// Its weight in each document; 0 where it is absent.
     pub weights: [f64; 2],
@@ -100,7 +100,6 @@ pub struct Explained {
 enum Spelling {
     /// In a normalised text, by a second pass over its features.
     Text(String, Recipe),
-    /// In a list.
     List(Vec<(String, f64)>),
 }
 
@@ -128,7 +127,7 @@ impl Explained {
         Ok(Self { analysis, sums: *sums.sums(), weights, spelling })
     }
 
-    /// The result of [`analyse`].
+    /// What [`analyse`] returns for this document, with sketch and number of features.
     pub const fn analysis(&self) -> &Analysis {
         &self.analysis
     }

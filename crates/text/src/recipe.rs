@@ -46,7 +46,7 @@ pub enum Recipe {
     /// `keywords-N`, `keywords-N-wL`, `textrank-N`, `textrank-N-wL`: the heaviest words, with their
     /// weights.
     Keywords {
-        /// What a word weighs.
+        /// How the words are weighed, and so which are the heaviest.
         weighting: Weighting,
         /// How many words, 1 to [`KEYWORDS_MAX`].
         heaviest: u8,

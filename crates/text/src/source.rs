@@ -14,7 +14,7 @@ use crate::vectors::spectral::SpectralModel;
 /// A document before its analysis.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Source<'a> {
-    /// Plain text.
+    /// Plain text in UTF-8, without markup.
     Text(Cow<'a, str>),
     /// An HTML page, decoded ([`crate::charset::decode`]).
     Html(Cow<'a, str>),
@@ -38,7 +38,7 @@ pub enum Extract {
     Main,
 }
 
-/// How documents become fingerprints.
+/// How documents become fingerprints: the same for all that are to be compared.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Method {
     /// The definition of the fingerprint.
@@ -50,7 +50,7 @@ pub struct Method {
 }
 
 impl Extract {
-    /// Every choice.
+    /// All three, in the order of the documentation.
     pub const ALL: [Self; 3] = [Self::Content, Self::Visible, Self::Main];
 
     /// The choice with this name: `content`, `visible` or `main`.
@@ -58,7 +58,7 @@ impl Extract {
         Self::ALL.into_iter().find(|choice| choice.name() == name)
     }
 
-    /// `content`, `visible` or `main`.
+    /// The name in requests and in the configuration: `content`, `visible` or `main`.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Content => "content",
@@ -86,7 +86,7 @@ impl<'a> Source<'a> {
         }
     }
 
-    /// Weighted features, borrowed.
+    /// Weighted features that stay with the caller.
     pub fn features(features: &'a [(String, f64)]) -> Self {
         Self::Features(
             features.iter().map(|(token, w)| (Cow::Borrowed(token.as_str()), *w)).collect(),

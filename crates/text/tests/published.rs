@@ -35,7 +35,6 @@ fn hex(bytes: &[u8]) -> String {
     hex
 }
 
-/// The quality set, where it is.
 fn quality_set() -> Option<PathBuf> {
     let set = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/quality");
     set.is_dir().then_some(set)

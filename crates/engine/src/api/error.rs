@@ -25,7 +25,7 @@ pub enum OpenError {
          choose an empty directory"
     )]
     NoRecords,
-    /// A repair was interrupted.
+    /// A repair was interrupted. Nothing opens the directory before a repair has finished.
     #[error(
         "a repair of the data directory was not finished; next: run it again (nearprint repair)"
     )]
@@ -37,7 +37,7 @@ pub enum OpenError {
          nearprint reindex --distance {configured} --data DIR"
     )]
     DistanceMax {
-        /// The directory's.
+        /// The maximum distance of the directory.
         created: u8,
         /// The one in the options.
         configured: u8,
@@ -49,7 +49,7 @@ pub enum OpenError {
          empty directory"
     )]
     Recipe {
-        /// The directory's.
+        /// The id of the directory's recipe.
         created: String,
         /// The one in the options.
         configured: Recipe,
@@ -60,15 +60,15 @@ pub enum OpenError {
          spectral) and name its file: data.model_file"
     )]
     NoModel {
-        /// The recipe.
+        /// The recipe of the new directory.
         recipe: Recipe,
     },
     /// The configured model cannot be used.
     #[error("the model {file} cannot be used: {why}")]
     Model {
-        /// Its file.
+        /// The path in [`Options::model_file`](crate::Options::model_file).
         file: String,
-        /// Why.
+        /// What is wrong with the file, for people.
         why: String,
     },
     /// The copy of the model in the directory cannot be used.
@@ -80,7 +80,7 @@ pub enum OpenError {
          model {configured:032x}; leave data.model_file empty, or choose an empty directory"
     )]
     OtherModel {
-        /// The directory's.
+        /// The checksum that names the model of the directory.
         created: u128,
         /// The one in the options.
         configured: u128,
@@ -91,23 +91,23 @@ pub enum OpenError {
          restore the missing journal files from a copy"
     )]
     JournalTooShort {
-        /// The journal's last sequence.
+        /// The last sequence in the journal.
         journal: u64,
-        /// The snapshot's.
+        /// The last sequence in the snapshot.
         snapshot: u64,
     },
     /// A record has the right checksum but cannot be read.
     #[error("the journal record at sequence {sequence} cannot be read by this version: {source}")]
     Record {
-        /// Its first change.
+        /// The sequence of the first change in the record.
         sequence: u64,
-        /// Why.
+        /// Which part of the record could not be decoded.
         source: NotARecord,
     },
     /// Another environment failure, such as no random numbers or threads.
     #[error("{what}")]
     System {
-        /// What failed.
+        /// What failed, for people.
         what: String,
     },
 }
@@ -118,7 +118,7 @@ pub enum Refused {
     /// The write queue is full.
     #[error("the write queue is full")]
     Overloaded,
-    /// The engine is stopping.
+    /// The engine is closing, and takes no more writes.
     #[error("the service is stopping")]
     Stopping,
     /// A write or sync failed; the process must be restarted.
@@ -136,13 +136,13 @@ pub enum Refused {
     /// As many jobs run or wait as may.
     #[error("{max} jobs run or wait already")]
     TooManyJobs {
-        /// The maximum.
+        /// How many jobs may run or wait at one time.
         max: usize,
     },
     /// As many jobs that find groups run or wait as may.
     #[error("{max} jobs that find groups run or wait already")]
     TooManyGroups {
-        /// The maximum.
+        /// [`Options::groups_kept_max`](crate::Options::groups_kept_max).
         max: usize,
     },
     /// The distance is above the maximum of this data directory.
@@ -150,7 +150,7 @@ pub enum Refused {
     DistanceAboveMax {
         /// The distance of the request.
         asked: u8,
-        /// The maximum.
+        /// The maximum distance of the directory.
         max: u8,
     },
 }

@@ -8,13 +8,13 @@ use std::time::Duration;
 /// The engine calls the methods on the threads that did the work, so they must be quick. By default
 /// each does nothing; `()` ignores everything.
 pub trait Observer: Debug + Send + Sync {
-    /// The journal was synced.
+    /// A sync of the journal took this long. Every write of its group waited for it.
     fn journal_synced(&self, _took: Duration) {}
 
-    /// A group of changes was committed.
+    /// This many changes were written as one group.
     fn group_committed(&self, _changes: u64) {}
 
-    /// A snapshot was written.
+    /// Writing and verifying a snapshot took this long.
     fn snapshot_taken(&self, _took: Duration) {}
 
     /// Segments were merged into one of `documents` documents.

@@ -11,7 +11,7 @@ pub const SMALL_SEGMENT_MAX: u64 = nearprint_index::plan::SMALL_MAX;
 /// The settings of the engine, checked (`config/default.toml` describes them).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Options {
-    /// The data directory.
+    /// The data directory; created if it is missing.
     pub data: PathBuf,
     /// The recipe of the fingerprints in the directory.
     pub recipe: Recipe,
@@ -22,7 +22,7 @@ pub struct Options {
     pub distance_max: Distance,
     /// The number of threads for the look-ups of all batches; 0 means one for each core.
     pub lookup_threads: usize,
-    /// When writes are acknowledged.
+    /// When a write is acknowledged, and so what a power cut may take back.
     pub durability: Durability,
     /// The number of events after which a delta becomes a segment.
     pub delta_events: usize,

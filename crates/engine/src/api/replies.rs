@@ -38,7 +38,7 @@ impl From<bool> for OnDuplicate {
 /// What packed fingerprints are looked up for.
 #[derive(Debug, Clone)]
 pub struct PackedQuery {
-    /// Their namespace.
+    /// The namespace to search; `None` is the default one.
     pub namespace: Option<Namespace>,
     /// What counts as near. Bare fingerprints have no sketches to verify.
     pub criteria: Criteria,
@@ -47,7 +47,7 @@ pub struct PackedQuery {
 /// The reply of a look-up. Hits that count come first, then by distance, age, fingerprint.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Findings {
-    /// Whether a hit counts.
+    /// Whether one of the hits [counts](crate::Verification::counts).
     pub duplicate: bool,
     /// The first `limit` hits, or as many as fit in the bytes that the caller grants.
     pub hits: Vec<Hit>,
@@ -64,7 +64,7 @@ pub struct Findings {
 /// The reply of an insert.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Written {
-    /// What happened.
+    /// What happened to the document.
     pub verdict: Verdict,
     /// The number of the change; if nothing changed, of the last one before the verdict.
     pub sequence: Sequence,
@@ -88,10 +88,10 @@ pub struct Removed {
     pub sequence: Sequence,
 }
 
-/// A stored document.
+/// A document with the change and the time that stored it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct StoredDocument {
-    /// The document.
+    /// The document; without its metadata unless the caller wants it.
     pub document: Document,
     /// The change that stored it.
     pub sequence: Sequence,
@@ -120,7 +120,7 @@ impl From<usize> for PageOptions {
 /// A page of a listing.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Page<T> {
-    /// What is listed.
+    /// What is listed, in the order of the listing.
     pub items: Vec<T>,
     /// Where the next page begins; `None` after the last one.
     pub next: Option<u64>,
@@ -129,7 +129,7 @@ pub struct Page<T> {
 /// A namespace that has documents.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NamespaceInfo {
-    /// Its name.
+    /// The name. The default namespace has none and is not listed.
     pub namespace: Namespace,
     /// The number of its documents.
     pub documents: u64,
@@ -141,16 +141,16 @@ pub enum Admission {
     /// It is refused with [`Refused::Overloaded`](crate::Refused::Overloaded): single
     /// requests.
     Shed,
-    /// It waits: batches.
+    /// It waits, which slows its client down: batches.
     Wait,
 }
 
-/// Whether writes are accepted.
+/// Whether writes are accepted, and if not, why.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Readiness {
-    /// Accepting writes.
+    /// Writes and reads are accepted.
     Ready,
-    /// Stopping.
+    /// The engine is closing, and refuses writes.
     Stopping,
     /// A write or sync failed, or a thread panicked.
     Failed,
@@ -160,7 +160,7 @@ pub enum Readiness {
     MemoryFull,
 }
 
-/// One snapshot on disk.
+/// A complete snapshot on disk.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SnapshotInfo {
     /// The last change it contains.
@@ -169,7 +169,7 @@ pub struct SnapshotInfo {
     pub taken_at_ms: u64,
     /// The total size of its files.
     pub bytes: u64,
-    /// Its documents.
+    /// The number of documents in it.
     pub documents: u64,
 }
 
@@ -184,7 +184,7 @@ pub struct Stats {
     pub sequence: Sequence,
     /// The largest distance of a look-up.
     pub distance_max: Distance,
-    /// The durability policy.
+    /// When writes are acknowledged ([`Options::durability`](crate::Options::durability)).
     pub durability: Durability,
     /// The recipe of the fingerprints.
     pub recipe: Recipe,
@@ -202,18 +202,18 @@ pub struct Stats {
     pub packs: u64,
     /// The space that records take.
     pub space: RecordSpace,
-    /// The newest snapshot.
+    /// The newest snapshot; `None` before the first.
     pub last_snapshot: Option<SnapshotInfo>,
 }
 
-/// One segment in numbers.
+/// A segment of the index in numbers.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SegmentStats {
-    /// Its documents.
+    /// The number of documents in it.
     pub documents: u64,
-    /// Its distinct fingerprints.
+    /// The number of distinct fingerprints in it.
     pub fingerprints: u64,
-    /// Its memory in bytes.
+    /// The memory that it takes, in bytes.
     pub bytes: u64,
     /// Its table plan, such as `32r1f+32r1f` (key bits, radius, folded).
     pub plan: String,
@@ -224,15 +224,15 @@ pub struct SegmentStats {
 pub struct MemoryStats {
     /// Sorted tables with their directories.
     pub tables: u64,
-    /// Document numbers.
+    /// Postings: what the index knows of each document.
     pub documents: u64,
-    /// The id index.
+    /// The tables from hashes of ids to documents.
     pub ids: u64,
     /// Removals not yet merged away.
     pub removals: u64,
-    /// The namespaces.
+    /// The table of namespaces.
     pub namespaces: u64,
-    /// Deltas.
+    /// The newest changes, not yet in a segment.
     pub deltas: u64,
     /// Not in use yet, but needed while the largest parts of the index are merged.
     pub merging: u64,

@@ -19,18 +19,13 @@ use crate::write::core::Durable;
 /// The part of a record that is needed.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum NeededPart {
-    /// Nothing.
     Nothing,
-    /// All of it.
     All {
-        /// Its documents.
         documents: u64,
     },
     /// A part of it, as records of their own: the sequence of the first change of each.
     Some {
-        /// The records.
         records: Vec<(u64, Record)>,
-        /// Their documents.
         documents: u64,
     },
 }
@@ -44,7 +39,6 @@ pub(crate) struct Needed<'a> {
 }
 
 impl<'a> Needed<'a> {
-    /// For this state.
     pub(crate) fn new(state: &'a Durable, id_secret: [u8; 16]) -> Self {
         let Durable { view, jobs } = state;
         Self { view, jobs, id_secret }

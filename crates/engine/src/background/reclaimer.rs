@@ -82,7 +82,6 @@ pub(crate) fn keep_needed(
     }
 }
 
-/// The thread's state.
 #[derive(Debug)]
 pub(crate) struct ReclaimerThread {
     shared: Arc<Shared>,

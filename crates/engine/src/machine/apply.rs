@@ -43,7 +43,6 @@ impl Machine {
         &mut self.view
     }
 
-    /// The jobs.
     pub(crate) fn jobs(&self) -> &Arc<Jobs> {
         &self.jobs
     }
@@ -64,12 +63,10 @@ impl Machine {
         self.view.times().now_ms()
     }
 
-    /// The key of an id in a namespace.
     pub(crate) fn key(&self, namespace: Option<&Namespace>, id: &DocumentId) -> IdKey {
         IdKey::of(id.as_str(), namespace, &self.id_secret)
     }
 
-    /// The key of a namespace.
     pub(crate) fn namespace_key(&self, namespace: Option<&Namespace>) -> Option<NamespaceKey> {
         namespace.map(|namespace| NamespaceKey::of(namespace, &self.id_secret))
     }
@@ -79,7 +76,6 @@ impl Machine {
         self.view.visibility(self.namespace_key(namespace), 0, None)
     }
 
-    /// Stores a document.
     pub(crate) fn insert(&mut self, command: Insert) -> Applied<Verdict> {
         let Insert { mut document } = command;
         let visibility = self.visibility(document.namespace.as_ref());
@@ -144,7 +140,6 @@ impl Machine {
         self.applied(verdict, change)
     }
 
-    /// Stores bare fingerprints.
     pub(crate) fn insert_packed(&mut self, command: InsertPacked) -> Applied<()> {
         let InsertPacked { mut packed } = command;
         packed.expiry = self.not_before_now(packed.expiry);
@@ -300,7 +295,6 @@ impl Machine {
         self.enact(&record.change);
     }
 
-    /// Enacts a change, now.
     fn enact(&mut self, change: &Change) {
         match change {
             Change::Put { document } => {

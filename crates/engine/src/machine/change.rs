@@ -11,12 +11,11 @@ use nearprint_index::levels::ids::IdKey;
 use crate::document::{Document, DocumentId, Expiry, Metadata, Namespace, Packed, Sequence};
 use crate::machine::jobs::{JobState, NamespaceFilter, Progress, Purge};
 
-/// An accepted change.
+/// The effect of an accepted command.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Change {
     /// A document was stored; one with the same id in its namespace is replaced.
     Put {
-        /// The document.
         document: Document,
     },
     /// Bare fingerprints were stored, each a change of its own.
@@ -26,30 +25,23 @@ pub enum Change {
     },
     /// What is left of fingerprints that were stored together, after some were removed.
     PutSparse {
-        /// Their namespace.
         namespace: Option<Namespace>,
-        /// When they expire.
         expiry: Option<Expiry>,
         /// Each with its distance from the first one, ascending from 0, below [`PACKED_MAX`].
         fingerprints: Vec<(u16, Fingerprint)>,
     },
     /// The document with this id was removed.
     Remove {
-        /// Its namespace.
         namespace: Option<Namespace>,
-        /// The id.
         id: DocumentId,
     },
     /// A fingerprint was removed with all its documents in a namespace.
     Reset {
-        /// The namespace.
         namespace: Option<Namespace>,
-        /// The fingerprint.
         fingerprint: Fingerprint,
     },
     /// Documents of one namespace were removed, because they had expired or by a job.
     RemoveMany {
-        /// The key of their namespace.
         namespace: Option<IdKey>,
         /// The change that stored each, ascending, and its fingerprint combined with the mask of
         /// the namespace; at most [`REMOVED_MAX`].
@@ -57,21 +49,15 @@ pub enum Change {
         /// The progress of the job, if it was one.
         progress: Option<Progress>,
     },
-    /// A purge began.
     PurgeBegun {
-        /// What it removes.
         purge: Purge,
     },
-    /// A job ended.
     JobEnded {
-        /// Its number.
         job: u64,
-        /// How.
         state: JobState,
     },
     /// What is left of the change that began a namespace, after its document was removed: the name.
     Named {
-        /// The name.
         namespace: Namespace,
     },
 }
@@ -87,7 +73,6 @@ pub const REMOVED_MAX: usize = 4_096;
 pub struct Record {
     /// When it was accepted, in milliseconds since 1970.
     pub at_ms: u64,
-    /// The change.
     pub change: Change,
 }
 

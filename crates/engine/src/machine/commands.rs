@@ -14,14 +14,12 @@ use crate::machine::query::Criteria;
 /// Stores a document, whatever is stored already. The reply is a [`Verdict`].
 #[derive(Debug, Clone)]
 pub(crate) struct Insert {
-    /// The document.
     pub document: Document,
 }
 
 /// Stores a document unless it is a near-duplicate of another. The reply is a [`Verdict`].
 #[derive(Debug, Clone)]
 pub(crate) struct CheckAndInsert {
-    /// The document.
     pub document: Document,
     /// The margins of its text.
     pub margins: Option<Box<Margins>>,
@@ -53,7 +51,6 @@ pub(crate) struct CheckAndInsertPacked {
 pub(crate) struct Remove {
     /// The namespace of the document.
     pub namespace: Option<Namespace>,
-    /// The id.
     pub id: DocumentId,
 }
 
@@ -61,9 +58,7 @@ pub(crate) struct Remove {
 /// removed.
 #[derive(Debug, Clone)]
 pub(crate) struct Reset {
-    /// The namespace.
     pub namespace: Option<Namespace>,
-    /// The fingerprint.
     pub fingerprint: Fingerprint,
 }
 
@@ -71,12 +66,10 @@ pub(crate) struct Reset {
 /// is their number.
 #[derive(Debug, Clone)]
 pub(crate) struct RemoveMany {
-    /// The key of their namespace.
     pub namespace: Option<IdKey>,
     /// The change that stored each, and its fingerprint combined with the mask of the namespace; at
     /// most [`REMOVED_MAX`](crate::machine::change::REMOVED_MAX).
     pub documents: Vec<(Sequence, Fingerprint)>,
-    /// Why they are removed.
     pub reason: Reason,
 }
 
@@ -103,16 +96,13 @@ pub(crate) struct Step {
 /// Begins a purge. The reply is its number.
 #[derive(Debug, Clone)]
 pub(crate) struct BeginPurge {
-    /// What to remove.
     pub purge: Purge,
 }
 
 /// Ends a job that runs. The reply says whether it did.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct EndJob {
-    /// Its number.
     pub job: u64,
-    /// How it ended.
     pub state: JobState,
 }
 
@@ -147,7 +137,6 @@ impl Verdict {
 /// A decided command.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Applied<R> {
-    /// Its reply.
     pub reply: R,
     /// What the journal has to record, if anything changed.
     pub change: Option<Change>,

@@ -16,7 +16,7 @@ pub const ENDED_KEPT: usize = 100;
 /// Jobs that may run or wait at one time.
 pub const RUNNING_MAX: usize = 16;
 
-/// Which namespaces something concerns.
+/// One namespace, or all of them.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum NamespaceFilter {
     /// One of them; `None` is the default one.
@@ -43,7 +43,6 @@ impl NamespaceFilter {
 /// How far a job has come.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Progress {
-    /// Its number.
     pub job: u64,
     /// It has seen the documents up to this change.
     pub through: Sequence,
@@ -56,9 +55,9 @@ pub struct Progress {
 /// Which documents a purge removes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Purge {
-    /// Their namespaces.
+    /// The namespaces from which it removes.
     pub reach: NamespaceFilter,
-    /// Their ids begin so.
+    /// It removes only documents whose ids begin so; `None` is any.
     pub prefix: Option<Box<str>>,
     /// They were stored before this time, in milliseconds since 1970.
     pub stored_before_ms: Option<u64>,
@@ -73,7 +72,7 @@ pub enum JobState {
     Running,
     /// It has seen every document.
     Done,
-    /// It was cancelled.
+    /// It was cancelled; what it had removed stays removed.
     Cancelled,
     /// A record could not be read.
     Failed,
@@ -105,13 +104,13 @@ impl JobState {
 pub struct Job {
     /// The change that began it. It removes only what was stored before.
     pub number: Sequence,
-    /// What it removes.
+    /// Which documents it removes.
     pub purge: Purge,
-    /// Whether it runs.
+    /// Whether it runs, and how it ended.
     pub state: JobState,
     /// When it began, in milliseconds since 1970.
     pub begun_ms: u64,
-    /// When it ended.
+    /// When it ended, in milliseconds since 1970; `None` while it runs.
     pub ended_ms: Option<u64>,
     /// It has seen the documents up to this change.
     pub through: Sequence,
@@ -129,12 +128,10 @@ pub struct Job {
 pub struct Jobs(Vec<Job>);
 
 impl Jobs {
-    /// The jobs, oldest first.
     pub fn all(&self) -> &[Job] {
         &self.0
     }
 
-    /// The job with a number.
     pub fn get(&self, number: Sequence) -> Option<&Job> {
         self.0.iter().find(|job| job.number == number)
     }

@@ -42,7 +42,6 @@ impl Model {
         self.now_ms = self.now_ms.max(at_ms);
     }
 
-    /// The jobs.
     pub fn jobs(&self) -> &Jobs {
         &self.jobs
     }
@@ -71,7 +70,6 @@ impl Model {
         &self.documents
     }
 
-    /// The last change.
     pub fn sequence(&self) -> Sequence {
         self.sequence
     }
@@ -188,7 +186,6 @@ impl Model {
         hits
     }
 
-    /// Insert.
     pub fn insert(&mut self, document: &Document) -> Verdict {
         let verdict = match self.own(document) {
             Some((_, own)) if own.fingerprint == document.fingerprint => retried(document),
@@ -211,7 +208,6 @@ impl Model {
         self.check_and_insert_likely(document, criteria, store_duplicates, &|_| false)
     }
 
-    /// Check-and-insert.
     pub fn check_and_insert_likely(
         &mut self,
         document: &Document,
@@ -242,7 +238,6 @@ impl Model {
         verdict
     }
 
-    /// Packed check-and-insert.
     pub fn check_and_insert_packed(&mut self, packed: &Packed, criteria: Criteria) -> Vec<u8> {
         let mut reply = Vec::new();
         for &fingerprint in &packed.fingerprints {
@@ -289,7 +284,6 @@ impl Model {
         self.enact(&Change::Put { document: Document { expiry, ..document.clone() } });
     }
 
-    /// Enacts a change.
     pub fn enact(&mut self, change: &Change) {
         match change {
             Change::Put { document } => {

@@ -37,7 +37,6 @@ pub enum SearchKind {
 /// A document with what only its look-up needs.
 #[derive(Debug, Clone)]
 pub struct Sought {
-    /// The document.
     pub document: Document,
     /// The margins of its text; without them the search is exact.
     pub margins: Option<Box<Margins>>,
@@ -105,11 +104,11 @@ impl Criteria {
 /// A stored fingerprint near the query, as callers see it.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Hit {
-    /// The stored fingerprint.
+    /// The fingerprint as it is stored.
     pub fingerprint: Fingerprint,
     /// Its distance from the query.
     pub distance: Distance,
-    /// Whether the sketches agree.
+    /// Whether the sketches agree, if they were compared.
     pub verification: Verification,
     /// The oldest of its documents that have an id or metadata, at most [`DOCUMENTS_SHOWN_MAX`].
     pub documents: Vec<HitDocument>,
@@ -118,16 +117,16 @@ pub struct Hit {
     pub document_count: u64,
 }
 
-/// A document of a hit.
+/// A document that has the fingerprint of a hit.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct HitDocument {
-    /// Its id.
+    /// `None` for a document that is listed because of its metadata.
     pub id: Option<DocumentId>,
     /// The change that stored it.
     pub sequence: Sequence,
     /// When it was stored, in milliseconds since 1970.
     pub stored_at_ms: u64,
-    /// When it expires.
+    /// The second from which on it is not a hit; `None` is never.
     pub expiry: Option<Expiry>,
     /// Its metadata, if the query wants it.
     pub metadata: Option<Metadata>,

@@ -25,12 +25,9 @@ use crate::storage::scan;
 use crate::storage::{Disk, Journal, Tail, sealed};
 use crate::write::core::Core;
 
-/// A recovered data directory.
 #[derive(Debug)]
 pub(crate) struct Recovered {
-    /// The state.
     pub core: Core,
-    /// The snapshots.
     pub snapshots: Snapshots,
     /// The model of the recipe, if it needs one.
     pub model: Option<&'static SpectralModel>,

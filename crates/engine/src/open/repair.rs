@@ -22,7 +22,7 @@ const MARKER: &str = "repair-unfinished";
 const MARKER_KIND: FileKind = FileKind(7);
 const MARKER_BYTES: u64 = 8;
 
-/// The plan of a repair.
+/// What a repair would keep and lose.
 #[derive(Debug)]
 pub struct RepairPlan {
     /// Every file of the journal.

@@ -16,46 +16,46 @@ use crate::read::reader::RecordReader;
 /// The order of a list of originals.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum OriginalsOrder {
-    /// The most duplicates first.
+    /// Those with the most duplicates first.
     Duplicates,
-    /// The last duplicate first.
+    /// The one with the last duplicate first.
     Recent,
 }
 
 /// A place in a list of originals: the larger the first number, the earlier; then by sequence.
 pub(crate) type ListPlace = (u32, Sequence);
 
-/// Which originals to list.
+/// Which originals to list, and in which order.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct OriginalsQuery {
-    /// Their namespaces.
+    /// The namespaces whose originals are listed.
     pub reach: NamespaceFilter,
-    /// Their order.
+    /// Which of them come first.
     pub order: OriginalsOrder,
-    /// They come behind this one.
+    /// The list continues after this place; `None` begins it.
     pub after: Option<ListPlace>,
 }
 
 /// A document that was named as the original of a duplicate.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Original {
-    /// The document.
+    /// The document; without its metadata unless the caller wants it.
     pub stored: StoredDocument,
     /// How often, and when last.
     pub touch: Touch,
 }
 
-/// A page of originals.
+/// One page of a list of originals.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct OriginalsPage {
-    /// The originals.
+    /// The originals, in the order of the query.
     pub items: Vec<Original>,
-    /// Whether there are more behind the last one.
+    /// Whether there are more after the last one.
     pub has_more: bool,
 }
 
 impl Touch {
-    /// Its place in a list.
+    /// Its place in a list of this order.
     pub fn place(&self, order: OriginalsOrder) -> ListPlace {
         let number = match order {
             OriginalsOrder::Duplicates => self.duplicates,

@@ -34,7 +34,7 @@ pub struct Touch {
     pub last_s: u32,
 }
 
-/// All counts.
+/// The counts of all originals.
 #[derive(Debug)]
 pub(crate) struct Touches {
     parts: Vec<Mutex<HashMap<Sequence, Count>>>,

@@ -47,14 +47,14 @@ impl From<Unread> for Found {
 pub struct Checked {
     /// What happened to the document.
     pub written: Written,
-    /// Its near-duplicates.
+    /// Its near-duplicates, as of the verdict.
     pub found: Found,
 }
 
 /// The hits that fit in the bytes granted.
 #[derive(Debug)]
 pub enum Shown {
-    /// All of them.
+    /// All hits of the look-up.
     All(Findings),
     /// The first of them. With more room, the second value shows more.
     Cut(Findings, Box<Found>),

@@ -30,12 +30,12 @@ const READ_FOR_PAGE_MAX: usize = 100_000;
 /// Names of namespaces that are read for one page.
 const NAMES_FOR_PAGE_MAX: usize = 10_000;
 
-/// Which documents to list.
+/// Which documents to list, oldest first.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ListQuery {
-    /// Their namespaces.
+    /// The namespaces whose documents are listed.
     pub reach: NamespaceFilter,
-    /// Their ids begin so.
+    /// Only documents whose ids begin so; `None` is any.
     pub prefix: Option<Box<str>>,
     /// They were stored after this change.
     pub after: Sequence,

@@ -22,7 +22,6 @@ use crate::storage::Records;
 /// The matches of a document, and the documents that were read to verify them.
 #[derive(Debug)]
 pub(crate) struct RecordLookup {
-    /// The matches.
     pub search: Search,
     documents: Documents,
 }
@@ -33,7 +32,6 @@ pub(crate) struct RecordLookup {
 struct Documents {
     known: HashMap<Sequence, HitDocument>,
     bytes: usize,
-    /// Whether hits show metadata.
     with_metadata: bool,
 }
 
@@ -188,7 +186,6 @@ pub(crate) struct RecordReader {
 }
 
 impl RecordReader {
-    /// A reader of these records.
     pub(crate) fn new(records: &Records) -> Self {
         Self { records: records.clone(), last: None }
     }

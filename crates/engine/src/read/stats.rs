@@ -9,7 +9,7 @@ use crate::handle::Engine;
 use crate::write::writer::memory_stats;
 
 impl Engine {
-    /// The last change.
+    /// The number of the last change that readers see.
     pub fn sequence(&self) -> Sequence {
         self.shared.published.load().view.sequence()
     }

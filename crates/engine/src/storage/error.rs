@@ -23,10 +23,7 @@ pub enum StorageError {
     },
     /// Another process uses the directory. Stop it, or give this one a directory of its own.
     #[error("{path} is in use by another process", path = path.display())]
-    Locked {
-        /// The directory.
-        path: PathBuf,
-    },
+    Locked { path: PathBuf },
     /// The name of a data file belongs to something else, such as a link. Links are not followed,
     /// because nothing protects their targets. Nothing was changed. Put the file itself in its
     /// place.
@@ -35,7 +32,6 @@ pub enum StorageError {
         path = path.display()
     )]
     NotAFile {
-        /// Its path.
         path: PathBuf,
         /// What it is, with an article.
         what: &'static str,
@@ -54,7 +50,6 @@ pub enum StorageError {
         offset: u64,
         /// The first sequence that cannot be read.
         sequence: u64,
-        /// What is wrong.
         why: Damage,
     },
     /// A journal file or a pack is missing. Nothing was changed. Put the file back from a copy, or
@@ -72,7 +67,6 @@ pub enum StorageError {
         file: String,
         /// Where the block or the trailer begins, in bytes.
         offset: u64,
-        /// What is wrong.
         why: Damage,
     },
     /// The file is intact, but for another directory, recipe, version or use. Nothing was changed.
@@ -81,14 +75,12 @@ pub enum StorageError {
     Refused {
         /// The file, by its name in the data directory.
         file: String,
-        /// Why.
         why: Refusal,
     },
     /// There is no record of this sequence: it was never written, or is not flushed yet. The caller
     /// has a bug, or the snapshot does not belong to this journal.
     #[error("the journal has no record of sequence {sequence} (it ends at {last})")]
     NoRecord {
-        /// The requested sequence.
         sequence: u64,
         /// The last readable one.
         last: u64,
@@ -96,17 +88,11 @@ pub enum StorageError {
     /// The record of this sequence is no longer needed and its space was reclaimed. A reader with
     /// an old view has not pinned the records of that view.
     #[error("the record of sequence {sequence} was reclaimed")]
-    Reclaimed {
-        /// The requested sequence.
-        sequence: u64,
-    },
+    Reclaimed { sequence: u64 },
     /// The payload is longer than [`super::PAYLOAD_BYTES_MAX`]. Nothing was written; the limits of
     /// the caller are wrong.
     #[error("a payload of {bytes} bytes is above the limit of the journal")]
-    PayloadTooLarge {
-        /// Its length.
-        bytes: usize,
-    },
+    PayloadTooLarge { bytes: usize },
     /// An earlier write or sync failed, and writes have stopped for good. Restart: recovery starts
     /// from what is really on the disk.
     #[error("the journal stopped after a failed write or sync ({first})")]
@@ -119,7 +105,6 @@ pub enum StorageError {
 /// A range of sequences that no file covers.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct MissingRecords {
-    /// The first of them.
     pub first: u64,
     /// The last of them, if another file says how far the records went.
     pub last: Option<u64>,
@@ -205,7 +190,6 @@ pub enum Refusal {
     /// A sealed file of another use (such as a manifest where a segment is expected).
     #[error("it is a sealed file of kind {got}, expected {expected}")]
     Kind {
-        /// The expected kind.
         expected: u32,
         /// The kind of the file.
         got: u32,

@@ -37,7 +37,6 @@ const COPY_BYTES: usize = 256 << 10;
 pub struct ExportFile {
     /// Its name in the directory.
     pub name: String,
-    /// The open file.
     pub file: Arc<dyn DiskFile>,
     /// How many of its bytes are exported.
     pub bytes: u64,
@@ -46,9 +45,7 @@ pub struct ExportFile {
 /// The size of an export.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Exported {
-    /// How many files.
     pub files: u64,
-    /// Their bytes together.
     pub bytes: u64,
 }
 

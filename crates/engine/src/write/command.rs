@@ -52,7 +52,6 @@ pub(crate) trait Command: Debug + Send + 'static {
 pub(crate) struct Bounds {
     /// Bytes of its record.
     pub(crate) payload_bytes: u64,
-    /// Changes.
     pub(crate) changes: usize,
     /// Whether it may add documents. If so it is refused when memory or disk are full.
     pub(crate) adds: bool,
@@ -96,7 +95,6 @@ impl Command for Insert {
     }
 }
 
-/// A check-and-insert with its search.
 #[derive(Debug)]
 pub(crate) struct SearchedCheckAndInsert {
     pub(crate) command: CheckAndInsert,
@@ -157,7 +155,6 @@ impl Command for InsertPacked {
     }
 }
 
-/// A packed check-and-insert with its search.
 #[derive(Debug)]
 pub(crate) struct SearchedCheckAndInsertPacked {
     pub(crate) command: CheckAndInsertPacked,

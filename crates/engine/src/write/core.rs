@@ -44,7 +44,6 @@ pub(crate) struct CommandGroup {
 pub(crate) struct Durable {
     /// The index.
     pub(crate) view: View,
-    /// The jobs.
     pub(crate) jobs: Arc<Jobs>,
 }
 
@@ -65,7 +64,6 @@ impl Core {
         self.machine.view()
     }
 
-    /// The machine.
     pub(crate) fn machine(&self) -> &Machine {
         &self.machine
     }

@@ -31,7 +31,6 @@ pub(crate) trait QueuedWrite: Debug + Send {
     fn refuse(self: Box<Self>, refused: Refused);
 }
 
-/// A command in the queue.
 #[derive(Debug)]
 pub(crate) struct Queued<C: Command> {
     bounds: Bounds,

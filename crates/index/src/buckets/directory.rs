@@ -17,7 +17,6 @@ use crate::memory::array::Array;
 /// The number of buckets that share an entry.
 pub(crate) const BUCKETS_AN_ENTRY: usize = 4;
 
-/// Words of an entry.
 const ENTRY_WORDS: usize = 2;
 
 /// All places are below this bit. In an entry it marks long buckets.

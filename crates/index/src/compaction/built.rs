@@ -12,7 +12,6 @@ use crate::tables::table::Table;
 pub enum Built {
     /// A level, built from a delta.
     Flushed(Level),
-    /// Segments, merged from segments.
     Segments {
         /// The adjacent ones that are replaced.
         from: Vec<Arc<Segment>>,

@@ -22,7 +22,6 @@ pub(crate) struct MergeEntries<'a> {
 }
 
 impl<'a> MergeEntries<'a> {
-    /// The entries of these segments.
     pub(crate) fn of(segments: &'a [Arc<Segment>]) -> Self {
         let firsts = segments.iter().scan(0, |next, segment| {
             let first = *next;

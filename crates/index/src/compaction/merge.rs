@@ -34,7 +34,6 @@ pub fn size(segment: &Segment) -> u64 {
 /// The result of a merge of segments.
 #[derive(Debug)]
 pub struct Merged {
-    /// The merged segment.
     pub segment: Arc<Segment>,
     /// The secondary tables of small segments that became a large one.
     pub secondary_tables: Vec<Arc<Table>>,

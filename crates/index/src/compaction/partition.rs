@@ -31,7 +31,6 @@ use crate::tables::table::build;
 /// A partitioned merge in progress: each step replaces the result of the previous step.
 #[derive(Debug)]
 pub(crate) enum PartitionedMerge {
-    /// A merge of segments.
     Segments {
         /// Whether there are no older segments.
         oldest: bool,
@@ -44,7 +43,6 @@ pub(crate) enum PartitionedMerge {
         liveness: Option<Liveness>,
         /// As in [`crate::compaction::work::Work::MergeTables`].
         dropped: u64,
-        /// The merge itself.
         merge: Box<PartitionMerge<SecondaryTable, build::TableBuilder>>,
     },
 }

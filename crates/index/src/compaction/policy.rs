@@ -118,7 +118,6 @@ pub struct SegmentSize {
 /// A secondary table, as the policy sees it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TableSize {
-    /// Its fingerprints.
     pub entries: u64,
     /// The number of fingerprints that may no longer have a document.
     pub dropped: u64,
@@ -158,7 +157,7 @@ pub enum Merge {
     },
 }
 
-/// The next merge.
+/// What to merge next; `None` if no merge is due.
 pub fn next(levels: &LevelSizes, load: Load) -> Option<Merge> {
     next_by_share(levels, load.share(), load)
 }

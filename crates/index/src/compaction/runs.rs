@@ -32,7 +32,6 @@ impl<'a> Run<'a> {
         Self { read: Box::new(read), ahead, taken: 0, ended: false }
     }
 
-    /// The run of these items.
     pub(crate) fn of(mut items: impl Iterator<Item = RunItem> + 'a) -> Self {
         Self::new(move |ahead| {
             items.next().is_some_and(|item| {

@@ -37,7 +37,6 @@ pub enum Work {
         /// Whether to merge one partition at a time, if the inputs have partitions
         /// ([`crate::compaction::partition`]).
         partitioned: bool,
-        /// The index's plans.
         plans: Arc<Plans>,
     },
     /// Merges secondary tables of one role into one.

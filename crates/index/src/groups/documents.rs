@@ -19,7 +19,7 @@ struct Entry {
     sequence: Sequence,
 }
 
-/// Documents, sorted.
+/// The selected documents, sorted by fingerprint.
 #[derive(Debug)]
 pub(super) struct DocumentSet {
     entries: Vec<Entry>,
@@ -29,7 +29,6 @@ pub(super) struct DocumentSet {
 }
 
 impl DocumentSet {
-    /// The documents of a selection.
     pub(super) fn of(view: &View, selection: Selection) -> Self {
         let mut entries = Vec::new();
         // The selection may be small, but an allocation that grows would take twice as much.

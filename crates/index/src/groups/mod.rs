@@ -59,7 +59,6 @@ pub struct Pair {
     pub masked: [Fingerprint; 2],
     /// Their distance, at least 1.
     pub distance: Distance,
-    /// Their namespace.
     pub namespace: NamespaceNumber,
 }
 
@@ -104,7 +103,6 @@ pub struct Search<'a> {
     joined: UnionFind,
 }
 
-/// A group of documents.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Group {
     /// The namespace of its documents.
@@ -144,12 +142,10 @@ impl<'a> Search<'a> {
         Self { view, distance, documents, joined }
     }
 
-    /// The number of documents.
     pub fn documents(&self) -> usize {
         self.documents.len()
     }
 
-    /// The number of pieces.
     pub fn pieces(&self) -> usize {
         self.documents.len().div_ceil(PIECE)
     }

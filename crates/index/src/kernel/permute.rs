@@ -35,7 +35,6 @@ impl Permuter {
         Self { sources: Sources(sources), moves }
     }
 
-    /// Permutes one word.
     #[inline]
     pub(crate) fn permute(&self, simd: Simd, word: u64) -> u64 {
         let mut words = [word];
@@ -43,7 +42,6 @@ impl Permuter {
         words[0]
     }
 
-    /// Permutes words in place.
     #[inline]
     pub(crate) fn permute_all(&self, simd: Simd, words: &mut [u64]) {
         match simd {

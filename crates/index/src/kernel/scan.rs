@@ -76,7 +76,7 @@ pub(crate) fn scan(
     }
 }
 
-/// The definition.
+/// Defines what the variants for other instruction sets find.
 pub(crate) fn portable(lines: &[Line], at: &[u32], pattern: Pattern, found: &mut LineMatches) {
     for (found, &at) in found.lanes.iter_mut().zip(at) {
         let line = &lines[at as usize];

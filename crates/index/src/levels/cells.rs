@@ -21,7 +21,6 @@ pub(crate) struct Cells<T> {
 type Piece<T> = Box<[OnceLock<T>]>;
 
 impl<T> Cells<T> {
-    /// This many empty cells.
     pub(crate) fn empty(count: usize) -> Self {
         Self { pieces: (0..count.div_ceil(PIECE)).map(|_| OnceLock::new()).collect(), count }
     }

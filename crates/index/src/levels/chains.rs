@@ -48,9 +48,8 @@ pub(crate) struct Chains {
 /// A part of a chain.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Link {
-    /// There is none.
     End,
-    /// The only node.
+    /// A single node, without a chunk.
     Node(u32),
     /// The chunk that begins at a word.
     Chunk(u32),
@@ -280,7 +279,6 @@ impl Chains {
         Chunk(&piece[(at % PIECE) as usize..])
     }
 
-    /// Memory in bytes.
     pub(crate) fn bytes_of_memory(&self) -> usize {
         let heads = self.heads.iter().map(|heads| size_of_val(&**heads)).sum::<usize>();
         let pieces = self.pieces.iter().filter_map(OnceLock::get);

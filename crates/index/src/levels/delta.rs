@@ -29,7 +29,7 @@ use crate::tables::geometry::probes;
 /// The end of a chain.
 const NONE: u32 = u32::MAX;
 
-/// A level under construction.
+/// The newest changes, in memory. The writer appends to it until it is full and becomes a segment.
 pub struct Delta {
     plan: Plan,
     after: Sequence,
@@ -75,16 +75,12 @@ struct Event {
 pub enum DeltaEvent {
     /// A document was put under it.
     Put {
-        /// The document.
         posting: Posting,
         /// Its sketch, kept until the segment is built: its record may not be on disk yet.
         sketch: Option<Box<Sketch>>,
     },
     /// A document of it was removed.
-    Removed {
-        /// The document.
-        posting: Posting,
-    },
+    Removed { posting: Posting },
     /// The fingerprint was removed with all its documents.
     Reset,
 }
@@ -429,7 +425,6 @@ impl<'a> DeltaAt<'a> {
         self.length
     }
 
-    /// The delta itself.
     pub fn delta(self) -> &'a Delta {
         self.delta
     }
@@ -477,7 +472,7 @@ impl<'a> DeltaAt<'a> {
         self.last_event(value).map(|event| event.at)
     }
 
-    /// The newest change.
+    /// The newest change; `None` if it has none.
     pub fn last(self) -> Option<Sequence> {
         self.length.checked_sub(1).map(|index| self.delta.event(index).at)
     }

@@ -117,7 +117,6 @@ impl IdTable {
             .map(|i| (IdKey { high: self.highs[i], low: self.lows[i] }, self.documents[i]))
     }
 
-    /// The number of ids.
     pub fn len(&self) -> usize {
         self.highs.len()
     }

@@ -16,7 +16,6 @@ use crate::tables::table::build::EntryCounts;
 /// A segment and its secondary tables.
 #[derive(Debug, Clone)]
 pub struct Level {
-    /// The segment.
     pub segment: Arc<Segment>,
     /// The secondary tables of a large segment, by role.
     pub secondary_tables: Vec<Arc<Table>>,
@@ -25,7 +24,6 @@ pub struct Level {
 /// The properties of a level that are known before its rows.
 #[derive(Debug, Clone, Copy)]
 pub struct Expected<'a> {
-    /// The index's plans.
     pub plans: &'a Plans,
     /// Whether the segment is small.
     pub small: bool,

@@ -18,9 +18,7 @@ use crate::namespaces::NamespaceNumber;
 pub struct Posting {
     /// The change that stored the document.
     pub sequence: Sequence,
-    /// Its namespace.
     pub namespace: NamespaceNumber,
-    /// When it expires.
     pub expiry: Option<Expiry>,
     /// Its record has an id or metadata.
     pub is_listed: bool,
@@ -103,7 +101,6 @@ impl Common {
         bits_of(most) + if self.flags.is_some() { 0 } else { 2 }
     }
 
-    /// Bits of a namespace.
     fn namespace_bits(self) -> u32 {
         bits_of(self.namespaces.1.get().saturating_sub(self.namespaces.0.get()))
     }
@@ -290,7 +287,6 @@ impl Postings {
         }
     }
 
-    /// The number of postings.
     pub fn len(&self) -> usize {
         self.len + self.behind.len()
     }

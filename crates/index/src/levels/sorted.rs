@@ -106,9 +106,7 @@ impl Sorted {
 /// The entries of either form.
 #[derive(Debug)]
 pub enum SortedEntries<'a> {
-    /// Of a small segment.
     Small(buckets::Entries<'a>),
-    /// Of a large one.
     Large(entries::TableEntries<'a>),
 }
 
@@ -151,7 +149,6 @@ pub(crate) enum SortedBuilder {
         /// The keys taken so far.
         values: Vec<Permuted>,
     },
-    /// Of a large one.
     Large(Box<build::TableBuilder>),
 }
 
@@ -199,7 +196,6 @@ impl SortedBuilder {
         }
     }
 
-    /// Builds the fingerprints.
     pub(crate) fn finish(self) -> Sorted {
         match self {
             Self::Small { distance_max, values } => {

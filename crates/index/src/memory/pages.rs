@@ -38,7 +38,6 @@ pub(crate) struct Part {
 #[derive(Debug)]
 struct Region {
     map: MmapRaw,
-    /// The range of each part.
     parts: Mutex<Vec<Range<usize>>>,
 }
 
@@ -56,7 +55,6 @@ impl Part {
         Ok(Self::of(Arc::new(region), 0..bytes, false))
     }
 
-    /// Its bytes.
     pub(crate) fn bytes(&self) -> &[u8] {
         let start = self.region.map.as_ptr().wrapping_add(self.range.start);
         // SAFETY: the range lies in the mapping, which the region keeps, and which began as zeros.

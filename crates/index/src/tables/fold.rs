@@ -45,7 +45,7 @@ struct Code {
     neighbours: [[u32; NEIGHBOURS_MAX]; 32],
 }
 
-/// Folds half a fingerprint.
+/// Folds half a fingerprint: the cell in the upper bits, the place in the cell in the lower five.
 #[inline]
 pub(crate) fn fold(half: u32) -> Head {
     let syndrome = sum(half) ^ (half & SYNDROME);

@@ -180,7 +180,7 @@ impl Geometry {
     }
 }
 
-/// All heads.
+/// The number of different heads.
 const HEADS: u64 = 1 << 32;
 
 /// Log2 of the number of ranges of about `entries` entries each.

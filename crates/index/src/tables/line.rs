@@ -129,7 +129,6 @@ impl Line {
         self.0[15] |= count << HEADER_BITS;
     }
 
-    /// Appends an entry.
     pub(crate) fn push(&mut self, layout: Layout, head: Head, low: u32) {
         let slot = self.count();
         debug_assert!(slot < layout.slots, "the line has room");

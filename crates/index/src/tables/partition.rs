@@ -7,7 +7,6 @@ use crate::tables::fold::Head;
 use crate::tables::line::SPAN_MAX;
 use crate::tables::line_of_key::LinesOfRange;
 
-/// The number of partitions.
 pub(crate) const PARTITIONS: usize = 4;
 
 /// One quarter of the key space: the keys whose heads begin with the same two bits.
@@ -22,7 +21,6 @@ impl Partition {
     /// All partitions, in the order of their keys.
     pub(crate) const ALL: [Self; PARTITIONS] = [Self(0), Self(1), Self(2), Self(3)];
 
-    /// The partition of a head.
     pub(crate) fn of(head: Head) -> Self {
         Self((head >> 30) as u8)
     }

@@ -70,7 +70,6 @@ impl Naive {
         found.map(|&(sequence, fingerprint, _)| (sequence, fingerprint))
     }
 
-    /// The number of documents.
     pub(super) fn len(&self) -> usize {
         self.documents.len()
     }

@@ -27,9 +27,7 @@ const COLLECTED_MAX: usize = 4 * LIKELY_MAX;
 pub struct Likely {
     /// The sum of the margins of the bits in which it differs.
     pub margin: u64,
-    /// Its distance.
     pub distance: Distance,
-    /// The fingerprint.
     pub fingerprint: Fingerprint,
 }
 

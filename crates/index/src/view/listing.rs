@@ -33,7 +33,6 @@ pub struct Selection {
 pub enum Expired {
     /// Only those that have not expired at this second.
     Not(u32),
-    /// All of them.
     Any,
     /// Only those that have expired after the first second and up to the second one.
     Between(u32, u32),
@@ -42,7 +41,6 @@ pub enum Expired {
 /// A stored document of a listing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Listed {
-    /// The document.
     pub posting: Posting,
     /// Its fingerprint, combined with the mask of its namespace.
     pub masked: Fingerprint,
@@ -128,7 +126,6 @@ trait Visitor {
     /// The documents that it takes; may become fewer on the way.
     fn selection(&self) -> &Selection;
 
-    /// Takes a document.
     fn add(&mut self, value: Permuted, posting: Posting);
 }
 

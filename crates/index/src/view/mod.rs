@@ -286,7 +286,6 @@ impl View {
         &self.namespaces
     }
 
-    /// When changes were made.
     pub fn times(&self) -> &Times {
         &self.times
     }

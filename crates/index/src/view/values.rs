@@ -24,7 +24,6 @@ pub struct Shape {
     pub delta_events: usize,
     /// The largest number of fingerprints of a small segment.
     pub small_max: u64,
-    /// The directory's bit permutation.
     pub permutation: Arc<Permutation>,
 }
 
@@ -38,7 +37,7 @@ impl Shape {
 /// A stored fingerprint near a query.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Near {
-    /// The stored fingerprint.
+    /// The stored fingerprint, in the form in which it was inserted.
     pub fingerprint: Fingerprint,
     /// Its distance from the query.
     pub distance: Distance,
@@ -47,7 +46,7 @@ pub struct Near {
 /// The number of documents of a fingerprint.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct DocumentCounts {
-    /// All of them.
+    /// All documents of the fingerprint.
     pub documents: u64,
     /// Those with an id or metadata, which hits list.
     pub listed: u64,
@@ -58,7 +57,6 @@ pub struct DocumentCounts {
 pub struct Located {
     /// Its fingerprint, combined with the mask of its namespace.
     pub masked: Fingerprint,
-    /// The document.
     pub posting: Posting,
 }
 
@@ -71,11 +69,8 @@ pub struct Parts {
     pub secondary_tables: Vec<SecondaryTable>,
     /// The number of fingerprints that merges had dropped.
     pub dropped: u64,
-    /// The totals.
     pub counts: Counts,
-    /// The namespaces with documents.
     pub namespaces: Namespaces,
-    /// When changes were made.
     pub times: Times,
 }
 
@@ -93,11 +88,8 @@ impl Parts {
 pub struct Put {
     /// The key of the document's id.
     pub id: Option<IdKey>,
-    /// The document's sketch.
     pub sketch: Option<Box<Sketch>>,
-    /// Its namespace.
     pub namespace: Option<NamespaceKey>,
-    /// When it expires.
     pub expiry: Option<Expiry>,
     /// It has an id or metadata.
     pub is_listed: bool,
@@ -108,6 +100,5 @@ pub struct Put {
 pub struct Counts {
     /// The last change.
     pub sequence: Sequence,
-    /// Stored documents.
     pub documents: u64,
 }

@@ -16,7 +16,6 @@ impl View {
         Some(Work::Flush { delta, plans: Arc::clone(&self.plans) })
     }
 
-    /// The next merge.
     pub fn next_merge(&self, load: Load) -> Option<Work> {
         policy::next(&self.sizes(), load).map(|merge| self.work(merge))
     }

@@ -21,7 +21,6 @@ use crate::features::runs::{Class, classify, is_kana, joins_across_space};
 pub(crate) enum Kind {
     /// Depends on its neighbours, or becomes several characters.
     Entangled,
-    /// Invisible, and so dropped.
     Invisible,
     /// White space, which separates words and most CJK runs.
     Space,
@@ -31,7 +30,6 @@ pub(crate) enum Kind {
     Word,
     /// A mark, which belongs to a word that has a letter or number.
     Mark,
-    /// A Hangul syllable.
     Hangul,
     /// A character of the CJK ranges other than kana and Hangul.
     Han,

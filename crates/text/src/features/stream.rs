@@ -17,7 +17,6 @@ pub(crate) trait CharacterSink {
     /// The rest of a text. Takes Han characters from its beginning, if there are any, and returns
     /// their length in bytes.
     fn han(&mut self, rest: &[u8]) -> usize;
-    /// One character, normalised.
     fn letter(&mut self, letter: Letter);
 }
 
@@ -25,7 +24,6 @@ pub(crate) trait CharacterSink {
 /// cache.
 const STRETCH_MAX: usize = 4_096;
 
-/// Reads a text.
 pub(crate) fn read(text: &str, to: &mut impl CharacterSink) {
     let bytes = text.as_bytes();
     let mut at = 0;

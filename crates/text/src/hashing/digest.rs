@@ -41,7 +41,7 @@ pub(crate) struct Digest<const WINDOW: usize> {
     tokens: Block,
     /// Which tokens of the block are also features.
     single: [bool; BLOCK],
-    /// The number of those.
+    /// The number of tokens of the block that are also features.
     singles: usize,
     ends: Box<[u32; PIECE]>,
     saturation: Saturation,
@@ -211,7 +211,6 @@ impl<const WINDOW: usize> Digest<WINDOW> {
         }
     }
 
-    /// Reads a whole text.
     pub(crate) fn read(&mut self, text: &str) {
         stream::read(text, self);
         self.end_run();

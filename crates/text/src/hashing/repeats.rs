@@ -42,7 +42,6 @@ impl Repeats {
         self.keys.len() + more <= KEYS_MAX
     }
 
-    /// Adds keys.
     pub(crate) fn add(&mut self, keys: &[u64]) {
         let Self { keys: all, taken, again } = self;
         all.extend_from_slice(keys);

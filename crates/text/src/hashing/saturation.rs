@@ -15,7 +15,6 @@ use std::cell::Cell;
 /// The largest weight of a feature.
 pub(crate) const CAP: u8 = 8;
 
-/// The number of counters.
 const COUNTERS: usize = 1 << 16;
 
 /// The number of texts after which the counters must be cleared.

@@ -37,7 +37,6 @@ impl SimHash {
         &self.sums
     }
 
-    /// The fingerprint.
     pub(crate) fn bits(&self) -> u64 {
         self.sums.iter().rev().fold(0, |bits, &sum| bits << 1 | u64::from(sum > 0.0))
     }

@@ -33,7 +33,6 @@ pub(crate) struct HtmlPage {
     link: Option<usize>,
 }
 
-/// What an element contains.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum ElementContent {
     /// Nothing: its start tag closes it.

@@ -40,7 +40,6 @@ impl<'a> Tag<'a> {
     }
 }
 
-/// How a tag ends.
 #[derive(Debug, Clone, Copy)]
 struct TagEnd {
     self_closing: bool,

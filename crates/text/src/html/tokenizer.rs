@@ -297,7 +297,6 @@ enum Markup<'a> {
     Cdata(Span),
     /// Something without a token.
     Nothing,
-    /// The `<` is text.
     Text,
 }
 

@@ -50,7 +50,7 @@ pub(crate) fn han(
     }
 }
 
-/// The definition.
+/// Defines what the variants for other instruction sets find.
 pub(crate) fn portable(
     utf_8: &[u8],
     words: &mut [u64; HAN_MAX],

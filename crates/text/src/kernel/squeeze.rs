@@ -10,7 +10,6 @@ use crate::kernel::Simd;
 /// How much was written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Squeezed {
-    /// The number of bytes.
     pub bytes: usize,
     /// The number of word ends.
     pub words: usize,
@@ -54,7 +53,7 @@ pub(crate) fn squeeze(
     }
 }
 
-/// The definition.
+/// Defines what the variants for other instruction sets write.
 pub(crate) fn portable(ascii: &[u8], in_word: bool, out: &mut [u8], ends: &mut [u32]) -> Squeezed {
     const LETTERS: [u8; 256] = {
         let mut letters = [b' '; 256];

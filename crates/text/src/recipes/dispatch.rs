@@ -28,25 +28,25 @@ pub enum NoFingerprint {
     /// The recipe takes no texts.
     #[error("the recipe features takes weighted features and fingerprints, no texts")]
     OnlyFeatures,
-    /// The vector is invalid.
+    /// The vector is of the wrong dimensions, not finite or zero.
     #[error(transparent)]
     Vector(#[from] BadVector),
     /// The recipe takes no vectors.
     #[error("the recipe {recipe} takes no vectors")]
     NoVectors {
-        /// The recipe.
+        /// The recipe that was to make the fingerprint.
         recipe: Recipe,
     },
     /// The recipe needs a model, and there is none of its dimensions.
     #[error("the recipe {recipe} needs its model")]
     NoModel {
-        /// The recipe.
+        /// The recipe that was to make the fingerprint.
         recipe: Recipe,
     },
     /// The recipe takes neither texts nor features.
     #[error("the recipe {recipe} takes vectors and fingerprints, no texts and no features")]
     OnlyVectors {
-        /// The recipe.
+        /// The recipe that was to make the fingerprint.
         recipe: Recipe,
     },
 }

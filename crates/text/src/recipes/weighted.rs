@@ -14,13 +14,13 @@ use crate::hashing::simhash::SimHash;
 /// Weighted features have no fingerprint.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum BadFeatures {
-    /// There are no features.
+    /// The list of features is empty.
     #[error("there are no features")]
     Empty,
     /// A weight is infinite or not a number, or the sizes of the weights add up to infinity.
     #[error("the weight of feature {token:?} is not finite, or makes their sum infinite")]
     NotFinite {
-        /// The first such token.
+        /// The first token, in the order given, whose weight is refused.
         token: String,
     },
     /// The weights of every token are 0 or cancel out.

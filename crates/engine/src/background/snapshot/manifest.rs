@@ -47,7 +47,6 @@ pub(super) enum PartKind {
     State,
 }
 
-/// The file of a part.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct PartFile {
     pub(super) number: u64,

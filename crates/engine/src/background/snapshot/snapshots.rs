@@ -61,7 +61,6 @@ struct Written(Vec<(Weak<dyn Any + Send + Sync>, PartFile)>);
 pub(crate) struct Loaded {
     /// The index.
     pub(crate) parts: Parts,
-    /// The jobs.
     pub(crate) jobs: Arc<Jobs>,
     touches: Vec<Touch>,
 }

@@ -45,7 +45,6 @@ pub(crate) struct Snapshotter {
 /// A request to the snapshotter.
 #[derive(Debug)]
 pub(crate) enum SnapshotRequest {
-    /// Take a snapshot now.
     Take(oneshot::Sender<Result<SnapshotInfo, Refused>>),
     /// Take a snapshot now, and open its files and those of all records.
     Export(oneshot::Sender<Result<Export, Refused>>),

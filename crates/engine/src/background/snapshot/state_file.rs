@@ -26,11 +26,8 @@ const JOB_BYTES_MAX: u64 = 8 << 10;
 /// What a snapshot has besides segments and tables.
 #[derive(Debug, Clone)]
 pub struct StateFile {
-    /// The namespaces with documents.
     pub(crate) namespaces: Namespaces,
-    /// When changes were made.
     pub(crate) times: Times,
-    /// The jobs.
     pub(crate) jobs: Arc<Jobs>,
     /// How often documents were named as originals, by sequence. The file ends before them if there
     /// are none.

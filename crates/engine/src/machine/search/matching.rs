@@ -13,17 +13,13 @@ use crate::machine::query::Verification;
 /// confirmed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Match {
-    /// The fingerprint.
     pub fingerprint: Fingerprint,
-    /// Its distance.
     pub distance: Distance,
     /// The sum of the margins of the bits in which it differs; without margins, their number.
     pub margin: u64,
-    /// Its oldest document.
     pub oldest: Sequence,
     /// How many documents it has, the probe's own included.
     pub counts: DocumentCounts,
-    /// Whether the sketches agree.
     pub verification: Verification,
     /// Whether its documents were visited: `oldest` and `counts` are known, and whether there is a
     /// sketch to verify.

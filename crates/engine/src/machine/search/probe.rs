@@ -12,13 +12,11 @@ use crate::machine::query::{Criteria, SearchKind};
 /// A document to look up.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Probe<'a> {
-    /// The document.
     pub document: &'a Document,
     /// The margins of its text.
     pub margins: Option<&'a Margins>,
     /// The key of its id: the stored document with this id is no match.
     pub key: Option<IdKey>,
-    /// Its namespace.
     pub namespace: Option<NamespaceKey>,
     /// What counts as a near-duplicate.
     pub criteria: Criteria,

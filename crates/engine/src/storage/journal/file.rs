@@ -84,7 +84,6 @@ impl JournalFile {
         SparseIndex::new(self.first(), self.header.bytes())
     }
 
-    /// Changes the index.
     pub(crate) fn extend(&self, extend: impl FnOnce(&mut SparseIndex)) {
         let mut index = self.index.write().unwrap_or_else(PoisonError::into_inner);
         extend(index.get_or_insert_with(|| self.empty_index()));

@@ -40,7 +40,6 @@ pub(crate) const FRAME_OVERHEAD_BYTES: usize = FRAME_HEADER_BYTES + FRAME_CHECKS
 const KIND_RECORD: u32 = 1;
 const KIND_SEAL: u32 = 2;
 
-/// The header of a frame.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct FrameHeader {
     /// The length of the payload; 0 in a seal.

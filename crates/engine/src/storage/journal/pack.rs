@@ -24,7 +24,6 @@ const WRITE_BYTES: usize = 256 << 10;
 /// A pack is synced in steps of this size, so that concurrent syncs of the journal stay short.
 const SYNC_STEP_BYTES: u64 = 16 << 20;
 
-/// Writes a pack.
 #[derive(Debug)]
 pub(crate) struct PackWriter<'a> {
     disk: &'a dyn Disk,

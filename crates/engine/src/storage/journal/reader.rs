@@ -19,7 +19,6 @@ use crate::storage::journal::frame::{FrameHeader, StoredRecord};
 /// The size of the journal, packs included.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Extent {
-    /// Number of files.
     pub files: u64,
     /// How many of them are packs.
     pub packs: u64,

@@ -38,7 +38,6 @@ pub struct Finding {
     pub first: u64,
     /// The sequence after its range; for a damaged newest file, after the last known sequence.
     pub next: u64,
-    /// Its length in bytes.
     pub bytes: u64,
     /// How many changes have an intact record in it.
     pub changes: u64,
@@ -218,7 +217,6 @@ fn examine_file(
 
 /// What can be read of a file.
 struct Intact {
-    /// In their order.
     records: Vec<StoredRecord>,
     /// The sequence after the last one that a frame mentions.
     end: u64,

@@ -78,7 +78,6 @@ pub struct PostingTally {
 }
 
 impl Default for PostingTally {
-    /// Of no document.
     fn default() -> Self {
         Self { reset: None, documents: 0, listed: 0, namespace: NamespaceNumber::NONE }
     }
@@ -105,16 +104,13 @@ impl PostingTally {
 pub struct Bytes {
     /// All tables of a small segment, the first table of a large one.
     pub tables: u64,
-    /// Postings.
     pub postings: u64,
-    /// The id index.
     pub ids: u64,
     /// Removals and resets.
     pub removals: u64,
 }
 
 impl Bytes {
-    /// All parts together.
     pub fn total(self) -> u64 {
         self.tables + self.postings + self.ids + self.removals
     }
@@ -177,7 +173,6 @@ impl Segment {
         self.sorted.len()
     }
 
-    /// The number of documents.
     pub fn documents(&self) -> usize {
         self.fingerprints() + self.later.len()
     }
@@ -198,7 +193,7 @@ impl Segment {
         Some(if self.later.is_empty() { oldest } else { oldest.and(self.later.common()) })
     }
 
-    /// Memory by part.
+    /// Memory in bytes, by part.
     pub fn bytes(&self) -> Bytes {
         Bytes {
             tables: self.sorted.bytes() as u64,
@@ -228,7 +223,6 @@ impl Segment {
         Some(self.resets[at].sequence)
     }
 
-    /// The document with a number.
     pub(crate) fn document(&self, number: u32) -> (Permuted, Posting) {
         match (number as usize).checked_sub(self.sorted.numbers()) {
             None => (self.sorted.value(number), self.oldest.get(number as usize)),
@@ -313,7 +307,6 @@ impl SegmentBuilder {
         Self::new(sorted::SortedBuilder::small(distance_max, count), common)
     }
 
-    /// A builder of a large segment with these counts.
     pub fn large(counts: &EntryCounts, common: Common) -> Self {
         Self::new(sorted::SortedBuilder::large(counts), common)
     }
@@ -448,14 +441,12 @@ pub struct Row {
 }
 
 impl Row {
-    /// Empties the row.
     pub fn clear(&mut self) {
         self.postings.clear();
         self.removals.clear();
         self.reset = None;
     }
 
-    /// Adds a document.
     pub fn put(&mut self, posting: Posting) {
         self.postings.push(posting);
     }

@@ -15,7 +15,6 @@ use crate::plan::{Key, TablePlan};
 pub struct Removal {
     /// Its fingerprint.
     pub value: Permuted,
-    /// The document.
     pub posting: Posting,
 }
 

@@ -54,7 +54,6 @@ impl EntryCounts {
         Self { plan, expected: count, plain, fine, ranges: vec![0; 1 << fine.range_bits] }
     }
 
-    /// The plan of the table.
     pub fn plan(&self) -> TablePlan {
         self.plan
     }
@@ -106,7 +105,6 @@ impl EntryCounts {
         squares > SKEWED * entries
     }
 
-    /// Counts one entry.
     pub fn add(&mut self, key: Key) {
         self.ranges[(key >> (64 - self.fine.range_bits)) as usize] += 1;
     }
@@ -129,7 +127,6 @@ pub struct TableBuilder {
 }
 
 impl TableBuilder {
-    /// A builder of a table with these counts.
     pub fn new(role: usize, counts: &EntryCounts) -> Self {
         let (geometry, directory, homes) = counts.directory();
         let mut table = Table::empty(counts.plan, role, geometry);
@@ -176,7 +173,6 @@ impl TableBuilder {
         }
     }
 
-    /// The plan of the table.
     pub fn plan(&self) -> TablePlan {
         self.table.plan
     }
@@ -209,7 +205,6 @@ impl TableBuilder {
         number
     }
 
-    /// The finished table.
     pub fn finish(mut self) -> Table {
         self.close_homes_before(self.table.homes_end());
         self.close_line(self.line);

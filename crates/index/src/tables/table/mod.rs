@@ -254,12 +254,10 @@ impl Table {
         self.role
     }
 
-    /// The plan of the table.
     pub fn plan(&self) -> TablePlan {
         self.plan
     }
 
-    /// The layout.
     pub fn geometry(&self) -> &Geometry {
         &self.geometry
     }

@@ -17,7 +17,6 @@ use super::{
     hash_short_body, hash_windows_body, least_and_most, mix_elements_body, mix_shingles_body,
 };
 
-/// The number of lanes.
 const FOUR: usize = 4;
 
 #[inline]
@@ -51,7 +50,6 @@ fn multiply(a: __m256i, b: __m256i) -> __m256i {
     _mm256_add_epi64(_mm256_mul_epu32(a, b), high)
 }
 
-/// `h ^ h >> BITS`
 #[inline]
 #[target_feature(enable = "avx2")]
 fn fold<const BITS: i32>(h: __m256i) -> __m256i {

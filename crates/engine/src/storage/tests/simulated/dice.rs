@@ -29,7 +29,6 @@ impl Dice {
         (self.roll() % bound as u64) as usize
     }
 
-    /// Random bytes.
     pub(crate) fn bytes(&mut self, length: usize) -> Vec<u8> {
         (0..length).map(|_| self.roll() as u8).collect()
     }

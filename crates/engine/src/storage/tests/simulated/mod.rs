@@ -32,21 +32,13 @@ const UNLIMITED_BYTES: u64 = 1 << 40;
 /// The operations that change the disk.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Operation {
-    /// [`Disk::create`].
     Create,
-    /// [`Disk::rename`].
     Rename,
-    /// [`Disk::remove`].
     Remove,
-    /// [`Disk::sync_directory`].
     SyncDirectory,
-    /// [`DiskFile::write_at`].
     Write,
-    /// [`DiskFile::sync_data`].
     Sync,
-    /// [`DiskFile::truncate`].
     Truncate,
-    /// [`DiskFile::reserve`].
     Reserve,
 }
 
