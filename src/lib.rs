@@ -1,15 +1,15 @@
 //! nearprint finds near-duplicate documents, exactly and fast: as a networked service, or embedded.
 //!
-//! Send it the text of a page or a fingerprint, and it tells you whether it has already stored nearly
-//! the same. It is not a full-text search and not a cluster, and it keeps no text.
+//! Send it the text of a page or a fingerprint, and it tells you whether it has already stored
+//! nearly the same. It is not a full-text search and not a cluster, and it keeps no text.
 //!
 //! The service itself, its benchmarks and its tests use further modules of the crate, which are not
 //! part of its interface. `ARCHITECTURE.md` lists them in reading order.
 
 mod lines;
 
-// The program, its benchmarks and its tests use these. They are not part of the crate's interface and
-// change without notice.
+// The program, its benchmarks and its tests use these. They are not part of the crate's interface
+// and change without notice.
 #[doc(hidden)]
 pub mod access;
 #[doc(hidden)]

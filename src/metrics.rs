@@ -1,10 +1,10 @@
 //! The metrics of the process, in the text format of Prometheus.
 //!
-//! The other modules pass plain numbers in, the engine through its [`Observer`]. [`install`] makes the handles, so
-//! that recording is an atomic addition without a look-up or an allocation. Before `install`
-//! (library use, unit tests) recording does nothing. Names end in their unit. The label sets are
-//! fixed: routes, status classes, distances 0 to 12, outcomes. `docs/operations.md` explains each
-//! metric.
+//! The other modules pass plain numbers in, the engine through its [`Observer`]. [`install`] makes
+//! the handles, so that recording is an atomic addition without a look-up or an allocation. Before
+//! `install` (library use, unit tests) recording does nothing. Names end in their unit. The label
+//! sets are fixed: routes, status classes, distances 0 to 12, outcomes. `docs/operations.md`
+//! explains each metric.
 
 use std::sync::OnceLock;
 use std::time::Duration;
@@ -184,7 +184,6 @@ impl WriteOutcome {
     }
 }
 
-/// Sets a gauge.
 pub fn set(name: &'static str, help: &'static str, number: f64) {
     gauge(name, help).set(number);
 }

@@ -43,7 +43,6 @@ pub const LINES_WAITING_MAX: usize = 8_192;
 /// second 600 lines arrive meanwhile, a small part of [`LINES_WAITING_MAX`].
 const GATHER_INTERVAL: Duration = Duration::from_millis(10);
 
-/// Counts lost lines.
 static LOST: OnceLock<ErrorCounter> = OnceLock::new();
 
 /// How long the end of the process waits for the last lines to be written.
@@ -58,7 +57,7 @@ impl Drop for Log {
     fn drop(&mut self) {
         let guard = self.0.take();
         let (done, flushed) = mpsc::channel::<()>();
-        // If nobody reads the log, dropping the guard may block for ever: it prints a message on
+        // If nobody reads the log, dropping the guard may block forever: it prints a message on
         // standard output, and if that is closed, panics with a message on standard error.
         let spawned = thread::Builder::new().spawn(move || {
             drop(guard);
@@ -123,8 +122,8 @@ pub fn init(options: LogOptions) -> Log {
     Log(Some(guard))
 }
 
-/// Writes fields as the default formatter does, but without asking for a colour at each of them. That
-/// halves the cost of a line, which was a quarter of the instructions of a health check.
+/// Writes fields as the default formatter does, but without asking for a colour at each of them.
+/// That halves the cost of a line, which was a quarter of the instructions of a health check.
 fn plain_fields() -> impl for<'writer> FormatFields<'writer> {
     let field = |writer: &mut Writer<'_>, field: &Field, value: &dyn Debug| match field.name() {
         "message" => write!(writer, "{value:?}"),
@@ -133,8 +132,8 @@ fn plain_fields() -> impl for<'writer> FormatFields<'writer> {
     debug_fn(field).delimited(" ")
 }
 
-/// The time in UTC with microseconds, in the format of RFC 3339. Each thread formats the date and the
-/// second once a second, because they take a quarter of the cost of a line.
+/// The time in UTC with microseconds, in the format of RFC 3339. Each thread formats the date and
+/// the second once a second, because they take a quarter of the cost of a line.
 struct Utc;
 
 #[expect(clippy::disallowed_methods, reason = "the time of a line in the log decides nothing")]

@@ -161,7 +161,7 @@ fn the_manual_names_every_route_and_every_code_of_the_description() {
     let (_, text) = page();
     let description = serde_json::to_value(nearprint::http::openapi()).unwrap();
     for path in description["paths"].as_object().unwrap().keys() {
-        // The two files of the web page are no part of the API.
+        // The two files of the web page are not part of the API.
         let named = text.contains(path.as_str()) || path.starts_with("/page.");
         assert!(named, "{path}");
     }

@@ -1,6 +1,6 @@
 //! Promise: an import that was killed or interrupted continues where it was when the same command
-//! runs again, and does not continue if its files or the collection have changed. Method: the binary
-//! on files that it is killed in the middle of, and on states that belong to something else.
+//! runs again, and does not continue if its files or the collection have changed. Method: the
+//! binary on files that it is killed in the middle of, and on states that belong to something else.
 
 #![expect(
     clippy::disallowed_methods,
@@ -52,7 +52,7 @@ fn saved(folder: &Path) -> u64 {
     state.map_or(0, |state| state["documents"].as_u64().unwrap())
 }
 
-/// Starts an import, and ends it with a signal behind the first file.
+/// Starts an import, and ends it with a signal after the first file.
 fn end_early(folder: &Path, signal: Signal) -> String {
     let mut import = command(folder, &IMPORT).spawn().unwrap();
     while saved(folder) < 2_000 {

@@ -1,6 +1,6 @@
-//! Promise: a record of any length is reported with its place, and takes no more memory than a record
-//! of 8 MiB does. Method: streams whose second record is a gigabyte long, which exist nowhere as a
-//! whole, and the peak of memory of this process.
+//! Promise: a record of any length is reported with its place, and takes no more memory than a
+//! record of 8 MiB does. Method: streams whose second record is a gigabyte long, which exist
+//! nowhere as a whole, and the peak of memory of this process.
 
 #![expect(clippy::unwrap_used, reason = "tests fail by panicking")]
 

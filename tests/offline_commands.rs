@@ -1,7 +1,7 @@
-//! Promise: the commands for emergencies do what they say: they list, verify, export and restore a
-//! data directory, say what a repair would lose before it does anything, and lose no more. Method:
-//! a small directory with packs, journal files and snapshots, damaged in each place, and the binary
-//! run as a person runs it; what is stored afterwards is compared.
+//! Promise: the commands for emergencies do what they promise: they list, verify, export and
+//! restore a data directory, print what a repair would lose before it does anything, and lose no
+//! more. Method: a small directory with packs, journal files and snapshots, damaged in each place,
+//! and the binary run as a person runs it; what is stored afterwards is compared.
 
 #[path = "../crates/engine/tests/common/options.rs"]
 mod common;
@@ -40,7 +40,7 @@ fn document(number: u64, round: u64) -> Document {
     Document { id: Some(id(number)), ..Document::bare(Fingerprint::new(bits)) }
 }
 
-/// A closed directory with packs, journal files behind them, and two snapshots.
+/// A closed directory with packs, journal files after them, and two snapshots.
 async fn filled(data: &Path) {
     let engine = Engine::open(options(data)).expect("a new directory");
     let mut looks = 0;
@@ -122,7 +122,7 @@ fn on(data: &Path, arguments: &[&str]) -> (i32, String, String) {
     nearprint(&[arguments, &["--data", data.to_str().expect("UTF-8")]].concat())
 }
 
-/// The number behind `lost: at most`; 0 without.
+/// The number after `lost: at most`; 0 without.
 fn lost(said: &str) -> u64 {
     let Some((_, rest)) = said.split_once("lost: at most ") else { return 0 };
     rest.split(' ').next().and_then(|number| number.parse().ok()).expect("a number")
@@ -215,7 +215,7 @@ async fn damage_in_any_file_is_repaired_at_the_price_that_was_told() {
         assert!(data.join(format!("{name}.damaged")).exists());
     }
 
-    // The last record; the seal behind it says that it was there.
+    // The last record; the seal after it shows that it was there.
     let data = copy(&base, "last-record");
     edit(&data.join(newest), |bytes| {
         let in_last = bytes.len() - 300;
@@ -223,7 +223,7 @@ async fn damage_in_any_file_is_repaired_at_the_price_that_was_told() {
     });
     assert_eq!(repaired(&data).await, (1, 1));
 
-    // Cut between two records or within one: the snapshot says what was there.
+    // Cut between two records or within one: the snapshot shows what was there.
     let data = copy(&base, "cut");
     edit(&data.join(newest), |bytes| bytes.truncate(bytes.len() / 2));
     let (lost, missing) = repaired(&data).await;

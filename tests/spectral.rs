@@ -90,7 +90,7 @@ fn a_directory_keeps_its_model_and_opens_with_no_other() {
     let why = refused(&with(&other), &import);
     assert!(why.contains("was created with the model"), "{why}");
     let why = refused(&with(&documents), &import);
-    assert!(why.contains("it is no model file"), "{why}");
+    assert!(why.contains("it is not a model file"), "{why}");
     let why = refused(&with(&at("missing")), &import);
     assert!(why.contains("missing cannot be used"), "{why}");
 

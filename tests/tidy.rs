@@ -1,7 +1,7 @@
 //! Rules about the project's files that the compiler does not check.
 //!
-//! If a rule makes the code worse, change the rule in the commit that breaks it. Cargo itself limits
-//! what a crate may import.
+//! If a rule makes the code worse, change the rule in the commit that breaks it. Cargo itself
+//! limits what a crate may import.
 
 use std::collections::BTreeMap;
 use std::fs;

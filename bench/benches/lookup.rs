@@ -1,7 +1,8 @@
-//! Look-ups of an index in this process, and of ids, for Criterion: `cargo bench -p nearprint-bench --bench lookup`.
+//! Look-ups of an index in this process, and of ids, for Criterion:
+//! `cargo bench -p nearprint-bench --bench lookup`.
 //!
-//! Of fingerprints, the same index and queries as `nearprint-bench lookup`, which also verifies the
-//! answers; here what counts is the comparison with an earlier run.
+//! The index and the queries of fingerprints are those of `nearprint-bench lookup`, which also
+//! verifies the answers; here what counts is the comparison with an earlier run.
 
 use std::hint::black_box;
 

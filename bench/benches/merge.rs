@@ -1,4 +1,5 @@
-//! Merges of segments in this process, for Criterion: `cargo bench -p nearprint-bench --bench merge`.
+//! Merges of segments in this process, for Criterion:
+//! `cargo bench -p nearprint-bench --bench merge`.
 //!
 //! Small segments into a small one and into a large one, large ones into a large one, and their
 //! secondary tables. All documents are bare, as the index has them while packed batches arrive.

@@ -1,4 +1,5 @@
-//! From a text to its fingerprint and sketch, for Criterion: `cargo bench -p nearprint-bench --bench text`.
+//! From a text to its fingerprint and sketch, for Criterion:
+//! `cargo bench -p nearprint-bench --bench text`.
 
 use std::hint::black_box;
 

@@ -66,7 +66,7 @@ mod tests {
     fn documents_like_text_are_crowded() {
         let facts = facts(&Stored::like_text(20_000, 0.0, 1), 1);
         let in_block = facts[0].value.as_f64().unwrap();
-        // Of random ones, four blocks would have 20,000 / 65,536 each.
+        // Among random ones, each of four blocks would have 20,000 / 65,536.
         assert!(in_block > 4.0 * 4.0 * 20_000.0 / 65_536.0, "{in_block}");
         assert!(facts[1..].is_sorted_by_key(|fact| fact.value.as_f64()));
     }

@@ -16,12 +16,13 @@
 //!   sums      the sums of texts, to which the model of text-like fingerprints is fitted
 //! ```
 //!
-//! Each but the last two prints one table (or with `--json` one object) on standard output, and its progress on
-//! standard error. Data and queries are drawn from `--seed`, so that a run can be repeated. Replies
-//! are verified, and a wrong one ends the command with 1. `NEARPRINT_TEST_SIMD` set to `avx512`,
-//! `avx2`, `neon` or `portable` measures that instruction set instead of the best one. To measure on some cores only, start it
-//! (or the service) under `taskset`. [`data`] and [`prose`] are public for the Criterion
-//! benches. `nearprint plan` shares [`nearprint::cli::measure`].
+//! Each but the last two prints one table (or with `--json` one object) on standard output, and its
+//! progress on standard error. Data and queries are drawn from `--seed`, so that a run can be
+//! repeated. Replies are verified, and a wrong one ends the command with 1. `NEARPRINT_TEST_SIMD`
+//! set to `avx512`, `avx2`, `neon` or `portable` measures that instruction set instead of the best
+//! one. To measure on some cores only, start it (or the service) under `taskset`. [`data`] and
+//! [`prose`] are public for the Criterion benches. `nearprint plan` shares
+//! [`nearprint::cli::measure`].
 //!
 //! Tested at tiny sizes on the real binary by `tests/command.rs`, without a look at a time.
 

@@ -1,5 +1,5 @@
-//! `nearprint-bench lifecycle`: what namespaces cost, and how fast documents are listed, removed and
-//! given back.
+//! `nearprint-bench lifecycle`: what namespaces cost, and how fast documents are listed, removed
+//! and given back.
 //!
 //! First an index of one namespace, and one of as many documents in namespaces of ten: memory and
 //! look-ups. Then an engine on a disk: a stream of all documents, a purge with look-ups during it,

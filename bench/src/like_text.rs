@@ -1,10 +1,10 @@
 //! Fingerprints that are crowded as those of real text are.
 //!
-//! Real texts of one kind share frequent words, so their fingerprints lie in crowds: a look-up meets
-//! many more candidates than among random ones. The model in `bench/model` imitates the 64 sums of
-//! a `SimHash`, scaled to a root mean square of 1: a mixture of 1,024 Gaussians with a center and a
-//! deviation each, and one covariance for all. `bench/quality/fit_model.py` fits it to texts. A
-//! fingerprint has a bit set where the sum is positive.
+//! Real texts of one kind share frequent words, so their fingerprints lie in crowds: a look-up
+//! meets many more candidates than among random ones. The model in `bench/model` imitates the 64
+//! sums of a `SimHash`, scaled to a root mean square of 1: a mixture of 1,024 Gaussians with a
+//! center and a deviation each, and one covariance for all. `bench/quality/fit_model.py` fits it to
+//! texts. A fingerprint has a bit set where the sum is positive.
 //!
 //! The mixture has no near-copies. A share of the documents therefore forms families, whose sizes
 //! are heavy-tailed: the sums of a member are those of its family plus independent noise.
@@ -176,7 +176,7 @@ impl LikeText {
     }
 
     /// A document that is not stored, of a family as often as the stored ones are. The second value
-    /// says whether it is.
+    /// tells whether it is.
     pub fn fresh(&self, number: u64) -> (Fingerprint, bool) {
         let in_families = self.members.last().copied().unwrap_or_default();
         let mut dice = self.dice(Purpose::Fresh, number);
@@ -188,7 +188,8 @@ impl LikeText {
         (self.member(&self.center(family as u64), in_families + number), true)
     }
 
-    /// The same document as [`Self::fresh`] gives if it is of no family, with the margins of its text.
+    /// The same document as [`Self::fresh`] gives if it is of no family, with the margins of its
+    /// text.
     pub fn text(&self, number: u64) -> (Fingerprint, Margins) {
         /// The sums of the model have a root mean square of 1.
         const UNIT: f32 = 1_000.0;

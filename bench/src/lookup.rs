@@ -161,8 +161,8 @@ fn measure(args: &Args, stored: &Stored, distance: Distance, report: &mut Report
     index
 }
 
-/// Queries that are measured together. The crowd of a text is where its model draws it, and a planted
-/// query leaves it by its flips; so queries like text are measured by how they came about.
+/// Queries that are measured together. The crowd of a text is where its model draws it, and a
+/// planted query leaves it by its flips; so queries like text are measured by how they came about.
 fn kinds<'a>(stored: &Stored, queries: &'a Queries) -> Vec<(&'static str, Cow<'a, Queries>)> {
     if stored.model().is_none() {
         return vec![("", Cow::Borrowed(queries))];
@@ -180,8 +180,8 @@ fn rows(subject: &Subject<'_>, threads: usize) -> Vec<Row> {
     rows
 }
 
-/// Likely searches alone, after look-ups at this distance, for texts of no family. Those among random
-/// fingerprints have random margins.
+/// Likely searches alone, after look-ups at this distance, for texts of no family. Those among
+/// random fingerprints have random margins.
 fn likely(view: &View, stored: &Stored, distance: Distance, seed: u64) -> [Fact; 2] {
     let stream = Stream::of("texts", seed);
     let random = |number: u64| {

@@ -1,10 +1,10 @@
 //! `nearprint-bench mixed`: the latency of single look-ups under other load.
 //!
-//! Reader threads query the engine as the service does for a request with a fingerprint, one
-//! look-up after the other: at rest; during an endless packed query; during searches for groups of all
-//! stored fingerprints (the last of which may outlast `--seconds`); while a writer inserts packed batches, so that deltas fill up
-//! and segments are merged. With fewer cores than threads, the
-//! quantiles show how long the operating system makes a reader wait for a core.
+//! Reader threads query the engine as the service does for a request with a fingerprint, one after
+//! another: at rest; during an endless packed query; during searches for groups of all stored
+//! fingerprints (the last of which may outlast `--seconds`); while a writer inserts packed batches,
+//! so that deltas fill up and segments are merged. With fewer cores than threads, the quantiles
+//! show how long the operating system makes a reader wait for a core.
 
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};

@@ -1,7 +1,7 @@
 //! Pages of real text: passages of the documents on this machine.
 //!
-//! Readmes, licences, manual pages and other documents are read as `nearprint import` reads them, in
-//! the order of their paths, so that the same machine gives the same pages. A page that is a
+//! Readmes, licences, manual pages and other documents are read as `nearprint import` reads them,
+//! in the order of their paths, so that the same machine gives the same pages. A page that is a
 //! near-copy of an earlier one is left out.
 
 use std::env;
@@ -45,7 +45,7 @@ pub(super) fn found(paths: &[PathBuf], count: usize, bytes: &Range<u64>) -> Resu
     let mut dice = Dice::of("pages", 1);
     let mut known = Vec::new();
     let mut pages = Vec::new();
-    // Of each path an equal part: a machine has far more manual pages than readmes.
+    // An equal part of each path: a machine has far more manual pages than readmes.
     for (done, path) in (1..).zip(paths) {
         let enough = count * done / paths.len();
         for entry in Documents::new(vec![path.clone()], ReadOptions::default()) {
@@ -85,7 +85,7 @@ fn passages<'a>(
     .take(OF_A_DOCUMENT)
 }
 
-/// Whether a page is no near-copy of those that are known; then it is known.
+/// Whether a page is not a near-copy of a known one; it is known from then on.
 fn is_new(page: &str, known: &mut Vec<(Fingerprint, Option<Box<Sketch>>)>) -> bool {
     let Ok(analysis) = analyse_text(page) else { return false };
     let (fingerprint, sketch) = (analysis.fingerprint, analysis.sketch);

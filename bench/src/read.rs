@@ -1,7 +1,7 @@
 //! `nearprint-bench read`: how fast the readers of imports are alone, file by file.
 //!
-//! Reads each file to its end on one thread and drops the documents. Bytes are those on disk, so that
-//! of a compressed file the rate is that of its compressed bytes.
+//! Reads each file to its end on one thread and drops the documents. Bytes are those on disk, so
+//! that of a compressed file the rate is that of its compressed bytes.
 
 use std::hint::black_box;
 use std::path::PathBuf;

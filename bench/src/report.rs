@@ -46,7 +46,6 @@ pub(super) struct Row {
     pub(super) distance: Option<u8>,
     /// What `per_second` counts.
     pub(super) unit: &'static str,
-    /// The rate a second.
     pub(super) per_second: f64,
     /// The same in 10^6 bytes of input.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -134,7 +133,6 @@ impl Row {
 /// A result that is not a time.
 #[derive(Debug, Clone, Serialize)]
 pub(super) struct Fact {
-    /// Its name.
     pub(super) what: String,
     /// The number of stored fingerprints.
     pub(super) count: u64,

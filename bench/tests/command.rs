@@ -106,7 +106,7 @@ fn lookup_measures_and_verifies_each_size_and_distance() {
         assert!(number(&first[name]) > 0.0, "{name} of {first}");
         assert!(report["results"][2][name].is_null(), "of one thread alone");
     }
-    // Of each of the four: 200 single ones, 200 in a batch, 32 against everything.
+    // Each of the four has 200 single ones, 200 in a batch, 32 against everything.
     assert_eq!(verified(&report), (4 * 432, 4 * 216));
     assert_limits(&report);
 }
@@ -161,7 +161,7 @@ fn insert_reports_the_growth_the_memory_and_the_restart() {
     assert_eq!(rows[10..], ["insert, all", "check-and-insert"]);
     assert_eq!(report["results"][0]["count"], 300);
     assert_eq!(report["results"][9]["count"], 3_000);
-    // Of the queries of a check-and-insert half are stored.
+    // Half of the queries of a check-and-insert are stored.
     assert_eq!(verified(&report), (500, 250));
     assert!(fact(&report, "resident, at the peak") > 0.0);
     assert!(fact(&report, "resident, settled") > 0.0);

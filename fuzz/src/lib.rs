@@ -1,5 +1,6 @@
-//! What each fuzz target does with its bytes: hand them to a decoder of nearprint and hold what comes
-//! out against what must be true of it. A panic is a finding; so is an answer with a status of 5xx.
+//! What each fuzz target does with its bytes: hand them to a decoder of nearprint and hold what
+//! comes out against what must be true of it. A panic is a finding; so is an answer with a status
+//! of 5xx.
 //!
 //! Used by libFuzzer (`fuzz_targets/`) and, in every `make test`, by the seeded mutator of
 //! `tests/fuzz`.
@@ -82,7 +83,7 @@ pub fn record(bytes: &[u8]) {
     assert_eq!(Record::decode(&encoded).as_ref(), Ok(&record));
 }
 
-/// The bytes of a sealed file, of whatever kind the header says.
+/// The bytes of a sealed file, of whatever kind its header names.
 pub fn sealed(bytes: &[u8]) {
     let disk = MemoryDisk::default();
     disk.put("part", bytes);
@@ -173,7 +174,7 @@ fn send(path: &str, kind: &str, body: &[u8]) {
     assert!(!status.is_server_error(), "{status} from {path}");
 }
 
-/// The first byte says which route, the rest is a JSON body.
+/// The first byte chooses the route, the rest is a JSON body.
 pub fn json(bytes: &[u8]) {
     const ROUTES: [&str; 5] =
         ["/v1/query", "/v1/insert", "/v1/check-and-insert", "/v1/fingerprint", "/v1/compare"];
@@ -182,7 +183,7 @@ pub fn json(bytes: &[u8]) {
     }
 }
 
-/// The first byte says which route, the rest is a body of lines.
+/// The first byte chooses the route, the rest is a body of lines.
 pub fn ndjson(bytes: &[u8]) {
     const ROUTES: [&str; 4] = [
         "/v1/query/batch",
@@ -210,7 +211,8 @@ pub fn html(bytes: &[u8]) {
     }
 }
 
-/// The first byte says how long the label is and whether it is HTML; then the label, then the bytes.
+/// The first byte gives the length of the label and whether it is HTML; then the label, then the
+/// bytes.
 pub fn charset(bytes: &[u8]) {
     let Some((first, rest)) = bytes.split_first() else { return };
     let (label, body) = rest.split_at((usize::from(first / 2) % 24).min(rest.len()));
@@ -236,8 +238,8 @@ fn loaded(bytes: &[u8]) -> Result<Config, ConfigError> {
     Config::load(&Sources { file: Some(file.path().to_owned()), ..Sources::default() })
 }
 
-/// A file of a format that the first byte chooses, compressed or not: its records come in order, and
-/// the bytes of each are those at its place.
+/// A file of a format that the first byte chooses, compressed or not: its records come in order,
+/// and the bytes of each are those at its place.
 pub fn records(bytes: &[u8]) {
     let Some((&choice, content)) = bytes.split_first() else { return };
     let formats = [
@@ -290,7 +292,7 @@ pub fn parquet(bytes: &[u8]) {
     file.rewind().expect("it is a file");
     file.write_all(bytes).expect("the disk has space");
     let options = ReadOptions { form: RecordForm::Both, ..ReadOptions::from(Format::Parquet) };
-    // A row of no columns needs no bytes, so a small file may have as many as it says.
+    // A row of no columns needs no bytes, so a small file may claim any number.
     for record in FileRecords::new(vec![file.path().to_path_buf()], options).take(10_000) {
         drop(record);
     }

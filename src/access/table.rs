@@ -61,7 +61,7 @@ pub struct TokenSource {
     pub file: Option<PathBuf>,
     /// More lines, separated by line ends or `;`.
     pub lines: String,
-    /// The rate of tokens whose line has none; `None` is no limit.
+    /// The rate of tokens whose line has none; `None` means no limit.
     pub requests_per_second: Option<NonZero<u32>>,
 }
 

@@ -17,7 +17,7 @@ pub enum ConfigError {
     #[error("{} is not TOML: {message}", path.display())]
     NotToml {
         path: PathBuf,
-        /// What the TOML parser says, with line and column.
+        /// The message of the TOML parser, with line and column.
         message: String,
     },
     /// A key that does not exist.
@@ -36,16 +36,16 @@ pub enum ConfigError {
     /// A variable whose value is not text.
     #[error("the value of the variable {name} is not UTF-8")]
     NotUtf8 { name: String },
-    /// A key says otherwise than the data directory, where it is fixed.
+    /// A key contradicts the data directory, where it is fixed.
     #[error(
         "`{key}` is {configured}, but that of the data directory {} is {created}; leave the key \
          out, or {change}", data.display()
     )]
     Contradicts {
         key: &'static str,
-        /// What the configuration says.
+        /// Its value in the configuration.
         configured: String,
-        /// What the directory says.
+        /// Its value in the directory.
         created: String,
         data: PathBuf,
         /// How to change the directory.

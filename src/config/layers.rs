@@ -2,7 +2,7 @@
 //!
 //! Works on TOML tables: a key is known if the embedded defaults have it, and a value fits if it is
 //! of the same kind as the default. So the file of defaults is the only list of keys.
-//! `docs/decisions/0023-own-configuration-layers.md` says why no library does this.
+//! `docs/decisions/0023-own-configuration-layers.md` explains why no library does this.
 
 use std::collections::BTreeSet;
 use std::ffi::OsString;
@@ -19,7 +19,6 @@ use super::variables::{self, PREFIX};
 /// Where the configuration comes from, in addition to the embedded defaults.
 #[derive(Debug, Clone, Default)]
 pub struct Sources {
-    /// A configuration file.
     pub file: Option<PathBuf>,
     /// The environment of the process, or a part of it. Names that do not begin with `NEARPRINT_`
     /// are ignored.
@@ -57,7 +56,7 @@ impl Config {
     /// directory.
     ///
     /// # Errors
-    /// As [`Self::load`], and [`ConfigError::Contradicts`] if a key says otherwise than the directory.
+    /// As [`Self::load`], and [`ConfigError::Contradicts`] if a key contradicts the directory.
     pub fn load_in_force(sources: &Sources) -> Result<Self, ConfigError> {
         let mut layers = Layers::merge(sources)?;
         let path = layers.config().data.directory;

@@ -223,7 +223,7 @@ fn a_misspelt_variable_is_named_with_the_nearest_known_one() {
     }
     let both = refusal(&[("NEARPRINT_LISTEN", "x"), ("NEARPRINT_LEVEL", "x")]);
     assert!(both.contains("NEARPRINT_LISTEN") && both.contains("NEARPRINT_LEVEL"), "{both}");
-    // A number is no service link of a container platform but somebody who wants that port.
+    // A number is not a service link of a container platform: somebody wants that port.
     assert!(refusal(&[("NEARPRINT_PORT", "7878")]).starts_with("unknown variable NEARPRINT_PORT;"));
 }
 

@@ -160,7 +160,7 @@ fn http_options(config: &Config) -> Result<http::HttpOptions, ConfigError> {
     })
 }
 
-/// How long a document is kept if its request does not say so; `None` is for ever.
+/// How long a document is kept if its request names no expiry; `None` keeps it until it is removed.
 fn expiry(config: &Config) -> Result<Option<u64>, ConfigError> {
     let seconds = within(key!(config.documents.expires_in_s), 0..=CENTURY_S)?;
     Ok(Some(seconds).filter(|&seconds| seconds > 0))

@@ -7,7 +7,7 @@ use super::options::ServerOptions;
 use super::tls::Tls;
 use crate::access::Access;
 
-/// The tokens that are let in, and the certificate that is shown.
+/// The tokens that are accepted, and the certificate that is shown.
 #[derive(Debug, Clone)]
 pub(super) struct Credentials {
     pub(super) access: Arc<Access>,

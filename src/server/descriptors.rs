@@ -12,7 +12,7 @@ pub(super) fn connections_max(wanted: usize) -> usize {
     let Rlimit { current, maximum } = getrlimit(Resource::Nofile);
     let raised = Rlimit { current: maximum, maximum };
     let limit = if setrlimit(Resource::Nofile, raised).is_ok() { maximum } else { current };
-    // `None` is no limit at all.
+    // `None` means no limit at all.
     limit.map_or(wanted, |limit| {
         usize::try_from(room(limit)).map_or(wanted, |room| wanted.min(room))
     })

@@ -37,7 +37,7 @@ const UPKEEP_INTERVAL: Duration = Duration::from_secs(5);
 /// Prints one line on standard output when requests are accepted: `listening on ADDRESS`.
 ///
 /// # Errors
-/// [`ServeError`] says what is wrong; the process should exit with a failure.
+/// [`ServeError`]; the process should exit with a failure.
 pub fn serve(settings: Settings) -> Result<(), ServeError> {
     let _log = telemetry::init(settings.log);
     metrics::install();
@@ -158,7 +158,7 @@ fn bind(address: SocketAddr) -> std::io::Result<TcpSocket> {
 fn announce(listener: &TcpListener) -> std::io::Result<()> {
     let address = listener.local_addr()?;
     tracing::info!(%address, "listening");
-    // The parent process may have closed our standard output; that is no reason to stop.
+    // The parent process may have closed our standard output; that is not a reason to stop.
     let mut out = std::io::stdout().lock();
     drop(writeln!(out, "listening on {address}").and_then(|()| out.flush()));
     Ok(())

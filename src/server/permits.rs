@@ -6,7 +6,7 @@
 //! that has made a request is never closed for another.
 //!
 //! The accept loop owns [`Permits`], and requests never touch it: the [`Phase`] of a connection
-//! says whether it has made a request.
+//! records whether it has made a request.
 
 use std::collections::VecDeque;
 use std::sync::Arc;

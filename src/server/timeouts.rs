@@ -1,8 +1,8 @@
 //! A stream with timeouts: for a client that does not finish its request head, is idle too long,
 //! reads nothing of its reply, or does not close the connection after the last one.
 //!
-//! The phase of the connection, which the service around it sets, says which of them applies. The
-//! handler that reads a body limits the time of the body.
+//! The phase of the connection, which the service around it sets, decides which of them applies.
+//! The handler that reads a body limits the time of the body.
 
 use std::io;
 use std::pin::Pin;
@@ -113,8 +113,8 @@ impl AsyncRead for TimeoutStream {
     }
 }
 
-/// Writes are vectored: otherwise hyper copies a reply into its own buffer, and the budget of replies
-/// no longer counts what the client has not read.
+/// Writes are vectored: otherwise hyper copies a reply into its own buffer, and the budget of
+/// replies no longer counts what the client has not read.
 impl AsyncWrite for TimeoutStream {
     fn poll_write(
         mut self: Pin<&mut Self>,

@@ -6,7 +6,7 @@ use std::fmt::Write as _;
 
 use crate::random::Random;
 
-/// What begins a page, and what is repeated behind it.
+/// What begins a page, and what is repeated after it.
 const REPEATED: &[(&str, &str)] = &[
     ("", "<p>"),
     ("", "</p>"),
@@ -254,7 +254,7 @@ fn multiplied(shape: u64, bytes: usize) -> String {
         }),
         // The tree keeps the attributes of every `body` tag in one element.
         14 => written(bytes, "", |page, number| put(page, format_args!("<body a{number}=b>"))),
-        // Within SVG, `style` is no raw text.
+        // Within SVG, `style` is not raw text.
         15 => {
             written(bytes, "<svg><style><a ", |page, number| put(page, format_args!("a{number} ")))
         }

@@ -1,5 +1,5 @@
-//! Folders of copies, tables of groups and pairs, revisit records, the standard input, and the limit
-//! of memory.
+//! Folders of copies, tables of groups and pairs, revisit records, the standard input, and the
+//! limit of memory.
 
 use std::collections::BTreeMap;
 use std::fs;

@@ -134,7 +134,7 @@ async fn requests_refused_by_overload_are_no_warnings_in_the_log() {
     assert!(!server.log().contains("overloaded"), "{}", server.log());
 }
 
-/// Every complete request gets a success or 503, or its connection is refused: none waits for ever,
+/// Every complete request gets a success or 503, or its connection is refused: none waits forever,
 /// and none gets any other reply.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn sigterm_under_load_answers_or_refuses_every_client() {

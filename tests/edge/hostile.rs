@@ -1,10 +1,10 @@
-//! Promise: no page stops the service, and each costs what its bytes cost. Method: pages that were made
-//! to cost more ([`crate::hostile_pages`]), by every way that takes a page, one after another, to a real
-//! server of each recipe and to the command line.
+//! Promise: no page stops the service, and each costs what its bytes cost. Method: pages that were
+//! made to cost more ([`crate::hostile_pages`]), by every way that takes a page, one after another,
+//! to a real server of each recipe and to the command line.
 //!
-//! The test is small and looks only at whether everything is answered. `tools/torture hostile` runs ten
-//! thousand pages up to the largest body against a release build, prints what the worst of them cost, and
-//! fails above the budget of the recipe (np2: 150 ns a byte; main text: 1 us).
+//! The test is small and looks only at whether everything is answered. `tools/torture hostile` runs
+//! ten thousand pages up to the largest body against a release build, prints what the worst of them
+//! cost, and fails above the budget of the recipe (np2: 150 ns a byte; main text: 1 us).
 
 use std::path::Path;
 use std::process::Command;
@@ -16,8 +16,9 @@ use crate::hostile_pages::page;
 use crate::random::variable;
 use crate::server::{Server, binary, write_bytes};
 
-/// The recipes that work in different ways, each with the nanoseconds that a byte of text may take. `words`
-/// reads the text twice; `keywords` looks each character up in the dictionary of jieba, many times.
+/// The recipes that work in different ways, each with the nanoseconds that a byte of text may take.
+/// `words` reads the text twice; `keywords` looks each character up in the dictionary of jieba,
+/// many times.
 const RECIPES: [(&str, u64); 4] =
     [("np2", 150), ("words-2", 300), ("keywords-22", 400), ("words-3-stop", 300)];
 
@@ -52,13 +53,12 @@ impl Entry {
         match self {
             Self::Main => 1_000,
             Self::Visible | Self::Text | Self::Json | Self::Line => text,
-            // Explained: the features are counted as well. Compared: two pages. The command line starts
-            // a process of its own, which is not measured.
+            // Explained: the features are counted as well. Compared: two pages. The command line
+            // starts a process of its own, which is not measured.
             Self::Explained | Self::Compared | Self::CommandLine => u64::MAX,
         }
     }
 
-    /// The request for a page.
     fn request(self, page: &[u8]) -> Vec<u8> {
         let text = || String::from_utf8_lossy(page);
         let json = |body: serde_json::Value| body.to_string().into_bytes();
@@ -121,8 +121,8 @@ async fn send(server: &Server, pages: impl Iterator<Item = (u64, usize)>) -> Vec
     worst
 }
 
-/// The bytes of a page, or of its normal form where that is longer: NFKC makes eighteen characters of
-/// some that have three bytes, and all of them are read.
+/// The bytes of a page, or of its normal form where that is longer: NFKC makes eighteen characters
+/// of some that have three bytes, and all of them are read.
 fn bytes_to_read(page: &[u8]) -> u64 {
     page.len().max(normalise(&String::from_utf8_lossy(page)).len()).max(1) as u64
 }

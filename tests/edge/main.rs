@@ -1,5 +1,5 @@
-//! The edge of a real process: tokens and certificates read again, slow and many clients, a log that
-//! nobody reads, few file descriptors, the end under load.
+//! The edge of a real process: tokens and certificates read again, slow and many clients, a log
+//! that nobody reads, few file descriptors, the end under load.
 //!
 //! Real sockets against the binary, as an operator starts it. [`siege`] runs small here and at full
 //! size by `make siege`, which prints its figures.

@@ -81,7 +81,6 @@ impl Server {
         self.child.wait().unwrap()
     }
 
-    /// What it has logged.
     pub(crate) fn log(&self) -> String {
         log(self.directory.path())
     }
@@ -126,7 +125,6 @@ impl Drop for Server {
     }
 }
 
-/// The program.
 pub(crate) fn binary() -> OsString {
     let named = std::env::var_os("NEARPRINT_TEST_BINARY");
     named.unwrap_or_else(|| env!("CARGO_BIN_EXE_nearprint").into())

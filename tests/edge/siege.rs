@@ -30,7 +30,6 @@ enum Shape {
 
 const SHAPES: [Shape; 4] = [Shape::Silent, Shape::SlowHead, Shape::SlowBody, Shape::NeverReads];
 
-/// How large it is.
 struct Size {
     slow: usize,
     good: usize,

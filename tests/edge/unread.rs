@@ -16,9 +16,7 @@ use crate::client::{Connection, check_and_insert, mixed, post};
 use crate::memory::{GROUP_BYTES, Group, joined};
 use crate::server::{Server, now};
 
-/// The number of kinds.
 const KINDS: usize = 6;
-/// Connections of each kind.
 const CONNECTIONS: usize = 200;
 /// A connection is full when it has taken nothing for this long.
 const TAKEN_WITHIN: Duration = Duration::from_millis(500);

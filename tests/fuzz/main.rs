@@ -2,7 +2,7 @@
 //! targets of `fuzz/`, each on its corpus and on seeded mutations of it; with a nightly toolchain
 //! `cargo fuzz run TARGET` runs the same functions under libFuzzer.
 //!
-//! `NEARPRINT_TEST_FUZZ` says how many inputs for each target, `NEARPRINT_TEST_SEED` repeats a run.
+//! `NEARPRINT_TEST_FUZZ` sets how many inputs for each target, `NEARPRINT_TEST_SEED` repeats a run.
 
 #[expect(unreachable_pub, reason = "a crate of its own for libFuzzer: one source for both")]
 #[path = "../../fuzz/src/lib.rs"]

@@ -136,7 +136,7 @@ fn parts() -> [Vec<Vec<u8>>; 2] {
     };
     let (mut images, mut states) = (Vec::new(), Vec::new());
     for name in names.iter().filter(|name| name.contains(".seg")) {
-        // The first byte says which of the two it is, as the target wants it.
+        // The first byte decides which of the two it is, as the target wants it.
         match name.split('-').next() {
             Some("segment") => images.push([vec![0], body(name, 5)].concat()),
             Some("table") => images.push([vec![1], body(name, 6)].concat()),

@@ -1,4 +1,4 @@
-//! The OpenAPI document says what the service does: its parameters, its nulls and its tokens.
+//! The OpenAPI document describes what the service does: its parameters, its nulls and its tokens.
 
 use nearprint::access::Token;
 use serde_json::json;
@@ -51,7 +51,7 @@ fn the_description_asks_for_tokens_only_where_the_service_does() {
     assert_eq!(with_tokens["paths"]["/v1/stats"]["get"]["security"], json!([{"token": ["read"]}]));
 }
 
-/// The description of a request says of no field that it may be null, and none may.
+/// No field of a request is described as nullable, and none may be null.
 #[test]
 fn null_is_refused_for_each_field_of_a_request() {
     let server = Server::start();

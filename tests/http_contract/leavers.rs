@@ -1,6 +1,7 @@
 //! Promise: a client that leaves does no harm, over HTTP: a write took effect as a whole or not at
 //! all, a batch up to some line, and repeating the request shows which.
-//! `crates/engine/tests/concurrency/abandoned.rs` tests the same in process, with the permits of the queue.
+//! `crates/engine/tests/concurrency/abandoned.rs` tests the same in process, with the permits of
+//! the queue.
 
 use std::fmt::Write as _;
 
@@ -14,7 +15,6 @@ const LEAVERS: usize = 32;
 const ROUNDS: usize = 30;
 const LINES: usize = 40;
 
-/// Where a client leaves.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Leaves {
     InTheHead,

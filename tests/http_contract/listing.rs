@@ -20,7 +20,6 @@ fn ids(documents: &[Value]) -> Vec<String> {
     documents.iter().map(|document| document["id"].as_str().unwrap().to_owned()).collect()
 }
 
-/// All documents by pages.
 fn by_pages(server: &Server, path: &str) -> Vec<Value> {
     let (mut all, mut after) = (Vec::new(), String::new());
     loop {

@@ -3,7 +3,7 @@
 //! that know their structure (fields, types, nesting, encodings, lines, lengths), on connections
 //! that are kept alive.
 //!
-//! `NEARPRINT_TEST_MUTATED` says how many, `NEARPRINT_TEST_SEED` repeats a run.
+//! `NEARPRINT_TEST_MUTATED` sets how many, `NEARPRINT_TEST_SEED` repeats a run.
 
 use std::fmt::Write as _;
 use std::time::Duration;

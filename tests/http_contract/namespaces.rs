@@ -1,5 +1,5 @@
-//! Namespaces: documents of one never meet those of another, whatever the route, and a token that is
-//! limited to some reaches no other.
+//! Namespaces: documents of one never meet those of another, whatever the route, and a token that
+//! is limited to some reaches no other.
 
 use serde_json::{Value, json};
 

@@ -1,4 +1,4 @@
-//! Many clients at one time: one winner, no lost write.
+//! Many clients at once: one winner, no lost write.
 
 use std::sync::Barrier;
 
@@ -46,8 +46,8 @@ fn of_64_concurrent_near_identical_documents_exactly_one_is_inserted() {
     }
 }
 
-/// Over HTTP what `crates/engine/tests/concurrency` does in process: 64 clients on connections of their own, all
-/// members of a cluster sent at about one time.
+/// Over HTTP what `crates/engine/tests/concurrency` does in process: 64 clients on connections of
+/// their own, all members of a cluster sent at about one time.
 #[test]
 fn each_of_ten_thousand_clusters_has_one_winner() {
     const CLUSTERS: u64 = 10_000;

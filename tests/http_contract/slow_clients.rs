@@ -84,7 +84,7 @@ fn a_batch_must_bring_a_line_in_each_time_of_a_body() {
         assert!(batch.next_chunk().is_some());
         std::thread::park_timeout(Duration::from_millis(100));
     }
-    // Bytes that complete no line are no progress.
+    // Bytes that complete no line are not progress.
     let mut last = None;
     for _ in 0..20 {
         drop(batch.chunk(b" "));

@@ -185,7 +185,7 @@ impl Connection {
         drop(self.write(head.as_bytes()).and_then(|()| self.write(body)));
     }
 
-    /// A HEAD request, whose reply has no body whatever its length says.
+    /// A HEAD request, whose reply has no body whatever its Content-Length is.
     pub(crate) fn send_head(&mut self, line: &str) -> Reply {
         self.write((head(line, &[]) + "\r\n").as_bytes()).unwrap();
         self.reply_head()

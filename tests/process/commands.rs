@@ -19,7 +19,7 @@ fn expect(output: &Output) -> String {
     text(&output.stdout)
 }
 
-/// The number behind the name of a row of the summary.
+/// The number after the name of a row of the summary.
 fn row(summary: &str, name: &str) -> u64 {
     let line = summary.lines().find(|line| line.starts_with(name));
     let count = line.and_then(|line| line.rsplit(' ').next());

@@ -13,9 +13,9 @@ use crate::server::{self, Client, Server};
 use crate::strace;
 
 const DOCUMENTS: u64 = 1_000;
-/// Of these each tenth is there at the end.
+/// Every tenth of these is there at the end.
 const KEPT_EVERY: u64 = 10;
-/// Of a journal file in the small runs.
+/// The size of a journal file in the small runs.
 const FILE_BYTES: u64 = 1 << 20;
 /// Frame, kind, time, flags, fingerprint, id.
 const RECORD_BYTES: u64 = 60 + 1 + 8 + 1 + 8 + 1_000;
@@ -198,7 +198,7 @@ fn is_killed_at(file: &str, call: &str, at: u64) -> bool {
     let server = Server::start(data);
     let answered = answered.expect("a round was answered");
     for number in 0..NUMBERS {
-        // Of the rounds that were not answered one may be there, in part.
+        // One of the rounds that were not answered may be there, in part.
         let expected = (answered..=round).map(|round| fingerprint(number, round));
         let stored = stored(&server.client(), number).expect("it is there");
         assert!(expected.into_iter().any(|one| one == stored), "{number} of {answered}: {stored}");
@@ -214,7 +214,7 @@ fn a_kill_in_any_durable_call_of_a_pack_loses_nothing_that_was_answered() {
         return;
     }
     let pack = "records-00000000000000000001.tmp";
-    // Of the file that the pack takes the place of, the last.
+    // The last file that the pack replaces.
     let old = "journal-00000000000000000001.log";
     let calls = [
         (pack, "openat", 1),

@@ -1,6 +1,6 @@
-//! Promise: a purge goes on where it was after a kill at any moment, removes what it was begun for and
-//! nothing else, and its count is exact; what has expired stays away after a kill. Method: a real
-//! server is killed again and again until the job has ended.
+//! Promise: a purge continues where it was after a kill at any moment, removes what it was begun
+//! for and nothing else, and its count is exact; what has expired stays away after a kill. Method:
+//! a real server is killed again and again until the job has ended.
 
 use serde_json::{Value, json};
 

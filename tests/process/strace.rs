@@ -38,8 +38,8 @@ pub(crate) fn is_here() -> bool {
 pub(crate) struct ThreadFault(Child);
 
 impl ThreadFault {
-    /// Injects a fault, such as `write:error=EIO:when=1`, into the thread of this name. `None` where one
-    /// process may not trace another.
+    /// Injects a fault, such as `write:error=EIO:when=1`, into the thread of this name. `None`
+    /// where one process may not trace another.
     #[expect(clippy::print_stdout, reason = "why a test did nothing")]
     pub(crate) fn into_thread(server: &Server, name: &str, fault: &str) -> Option<Self> {
         let thread = server.thread(name).to_string();

@@ -1,6 +1,7 @@
-//! Promise: a process that ends in any system call, or whose disk fails in any sync, has lost nothing
-//! that was answered. Method: `strace` kills the server in the N-th durable call of a thread, or makes
-//! its N-th sync fail or take long; then everything is compared after a start without it.
+//! Promise: a process that ends in any system call, or whose disk fails in any sync, has lost
+//! nothing that was answered. Method: `strace` kills the server in the N-th durable call of a
+//! thread, or makes its N-th sync fail or take long; then everything is compared after a start
+//! without it.
 
 use std::path::Path;
 use std::process::ExitStatus;
@@ -22,7 +23,7 @@ const FAILING_SYNCS: u64 = 50;
 const FAILING_STEP: u64 = 7;
 /// For a server to end by itself; a hang is a failure.
 const TIMEOUT_MS: usize = 20_000;
-/// Of a thread some calls are not reached in this time; then it is killed by us.
+/// A thread may not reach some calls in this time; then the test kills it.
 const REACHED_MS: usize = 3_000;
 
 /// Puts load on a server until it ends, at most for so long; how it ended, if it did.
@@ -113,8 +114,8 @@ fn a_failed_sync_ends_the_process_and_loses_nothing_that_was_answered() {
     assert!(answered(&running) > 100, "too few writes were answered: this proves nothing");
 }
 
-/// A thread that answers a request wakes the runtime with a write; when that fails, the runtime panics in
-/// the thread that was to answer.
+/// A thread that answers a request wakes the runtime with a write; when that fails, the runtime
+/// panics in the thread that was to answer.
 #[test]
 fn a_panic_in_an_engine_thread_ends_the_process_and_loses_nothing_that_was_answered() {
     if !strace::is_here() {

@@ -1,7 +1,7 @@
 //! Measures one peer: arguments in, checked answers and times, one line of JSON out.
 //!
 //! Times are those of the process on its core, so that what else the machine does counts as little
-//! as possible; the wall clock is noted beside them. No query is asked twice in what is timed: a
+//! as possible; the wall clock is noted as well. No query is asked twice in what is timed: a
 //! repeated one would find its cache lines loaded. The first pass checks every answer, is not
 //! timed, and warms up; it also finds out how many queries a slow peer can be asked in the time.
 

@@ -1,4 +1,4 @@
-//! nearprint beside its peers: the same data, the same questions, the same core.
+//! nearprint and its peers: the same data, the same questions, the same core.
 //!
 //! Each peer is a small program (`src/bin`, and `faiss_peer.py` for what lives in Python). It takes
 //! how many fingerprints, a seed and how many queries, builds its index from [`Data`], and lets a

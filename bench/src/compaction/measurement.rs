@@ -81,7 +81,6 @@ impl Totals {
 /// The state that the threads share.
 struct Shared {
     published: Mutex<View>,
-    /// The running merge.
     merging: Mutex<Option<Merging>>,
     totals: Mutex<Totals>,
     /// Everything has been inserted, and flushed.

@@ -395,10 +395,10 @@ impl Bench<'_> {
 
 const PAGE_BYTES: usize = 8_192;
 
-/// The part of a reply that says that nothing was found.
+/// The part of a reply that tells that nothing was found.
 const NO_HITS: &[u8] = br#""hit_count":0"#;
 
-/// The part of a reply that says that the document was stored.
+/// The part of a reply that tells that the document was stored.
 const INSERTED: &[u8] = br#""outcome":"inserted""#;
 
 /// Fingerprints a second, looked up in pieces of the service's size.

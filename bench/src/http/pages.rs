@@ -1,5 +1,5 @@
-//! What a page costs the service: the processor time of its threads for a real page, next to that of
-//! the analysis alone.
+//! What a page costs the service: the processor time of its threads for a real page, next to that
+//! of the analysis alone.
 //!
 //! The service runs in this process. While clients send, only its threads and theirs work; those of
 //! the clients have ended when the time is read, and a time on the cores is that of living threads.
@@ -204,7 +204,8 @@ fn with_cpu<T>(work: impl FnOnce() -> Result<T>) -> Result<(T, Option<u64>)> {
     Ok((done, before.zip(after).map(|(before, after)| after.saturating_sub(before))))
 }
 
-/// The processor time of fingerprint and sketch of a page on this thread, the quicker of two passes.
+/// The processor time of fingerprint and sketch of a page on this thread, the quicker of two
+/// passes.
 fn analysis_ns(pages: &[String]) -> Option<f64> {
     let pass = || {
         let before = process::thread_cpu_ns()?;

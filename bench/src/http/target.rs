@@ -15,7 +15,6 @@ use tokio::sync::oneshot;
 use crate::connection::{self, Connection};
 use crate::scratch;
 
-/// A service to ask.
 pub(super) struct Target {
     address: String,
     here: Option<Here>,

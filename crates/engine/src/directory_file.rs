@@ -77,8 +77,8 @@ impl DirectoryFile {
         }))
     }
 
-    /// Reads the file of the directory at a path, without its lock; `None` if there is none that can
-    /// be read.
+    /// Reads the file of the directory at a path, without its lock; `None` if there is none that
+    /// can be read.
     pub fn read_at(path: &Path) -> Option<Self> {
         // Opening a disk would create the directory.
         path.join(NAME).is_file().then_some(())?;

@@ -1,5 +1,5 @@
-//! The document as the service stores it: a fingerprint with an id, a sketch and metadata, never the
-//! text.
+//! The document as the service stores it: a fingerprint with an id, a sketch and metadata, never
+//! the text.
 
 use std::fmt;
 
@@ -21,7 +21,7 @@ pub struct Document {
     pub sketch: Option<Box<Sketch>>,
     /// It came as a text of fewer tokens than the recipe trusts at a distance above 0.
     pub short: bool,
-    /// From when on it is no hit; `None` is never.
+    /// From when on it is not a hit; `None` is never.
     pub expiry: Option<Expiry>,
     /// What the caller stores with it; opaque to the service.
     pub metadata: Option<Metadata>,
@@ -54,7 +54,7 @@ pub struct Packed {
 }
 
 impl From<Vec<Fingerprint>> for Packed {
-    /// In the default namespace, and for ever.
+    /// In the default namespace, without an expiry.
     fn from(fingerprints: Vec<Fingerprint>) -> Self {
         Self { namespace: None, expiry: None, fingerprints }
     }

@@ -57,7 +57,8 @@ impl Engine {
     /// Opens (or creates) the data directory, recovers, and starts the threads. Blocks.
     ///
     /// # Errors
-    /// [`OpenError`] says what is wrong with the directory and what to do.
+    /// [`OpenError`], whose message is for the operator: what is wrong with the directory, and what
+    /// to do.
     pub fn open(options: Options) -> Result<Self, OpenError> {
         Self::open_observed(options, Arc::new(()))
     }
@@ -454,8 +455,8 @@ impl Engine {
         .await
     }
 
-    /// Puts a command that is accepted now in the queue of the writer; its reply takes about `bytes`
-    /// bytes.
+    /// Puts a command that is accepted now in the queue of the writer; its reply takes about
+    /// `bytes` bytes.
     async fn submit<C: Command>(
         &self,
         command: C,

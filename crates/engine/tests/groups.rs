@@ -1,5 +1,5 @@
-//! Promise: a job finds the groups of the documents of one moment, whatever is written meanwhile; it
-//! gives way to a stop, and leaves nothing in the directory. Method: the whole engine, against
+//! Promise: a job finds the groups of the documents of one moment, whatever is written meanwhile;
+//! it gives way to a stop, and leaves nothing in the directory. Method: the whole engine, against
 //! union-find over all pairs of what was stored at that moment.
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]

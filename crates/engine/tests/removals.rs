@@ -1,6 +1,6 @@
-//! Promise: what has expired is no hit from that second on, and expiry and purges give back what
-//! they remove; a purge counts exactly, can be cancelled, and goes on after a restart. Method: the
-//! whole engine with small files, until the removals are done.
+//! Promise: what has expired is not a hit from that second on, and expiry and purges give back what
+//! they remove; a purge counts exactly, can be cancelled, and continues after a restart. Method:
+//! the whole engine with small files, until the removals are done.
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 #![expect(

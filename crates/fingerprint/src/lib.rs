@@ -1,8 +1,8 @@
 //! The values that stand for a text: its fingerprint, its sketch, and how sure each bit is.
 //!
-//! A [`Fingerprint`] is 64 bits; similar texts have fingerprints at a small [`Distance`]. A [`Sketch`]
-//! is 128 bytes that estimate the similarity of two texts. [`Margins`] say how easily each bit of a
-//! fingerprint flips when its text changes a little.
+//! A [`Fingerprint`] is 64 bits; similar texts have fingerprints at a small [`Distance`]. A
+//! [`Sketch`] is 128 bytes that estimate the similarity of two texts. [`Margins`] tell how easily
+//! each bit of a fingerprint flips when its text changes a little.
 //!
 //! This crate only stores, writes and compares them. nearprint-text makes them from texts, and
 //! nearprint-index finds fingerprints that are near each other; neither needs the other. Both

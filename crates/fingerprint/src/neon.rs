@@ -1,5 +1,5 @@
-//! What the NEON variants share: loads, and masks with a bit for each byte of a vector, for which NEON
-//! has no instruction.
+//! What the NEON variants share: loads, and masks with a bit for each byte of a vector, for which
+//! NEON has no instruction.
 
 use std::arch::aarch64::{
     uint8x16_t, vandq_u8, vgetq_lane_u16, vgetq_lane_u64, vld1q_u8, vpaddq_u8,

@@ -60,7 +60,7 @@ pub struct LineCost {
     pub bytes: f64,
     /// A line at a random place, prefetched with many others and then read, as look-ups do.
     pub random_ns: f64,
-    /// The line behind one that was just loaded.
+    /// The line after one that was just loaded.
     pub next_ns: f64,
     /// A line at a random place, when nothing else is under way.
     pub dependent_ns: f64,
@@ -309,7 +309,7 @@ impl Visits {
         self.candidates += other.candidates;
     }
 
-    /// The first line of each cell lies anywhere, all others behind another one; one more than
+    /// The first line of each cell lies anywhere, all others after another one; one more than
     /// belong to the cell is loaded, since some go on there.
     fn ns(self, costs: &Costs, line: LineCost) -> f64 {
         costs.fixed_ns
@@ -383,7 +383,7 @@ impl Filling {
         following
     }
 
-    /// With which probability 0, 1, .. entries of earlier lines lie in a line or wait behind it.
+    /// With which probability 0, 1, .. entries of earlier lines lie in a line or wait after it.
     /// Those that would wait for longer than the following lines go to extra lines.
     fn waiting(&self) -> Vec<f64> {
         let most = SPAN_MAX as usize * self.slots;

@@ -1,9 +1,9 @@
 //! Images: segments and tables as bytes, as a snapshot stores them.
 //!
 //! Lines, directories and postings are written as they lie in memory, so that loading needs no
-//! sorting. Of a small segment only the fingerprints are written; its tables are rebuilt. All
+//! sorting. A small segment is written as its fingerprints alone; its tables are rebuilt. All
 //! numbers are little-endian. The image has no checksum, since the sealed file around it has one,
-//! but references from one part to another are checked all the same.
+//! but references from one part to another are checked nevertheless.
 
 use std::io::{self, Read, Write};
 
@@ -65,7 +65,7 @@ pub fn write_segment(segment: &Segment, sink: &mut dyn Write) -> io::Result<()> 
 /// Reads a segment of an index with these plans.
 ///
 /// # Errors
-/// Those of the source, and `InvalidData` where the bytes are no such segment.
+/// Those of the source, and `InvalidData` where the bytes are not such a segment.
 pub fn read_segment(source: &mut dyn Read, plans: &Plans) -> io::Result<Segment> {
     let sorted = match read_one(source)? {
         SMALL => Sorted::Small(read_buckets(source, plans.small.distance_max())?),
@@ -118,7 +118,7 @@ pub fn write_table(table: &Table, sink: &mut dyn Write) -> io::Result<()> {
 /// Reads a table of an index with this plan.
 ///
 /// # Errors
-/// Those of the source, and `InvalidData` where the bytes are no such table.
+/// Those of the source, and `InvalidData` where the bytes are not such a table.
 pub fn read_table(source: &mut dyn Read, plan: &Plan) -> io::Result<Table> {
     let role: u64 = read_one(source)?;
     read_table_of(usize::try_from(role).unwrap_or(usize::MAX), source, plan)

@@ -1,8 +1,8 @@
-//! An exact index of 64-bit fingerprints by Hamming distance: which stored ones are within a distance
-//! of 0 to 12 of a query.
+//! An exact index of 64-bit fingerprints by Hamming distance: which stored ones are within a
+//! distance of 0 to 12 of a query.
 //!
-//! [`InMemoryIndex`] is the interface: insert, remove, look up, save and load. It knows no text, file,
-//! clock or thread.
+//! [`InMemoryIndex`] is the interface: insert, remove, look up, save and load. It knows no text,
+//! file, clock or thread.
 //!
 //! ```
 //! use nearprint_index::{Distance, Fingerprint, InMemoryIndex};
@@ -20,8 +20,8 @@
 //! # Ok::<(), std::io::Error>(())
 //! ```
 //!
-//! The other modules are the parts that nearprint-engine builds a durable store on. They are hidden from
-//! this page and change without notice.
+//! The other modules are the parts that nearprint-engine builds a durable store on. They are hidden
+//! from this page and change without notice.
 //!
 //! ```text
 //!   View                the state at one sequence: immutable, shared, what readers load
@@ -33,15 +33,15 @@
 //!
 //! In reading order: [`plan`] (which tables an index has), [`tables`] (how a table lies in memory;
 //! [`mod@kernel`] compares its lines), [`buckets`] (the tables of small segments), [`levels`]
-//! (deltas and segments), [`view`], [`lookup`], [`compaction`] (merging), [`groups`] (of documents that
-//! are near each other), [`in_memory`] and [`cost`] (estimates).
+//! (deltas and segments), [`view`], [`lookup`], [`compaction`] (merging), [`groups`] (of documents
+//! that are near each other), [`in_memory`] and [`cost`] (estimates).
 //!
 //! For each fingerprint the index stores the [`levels::posting::Posting`]s of its documents: the
 //! sequence of each, its namespace and expiry, and which optional parts its journal record has; a
-//! look-up sees those in its [`visibility`]. The index knows no text, file, clock or thread, and it knows
-//! ids and [`namespaces`] only by their keyed hash. The same changes give the same
-//! answers in the same order. Segments and deltas are both *levels*: each records the documents
-//! put, the documents removed and the fingerprints reset over a contiguous range of sequences.
+//! look-up sees those in its [`visibility`]. The index knows no text, file, clock or thread, and it
+//! knows ids and [`namespaces`] only by their keyed hash. The same changes give the same answers in
+//! the same order. Segments and deltas are both *levels*: each records the documents put, the
+//! documents removed and the fingerprints reset over a contiguous range of sequences.
 //!
 //! Look-ups are exact by the generalised pigeonhole principle (Manku, Jain, Das Sarma 2007, section
 //! 3, with a search radius for each table): see [`plan`]. Every optimised part is tested against

@@ -14,8 +14,8 @@ use crate::levels::ids::IdKey;
 
 /// The number of a namespace in this index, by which postings name it.
 ///
-/// The default namespace has 0. Any other gets the next number with its first document, and loses it
-/// with its last. Numbers are an affair of one index: no answer depends on them.
+/// The default namespace has 0. Any other gets the next number with its first document, and loses
+/// it with its last. Numbers are an affair of one index: no answer depends on them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct NamespaceNumber(u64);
 

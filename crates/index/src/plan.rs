@@ -144,7 +144,7 @@ impl Plan {
     ///
     /// Up to 3: two halves, each searched within one bit at most, folded where it is. From 4 on:
     /// three thirds, at distance 12 searched within 4, 3 and 3 bits.
-    /// `docs/decisions/0007-two-table-plans.md` says why.
+    /// `docs/decisions/0007-two-table-plans.md` explains why.
     pub fn of(distance_max: Distance) -> Self {
         let half =
             |first_bit, radius| TablePlan { first_bit, key_bits: 32, radius, folded: radius > 0 };
@@ -187,9 +187,9 @@ impl Plan {
     /// A plan of at most four tables on equal blocks of at most `key_bits` bits: what deltas and
     /// small segments have.
     ///
-    /// Further tables, which exact look-ups do not visit, see to it that every table of large segments
-    /// has a block within its key bits: likely searches visit those ([`crate::likely`]). Tiny
-    /// levels, with short blocks, have none, and are compared as a whole.
+    /// Further tables, which exact look-ups do not visit, see to it that every table of large
+    /// segments has a block within its key bits: likely searches visit those ([`crate::likely`]).
+    /// Tiny levels, with short blocks, have none, and are compared as a whole.
     pub fn blocks(key_bits: u32, distance_max: Distance) -> Self {
         let key_bits = key_bits.clamp(4, BLOCK_BITS_MAX);
         let blocks = (u32::from(distance_max.get()) + 1).min(4);

@@ -1,8 +1,8 @@
 //! When changes were made: the first change of each second, for look-ups by age.
 //!
-//! Time comes with the changes and never goes back. Of the last day every second with a change is
-//! known, of what is older every minute: 12 bytes each, at most about 7 MiB for each year. So
-//! an age of more than a day is exact to the minute.
+//! Time comes with the changes and never goes back. Every second of the last day that had a change
+//! is known, and every minute before it: 12 bytes each, at most about 7 MiB for each year. So an
+//! age of more than a day is exact to the minute.
 
 use imbl::OrdMap;
 

@@ -2,8 +2,8 @@
 //!
 //! A fingerprint is combined (exclusive or) with the *mask* of its namespace, a keyed hash of the
 //! name, before it is indexed. So fingerprints of one namespace keep their distances, and those of
-//! different namespaces are as far apart as random fingerprints. A coincidence is no hit all the same:
-//! each posting has the number of its namespace, which a look-up compares.
+//! different namespaces are as far apart as random fingerprints. Where two coincide, the number of
+//! the namespace in each posting, which a look-up compares, prevents a hit.
 
 use std::hash::Hasher as _;
 

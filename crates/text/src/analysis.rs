@@ -20,7 +20,7 @@ pub struct Analysis {
 }
 
 impl Analysis {
-    /// That of a document that is no text: its fingerprint alone.
+    /// The analysis of a document that did not come as text: its fingerprint alone.
     pub const fn bare(fingerprint: Fingerprint) -> Self {
         Self { fingerprint, features: None, tokens: 0, short: false, sketch: None, margins: None }
     }

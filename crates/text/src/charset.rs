@@ -136,7 +136,8 @@ fn label_in<'a>(attributes: &'a str, name: &str) -> Option<&'a str> {
     None
 }
 
-/// A page whose declaration can be read as ASCII is not in UTF-16, whatever it declares (as in browsers).
+/// A page whose declaration can be read as ASCII is not in UTF-16, whatever it declares (as in
+/// browsers).
 fn readable(declared: &'static Encoding) -> &'static Encoding {
     if declared == UTF_16LE || declared == UTF_16BE {
         UTF_8

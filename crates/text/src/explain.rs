@@ -137,8 +137,8 @@ impl Explained {
         &self.sums
     }
 
-    /// The rank of each bit by the magnitude of its sum, the smallest first; of equal ones, the less
-    /// significant bit.
+    /// The rank of each bit by the magnitude of its sum, the smallest first; of equal ones, the
+    /// less significant bit.
     pub fn ranks(&self) -> [u8; 64] {
         let mut bits: [u8; 64] = std::array::from_fn(|bit| bit as u8);
         let magnitude = |bit: &u8| self.sums[usize::from(*bit)].abs();

@@ -27,8 +27,8 @@ pub enum Source<'a> {
 /// Which text of an HTML page counts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Extract {
-    /// The main content, if the page says which that is; otherwise what a reader sees, without what
-    /// belongs to the site.
+    /// The main content, if the page marks it; otherwise what a reader sees, without what belongs
+    /// to the site.
     #[default]
     Content,
     /// What a reader sees, without navigation and similar elements.
@@ -97,7 +97,8 @@ impl<'a> Source<'a> {
 /// Analyses a document.
 ///
 /// # Errors
-/// [`NoFingerprint`] says why there is no fingerprint.
+/// [`NoFingerprint`] if the document has nothing that the recipe counts, or is not of a form that
+/// it takes.
 ///
 /// # Examples
 /// ```

@@ -3,8 +3,8 @@
 //! Two sets. `tests/corpus`, written for this project, has the test vectors of `docs/recipe-np2.md`
 //! for implementations in any language; `np2.py` there made them. The labelled quality set, if it
 //! is next to the project, has references that another program made by `np1`, the recipe before
-//! this one: 4,692 fingerprints and 3,098 sketches. They must be equal in every bit wherever none of
-//! the four changes from `np1` to `np2` concerns the text.
+//! this one: 4,692 fingerprints and 3,098 sketches. They must be equal in every bit wherever none
+//! of the four changes from `np1` to `np2` concerns the text.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;

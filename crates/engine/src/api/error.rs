@@ -9,7 +9,7 @@ use crate::storage::StorageError;
 /// Why a data directory could not be opened.
 #[derive(Debug, thiserror::Error)]
 pub enum OpenError {
-    /// The disk failed, or its files are damaged or foreign; the source says which.
+    /// The disk failed, or its files are damaged or foreign; see the source.
     #[error("{0}")]
     Storage(#[from] StorageError),
     /// The directory has files, but not the one that identifies it.

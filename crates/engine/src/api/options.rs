@@ -52,8 +52,8 @@ pub struct Options {
 }
 
 impl Options {
-    /// The defaults of the service (`config/default.toml`): look-ups up to distance 3, and a write is
-    /// acknowledged once it is on disk.
+    /// The defaults of the service (`config/default.toml`): look-ups up to distance 3, and a write
+    /// is acknowledged once it is on disk.
     pub fn new(data: impl Into<PathBuf>, recipe: Recipe) -> Self {
         Self {
             data: data.into(),

@@ -22,7 +22,7 @@ pub struct QueryOptions {
 /// What a check-and-insert does with a duplicate.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct OnDuplicate {
-    /// It is stored all the same.
+    /// It is stored nevertheless.
     pub store: bool,
     /// Its original is counted as such.
     pub touch: bool,
@@ -57,7 +57,7 @@ pub struct Findings {
     /// Whether more hits would be listed if the caller had granted more bytes.
     pub is_cut: bool,
     /// The number of fingerprints with sketches that were not compared because there are too many.
-    /// They are no duplicates.
+    /// They do not count as duplicates.
     pub unverified: usize,
 }
 
@@ -154,9 +154,9 @@ pub enum Readiness {
     Stopping,
     /// A write or sync failed, or a thread panicked.
     Failed,
-    /// The disk is full; reads go on.
+    /// The disk is full; reads continue.
     DiskFull,
-    /// The memory limit is reached; reads go on.
+    /// The memory limit is reached; reads continue.
     MemoryFull,
 }
 

@@ -1,8 +1,8 @@
 //! The thread that finds groups: it runs the jobs of the board one after the other.
 //!
-//! A job reads one published view, which stays in memory until it ends, and the records of pairs that
-//! have sketches to compare. Its threads have a lower priority than those that serve, and leave half of
-//! the cores alone.
+//! A job reads one published view, which stays in memory until it ends, and the records of pairs
+//! that have sketches to compare. Its threads have a lower priority than those that serve, and
+//! leave half of the cores alone.
 
 use std::collections::HashMap;
 use std::sync::Arc;

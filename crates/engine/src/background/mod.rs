@@ -2,8 +2,8 @@
 //! documents that have expired or that a job removes, and reclaim the space of records.
 //!
 //! Each reads the published view, builds next to it, and sends the result to the writer, which
-//! installs it between two groups. [`threads`] starts and stops all of them; a panic in one fails the
-//! engine ([`mod@spawn`]).
+//! installs it between two groups. [`threads`] starts and stops all of them; a panic in one fails
+//! the engine ([`mod@spawn`]).
 
 pub(crate) mod flusher;
 pub(crate) mod groups;

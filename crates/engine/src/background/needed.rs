@@ -1,10 +1,10 @@
 //! Which records are still needed: those of stored documents.
 //!
 //! A record that stored a document is needed as long as the document is stored. A record of a
-//! removal is not, because the record of the removed document is reclaimed before it or with it. Of
-//! fingerprints that were stored together, those that are still stored stay in one record. Of the
-//! change that began a namespace, the name stays as long as the namespace has documents. Of a job
-//! that is remembered, its begin, its end and the progress of its last step stay.
+//! removal is not, because the record of the removed document is reclaimed before it or with it.
+//! Fingerprints that were stored together stay in one record as long as they are stored. The change
+//! that began a namespace keeps the name, as long as the namespace has documents. A job that is
+//! remembered keeps its begin, its end and the progress of its last step.
 
 use nearprint_fingerprint::Fingerprint;
 use nearprint_index::view::View;

@@ -106,7 +106,8 @@ struct Survey {
     usage: Usage,
     /// The sizes of the needed records in these files.
     sizes: Sizes,
-    /// The number of changes after these files, up to `sequence`, that are no stored document.
+    /// The number of changes after these files, up to `sequence`, that did not leave a stored
+    /// document.
     useless_after: u64,
     /// The upper bound of garbage at the time.
     garbage: u64,

@@ -276,7 +276,7 @@ impl Machine {
         applied.map(|(), _| begun)
     }
 
-    /// Ends a job that runs. The reply says whether it did.
+    /// Ends a job that runs. The reply is whether it did.
     pub(crate) fn end_job(&mut self, command: EndJob) -> Applied<bool> {
         let EndJob { job, state } = command;
         let known = self.jobs.get(Sequence::new(job));
@@ -284,7 +284,7 @@ impl Machine {
         self.applied(runs, runs.then_some(Change::JobEnded { job, state }))
     }
 
-    /// Counts the changes before `next`, of which nothing is left.
+    /// Counts the changes before `next`, which left no document.
     pub(crate) fn skip_to(&mut self, next: Sequence) {
         self.view.skip_to(next);
     }

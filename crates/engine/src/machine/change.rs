@@ -76,7 +76,7 @@ pub struct Record {
     pub change: Change,
 }
 
-/// Bytes with the right checksum that are no record: a bug, or a record of a newer version.
+/// Bytes with the right checksum that are not a record: a bug, or a record of a newer version.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("the payload of a journal record cannot be read")]
 pub struct NotARecord;

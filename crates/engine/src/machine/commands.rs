@@ -1,7 +1,7 @@
 //! Commands, and what each replies.
 //!
-//! A command is plain data: it can be stored or sent, and every machine with the same changes
-//! behind it decides it alike.
+//! A command is plain data: it can be stored or sent, and every machine that has applied the same
+//! changes decides it alike.
 
 use nearprint_fingerprint::{Fingerprint, Margins};
 use nearprint_index::levels::ids::IdKey;
@@ -54,8 +54,8 @@ pub(crate) struct Remove {
     pub id: DocumentId,
 }
 
-/// Removes a fingerprint with all its documents in a namespace. The reply is the number of documents
-/// removed.
+/// Removes a fingerprint with all its documents in a namespace. The reply is the number of
+/// documents removed.
 #[derive(Debug, Clone)]
 pub(crate) struct Reset {
     pub namespace: Option<Namespace>,
@@ -99,7 +99,7 @@ pub(crate) struct BeginPurge {
     pub purge: Purge,
 }
 
-/// Ends a job that runs. The reply says whether it did.
+/// Ends a job that runs. The reply is whether it did.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct EndJob {
     pub job: u64,
@@ -119,7 +119,7 @@ pub enum Verdict {
     Refreshed,
     /// It is a near-duplicate of another document.
     Duplicate {
-        /// Whether it was stored all the same.
+        /// Whether it was stored nevertheless.
         stored: bool,
     },
 }

@@ -1,8 +1,8 @@
 //! Jobs: removals of many documents, step by step.
 //!
 //! A job is part of the state, so it survives a restart and its count is exact: each step is one
-//! change, which removes documents and says how far the job has come with it. The number of a job is that of
-//! the change that began it.
+//! change, which removes documents and records how far the job has come. The number of a job is
+//! that of the change that began it.
 
 use nearprint_index::namespaces::NamespaceNumber;
 use nearprint_index::view::View;

@@ -69,8 +69,8 @@ fn namespaces() -> impl Strategy<Value = Option<Namespace>> {
     })
 }
 
-/// A fingerprint in a namespace. Half of them are *planted*: indexed like the same fingerprint of the
-/// default namespace, which by chance happens to nobody.
+/// A fingerprint in a namespace. Half of them are *planted*: indexed like the same fingerprint of
+/// the default namespace, which by chance happens to nobody.
 fn within(
     namespace: Option<&Namespace>,
     fingerprint: Fingerprint,
@@ -598,7 +598,7 @@ fn an_identical_text_is_shown_first_in_a_crowd_of_bare_fingerprints() {
     assert_eq!((search.matches[0].distance, search.unverified), (Distance::ZERO, 0));
 }
 
-/// Bare fingerprints are no candidates of a likely search, however many are likelier.
+/// Bare fingerprints are not candidates of a likely search, however many are likelier.
 #[test]
 fn bare_fingerprints_take_no_place_in_a_likely_search() {
     let mut rig = Rig::new();

@@ -1,4 +1,5 @@
-//! Opening a data directory: recovery, repair, reindexing, and commands that work without a service.
+//! Opening a data directory: recovery, repair, reindexing, and commands that work without a
+//! service.
 
 pub(crate) mod model;
 pub mod offline;

@@ -1,7 +1,7 @@
 //! The model of a recipe that is learned from vectors, such as `spectral-D`.
 //!
-//! A data directory keeps a copy of the model with which it was created, the sealed file `model`, so
-//! that it opens without the configured file, and never with another model. The copy is written
+//! A data directory keeps a copy of the model with which it was created, the sealed file `model`,
+//! so that it opens without the configured file, and never with another model. The copy is written
 //! before the file `directory`, which completes a new directory. Its header has the identity of the
 //! directory, so a copy from elsewhere is refused.
 

@@ -55,7 +55,7 @@ impl OfflineDirectory {
     /// [`OpenError`]; [`StorageError::Locked`] if a service runs on it.
     pub fn open(path: &Path) -> Result<Self, OpenError> {
         if !path.is_dir() {
-            let what = format!("{} is no directory", path.display());
+            let what = format!("{} is not a directory", path.display());
             return Err(OpenError::System { what });
         }
         let lock = DirectoryLock::acquire(path)?;
@@ -86,7 +86,7 @@ impl OfflineDirectory {
     /// Reads and verifies all of a snapshot.
     ///
     /// # Errors
-    /// [`StorageError`] says what is wrong with it.
+    /// [`StorageError`] if it cannot be read or is damaged.
     pub fn verify_snapshot(&self, name: &str) -> Result<(), StorageError> {
         Snapshots::verify(Arc::clone(&self.disk), self.directory, name)
     }

@@ -4,7 +4,8 @@
 //! memory. The order makes a crash harmless at every point:
 //!
 //! 1. The journal is opened, which makes everything that is replayed durable.
-//! 2. The new index is written as a snapshot next to those of the distance in force, which ignore it.
+//! 2. The new index is written as a snapshot next to those of the distance in force, which ignore
+//!    it.
 //! 3. The file `directory` is replaced. From here on the new distance is in force.
 //! 4. The snapshots of the old distance are removed. The next snapshot does it if a crash comes
 //!    first.
@@ -27,8 +28,8 @@ use crate::open::recovery::{replay, settle};
 use crate::open::repair;
 use crate::storage::{Disk, Journal, StorageError, sealed};
 
-/// Rebuilds the directory for the maximum distance of the options, at this time in milliseconds since
-/// 1970. `progress` receives the bytes of records read.
+/// Rebuilds the directory for the maximum distance of the options. `at_ms` is in milliseconds since
+/// 1970; `progress` receives the bytes of records read.
 ///
 /// # Errors
 /// [`OpenError`]. The directory then has its old distance.

@@ -5,8 +5,7 @@
 //! spread over parts with a lock each, so a list never makes the writer wait for long.
 //!
 //! A document takes about 40 bytes. When a part is full, the half of its documents with the fewest
-//! duplicates is forgotten, and begins again from 0 if it is named again: what comes again and again
-//! stays.
+//! duplicates is forgotten, and begins again from 0 if it is named again: what comes often stays.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering};

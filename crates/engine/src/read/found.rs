@@ -70,8 +70,8 @@ impl Shown {
 }
 
 impl Found {
-    /// A query reads the documents of its hits at once if the hits take at most this many bytes of a
-    /// reply.
+    /// A query reads the documents of its hits at once if the hits take at most this many bytes of
+    /// a reply.
     pub const READ_AT_ONCE_BYTES: usize = 16 << 10;
 
     /// All hits, with their documents.

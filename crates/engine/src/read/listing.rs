@@ -233,8 +233,8 @@ impl Engine {
     }
 
     /// A page of the namespaces with documents, other than the default one, in the order in which
-    /// they began: those that began after the one that `after` stands for. `admits` chooses by name;
-    /// the page may have fewer than `limit` although more follow.
+    /// they began: those that began after the one that `after` stands for. `admits` chooses by
+    /// name; the page may have fewer than `limit` although more follow.
     ///
     /// # Errors
     /// [`Refused::Unreadable`].
@@ -266,8 +266,8 @@ impl Engine {
         .await
     }
 
-    /// The number of documents in a namespace, including those that have expired and are not removed
-    /// yet.
+    /// The number of documents in a namespace, including those that have expired and are not
+    /// removed yet.
     pub fn documents_in(&self, namespace: Option<&Namespace>) -> u64 {
         let view = &self.shared.published.load().view;
         match namespace {

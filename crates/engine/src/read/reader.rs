@@ -88,8 +88,8 @@ impl RecordLookup {
         })
     }
 
-    /// The first hits, with their documents in this state, up to the limits of the listing. The first hit is listed whatever its size, because a duplicate must name what it
-    /// duplicates.
+    /// The first hits, with their documents in this state, up to the limits of the listing. The
+    /// first hit is listed whatever its size, because a duplicate must name what it duplicates.
     ///
     /// # Errors
     /// [`Refused::Unreadable`].

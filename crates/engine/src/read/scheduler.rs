@@ -88,7 +88,7 @@ impl Share {
         let permit = Arc::clone(&self.permits).acquire_owned().await;
         let permits = (own.expect("never closed"), permit.expect("never closed"));
         let work = tokio::task::spawn_blocking(move || {
-            // The work keeps its permits, because it goes on even if nobody waits for it.
+            // The work keeps its permits, because it continues even if nobody waits for it.
             let _permits = permits;
             work()
         });

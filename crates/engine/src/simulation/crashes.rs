@@ -122,7 +122,7 @@ fn is_unreadable(broken: &str) -> bool {
     broken.ends_with("reads as Err(Unreadable)")
 }
 
-/// Runs seeds on all cores. In at least half of them space must be reclaimed, or the run says
+/// Runs seeds on all cores. In at least half of them space must be reclaimed, or the run proves
 /// nothing about that.
 fn campaign(seeds: u64, rules: &Rules) {
     let packed = AtomicU64::new(0);

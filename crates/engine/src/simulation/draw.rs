@@ -1,5 +1,5 @@
-//! What the commands of a life are drawn from: few ids, few namespaces and few near fingerprints, so
-//! that most commands meet.
+//! What the commands of a life are drawn from: few ids, few namespaces and few near fingerprints,
+//! so that most commands meet.
 
 use nearprint_fingerprint::{BINS, Fingerprint, Sketch};
 use nearprint_index::visibility::NamespaceKey;

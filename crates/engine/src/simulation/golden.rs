@@ -1,6 +1,6 @@
-//! Promise: a data directory of format version 1 can be opened and read for ever, and so can an
-//! export of it. Method: one is stored under `tests/fixtures`, with every kind of file. Its
-//! documents are known here, and its segments and tables are written again with the same bytes.
+//! Promise: a data directory of format version 1 can be opened and read by every later version, and
+//! so can an export of it. Method: one is stored under `tests/fixtures`, with every kind of file.
+//! Its documents are known here, and its segments and tables are written again with the same bytes.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -308,7 +308,7 @@ fn the_directory_of_today_is_stored() {
     put(&fixtures().join("storage/export-v1"), &export_of(&disk));
 }
 
-#[expect(clippy::disallowed_methods, reason = "fixtures are no data directory")]
+#[expect(clippy::disallowed_methods, reason = "fixtures are not a data directory")]
 fn put(path: &std::path::Path, bytes: &[u8]) {
     assert!(!path.exists(), "fixtures are kept for ever");
     std::fs::write(path, bytes).unwrap();

@@ -1,7 +1,7 @@
-//! Promise: a reindex that is cut off anywhere leaves a directory that opens with the old or the new
-//! distance, and has everything. Method: a random life on a simulated disk, and a reindex that
-//! crashes at each of its operations in turn, by a kill and by a power cut; what opens afterwards is
-//! compared with the model.
+//! Promise: a reindex that is cut off anywhere leaves a directory that opens with the old or the
+//! new distance, and has everything. Method: a random life on a simulated disk, and a reindex that
+//! crashes at each of its operations in turn, by a kill and by a power cut; what opens afterwards
+//! is compared with the model.
 
 use std::sync::Arc;
 

@@ -1,5 +1,5 @@
 //! The errors of storage, with the facts that an operator needs: path, operation, offset, sequence.
-//! The doc of each variant says what the operator should do.
+//! The doc of each variant tells the operator what to do.
 
 use std::fmt;
 use std::io;
@@ -106,7 +106,7 @@ pub enum StorageError {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct MissingRecords {
     pub first: u64,
-    /// The last of them, if another file says how far the records went.
+    /// The last of them, if another file shows how far the records went.
     pub last: Option<u64>,
     /// The file after them, if there is one.
     pub followed_by: Option<String>,
@@ -136,7 +136,7 @@ pub enum Damage {
     /// The first sequence in the header is not that in the file name.
     #[error("the file name and the file header disagree")]
     FileName,
-    /// The bytes are no frame, although later bytes say that one was durable here.
+    /// The bytes are not a frame, although later bytes show that one was durable here.
     #[error("no valid frame where a durable one was ({0})")]
     Frame(#[from] BadFrame),
     /// The frame is intact but does not continue the one before it.

@@ -119,7 +119,7 @@ pub fn read_export(source: &mut dyn Read, disk: Option<&dyn Disk>) -> io::Result
         if name_bytes == 0 {
             source.check_sum("the whole")?;
             if bytes != exported.files || source.inner.read(&mut [0])? > 0 {
-                return Err(broken("it does not end where it says"));
+                return Err(broken("its end does not match its number of files"));
             }
             continuity::check(&records, &identity).map_err(|error| incomplete(&error))?;
             return Ok(exported);

@@ -195,7 +195,7 @@ impl fmt::Debug for SealedWriter {
     }
 }
 
-/// Reads a sealed file, and verifies what it returns as the module's header says.
+/// Reads a sealed file, and verifies what it returns as the module's header describes.
 pub struct SealedReader {
     name: String,
     file: Box<dyn DiskFile>,

@@ -127,8 +127,8 @@ impl<R> Pending<R> {
 /// them durable.
 ///
 /// # Errors
-/// [`StorageError`]: the core must not be used again. A full disk is no such error: it refuses the
-/// group, and nothing changed.
+/// [`StorageError`]: the core must not be used again. A full disk is not such an error: it refuses
+/// the group, and nothing changed.
 pub(crate) fn decide_group(
     core: &mut Core,
     writes: &mut [Box<dyn QueuedWrite>],

@@ -86,8 +86,8 @@ impl Writer {
 
     /// Takes what has arrived, and what other threads send while this one lets them run.
     ///
-    /// A message wakes this thread, which would preempt the sender on a busy core, and sync the disk
-    /// for one write after the other. On an idle machine it costs less than a microsecond.
+    /// A message wakes this thread, which would preempt the sender on a busy core, and sync the
+    /// disk for one write after the other. On an idle machine it costs less than a microsecond.
     fn take_all(&mut self) -> Result<(), StorageError> {
         loop {
             let before = self.waiting.len();

@@ -168,7 +168,7 @@ fn replay(model: &mut Model, request: &Request) -> Reply {
     }
 }
 
-/// Replays one island. Of the operations that name one sequence the first made the change.
+/// Replays one island. Where several operations name one sequence, the first made the change.
 fn check(island: u64, operations: Vec<Done>) {
     let mut model = Model::default();
     let mut by_sequence: BTreeMap<Sequence, Vec<Done>> = BTreeMap::new();

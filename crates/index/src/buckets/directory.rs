@@ -35,7 +35,7 @@ pub(crate) struct Directory {
 }
 
 impl Directory {
-    /// Lays `buckets` of these lengths, in words, one behind the other: a directory, and the array
+    /// Lays `buckets` of these lengths, in words, one after the other: a directory, and the array
     /// of its entries and the empty buckets. There are as many buckets as fill all entries.
     ///
     /// # Panics
@@ -85,7 +85,7 @@ impl Directory {
             let places = &self.long[(first ^ PLACES_MAX) as usize];
             return (places[i], places[i + 1]);
         }
-        // Five bytes: the first begins where the entry says.
+        // Five bytes: the first begins at the offset in the entry.
         let two = u64::from(ends) << 8 >> (8 * i);
         (first + (two & 0xff) as u32, first + (two >> 8 & 0xff) as u32)
     }

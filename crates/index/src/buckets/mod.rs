@@ -495,13 +495,13 @@ impl Table {
         counts
     }
 
-    /// The 32 bits behind the key.
+    /// The 32 bits after the key.
     #[inline]
     fn middle(&self, value: Permuted) -> u32 {
         (self.rotated(value) >> 32) as u32
     }
 
-    /// The bits behind the middle.
+    /// The bits after the middle.
     #[inline]
     fn end(&self, value: Permuted) -> u32 {
         self.rotated(value) as u32 >> self.key_bits
@@ -528,7 +528,7 @@ impl Table {
 #[derive(Debug)]
 pub struct Entries<'a> {
     buckets: &'a Buckets,
-    /// The bucket behind this one.
+    /// The bucket after this one.
     next: u32,
     /// The middles left in this bucket, and the place of the end of the next one.
     left: std::ops::Range<u32>,

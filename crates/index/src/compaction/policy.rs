@@ -11,8 +11,8 @@
 //! clock and touches no entry.
 //!
 //! Without the write throttle, 100 million fingerprints take 41 bytes each at the peak instead of
-//! 27; if the newest segments were not left out of merges, the p99 of look-ups during merges would be
-//! 13 us instead of 5 at 10 million (decision 24).
+//! 27; if the newest segments were not left out of merges, the p99 of look-ups during merges would
+//! be 13 us instead of 5 at 10 million (decision 24).
 
 use std::ops::Range;
 use std::time::Duration;

@@ -8,11 +8,11 @@
 //!   Search::finish      the groups, largest first                               two passes, one sort
 //! ```
 //!
-//! Two documents are in one group if a chain of pairs leads from one to the other. Documents with the
-//! same fingerprint are always in one group, and documents of different namespaces never are. Which
-//! pairs join is up to the caller, which may compare sketches. It is not asked about pairs that
-//! are in one group already: they change nothing, so the result depends neither on the order of the
-//! pieces nor on the number of threads.
+//! Two documents are in one group if a chain of pairs leads from one to the other. Documents with
+//! the same fingerprint are always in one group, and documents of different namespaces never are.
+//! Which pairs join is up to the caller, which may compare sketches. It is not asked about pairs
+//! that are in one group already: they change nothing, so the result depends neither on the order
+//! of the pieces nor on the number of threads.
 //!
 //! Tested against union-find over all pairs.
 

@@ -16,8 +16,8 @@ use crate::visibility::NamespaceKey;
 /// The second at which groups are looked for.
 const NOW_S: u32 = 1_000;
 
-/// Namespaces whose masks differ in one bit only, so that their documents are near each other in the
-/// index.
+/// Namespaces whose masks differ in one bit only, so that their documents are near each other in
+/// the index.
 fn namespace(number: u8) -> Option<NamespaceKey> {
     let key = IdKey { high: number.into(), low: 0 };
     (number > 0).then(|| NamespaceKey { key, mask: 1 << number })
@@ -232,7 +232,7 @@ fn a_group_tells_its_members_oldest_first_with_their_fingerprints() {
     assert_eq!(found.documents(), 4);
 }
 
-/// Says after some fingerprints that it does not go on.
+/// Stops after some fingerprints.
 struct GoesOnFor(usize);
 
 impl Judge for GoesOnFor {

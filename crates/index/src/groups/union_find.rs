@@ -1,4 +1,4 @@
-//! Union-find that many threads may use at one time, without a lock.
+//! Union-find that many threads may use at once, without a lock.
 //!
 //! The parent of an item has a smaller number, so there are no cycles, and the root of a set is
 //! always its smallest item: the result does not depend on the order in which sets were joined.

@@ -69,14 +69,14 @@ impl InMemoryIndex {
     /// Reads an index that [`Self::save`] has written. Takes about as long as reading the file.
     ///
     /// # Errors
-    /// Those of the source; `InvalidData` if the bytes are no such index or were changed, and
+    /// Those of the source; `InvalidData` if the bytes are not such an index or were changed, and
     /// `UnexpectedEof` if some are missing.
     pub fn load(source: impl Read) -> io::Result<Self> {
         let mut source = ChunkReader::new(source);
         let mut magic = [0; MAGIC.len()];
         source.read_exact(&mut magic)?;
         if magic != MAGIC {
-            return Err(invalid("this is no index, or one of another version"));
+            return Err(invalid("this is not an index, or it is of another version"));
         }
         let mut numbers = [0; NUMBERS];
         for number in &mut numbers {
@@ -112,7 +112,7 @@ impl InMemoryIndex {
         let tables = (0..tables).map(|_| read_table(&mut source, &plans));
         let secondary_tables = tables.collect::<io::Result<_>>()?;
         if !source.ends()? {
-            return Err(invalid("it goes on after its end"));
+            return Err(invalid("bytes follow its end"));
         }
         let counts = Counts { sequence: Sequence::new(sequence), documents };
         let parts = Parts { segments, secondary_tables, dropped, counts, ..Parts::default() };

@@ -80,9 +80,9 @@ impl InMemoryIndex {
         Self { view: View::new(shape), secrets }
     }
 
-    /// An index of fingerprints without ids, as many as the iterator says. Much quicker than an
-    /// insert for each: about 0.2 us a fingerprint at ten million (`make bench-peers`). It takes 24 bytes a fingerprint in
-    /// addition to the index while it works.
+    /// An index of fingerprints without ids, all that the iterator gives. Much quicker than an
+    /// insert for each: about 0.2 us a fingerprint at ten million (`make bench-peers`). It takes 24
+    /// bytes a fingerprint in addition to the index while it works.
     ///
     /// # Panics
     /// When `distance_max` is greater than [`Distance::LOOKUP_MAX`].
@@ -122,8 +122,8 @@ impl InMemoryIndex {
     }
 
     /// The stored fingerprints within `distance` of the query: each once, the nearest first,
-    /// equally near ones ascending; of more than 16,384, the nearest. It takes 0.3 us with a million documents at distance 3 and 25
-    /// us with a hundred million at distance 6.
+    /// equally near ones ascending; of more than 16,384, the nearest. It takes 0.3 us with a
+    /// million documents at distance 3 and 25 us with a hundred million at distance 6.
     ///
     /// # Panics
     /// When `distance` is greater than the `distance_max` of the index.

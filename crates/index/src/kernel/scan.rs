@@ -41,7 +41,7 @@ pub(crate) struct Pattern {
 /// The result of a scan.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct LineMatches {
-    /// For each line, bit i is slot i, and bit 15 says that there is more to visit.
+    /// For each line, bit i is slot i, and bit 15 is set if there is more to visit.
     pub lanes: [u16; SCAN_MAX],
     /// The lines with a slot within the distance.
     pub near: u32,
@@ -124,7 +124,7 @@ impl LineMatches {
     }
 }
 
-/// The bit of a line's lanes that says that there is more to visit.
+/// The bit of a line's lanes that is set if there is more to visit.
 const LINE_MORE: u16 = 1 << 15;
 
 #[cfg(target_arch = "x86_64")]

@@ -356,8 +356,8 @@ impl<'a> DeltaAt<'a> {
         }
     }
 
-    /// Calls `found` with every fingerprint in the chains of these keys that is within the distance of
-    /// likely searches; one may be found more than once.
+    /// Calls `found` with every fingerprint in the chains of these keys that is within the distance
+    /// of likely searches; one may be found more than once.
     pub(crate) fn near_likely(
         self,
         query: Permuted,

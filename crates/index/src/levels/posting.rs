@@ -1,5 +1,5 @@
-//! The index entry of one document: its sequence, its namespace, when it expires, and which optional
-//! parts its record has.
+//! The index entry of one document: its sequence, its namespace, when it expires, and which
+//! optional parts its record has.
 
 use std::borrow::Cow;
 use std::ops::Range;
@@ -154,7 +154,7 @@ pub struct Postings {
     samples: Column,
     /// The number of packed postings.
     len: usize,
-    /// Postings of the other list behind this part.
+    /// Postings of the other list, after this part.
     behind: Vec<Posting>,
 }
 
@@ -398,7 +398,7 @@ impl Column {
 
     fn part(&self, range: &Range<u32>) -> Self {
         let bit = |place: u32| self.first_bit + place as usize * self.bits as usize;
-        // With the word behind the last one, as in every list.
+        // With the word after the last one, as in every list.
         let end = (bit(range.end) / 64 + 2).min(self.words.len());
         let words = self.words.share((bit(range.start) / 64).min(end)..end);
         Self { bits: self.bits, words, first_bit: bit(range.start) % 64 }

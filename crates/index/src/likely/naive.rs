@@ -1,5 +1,5 @@
-//! The oracle of the rule: its definition, word by word, on lists of bits. Slow; for tests, here and
-//! in the crates that build on this one.
+//! The oracle of the rule: its definition, word by word, on lists of bits. Slow; for tests, here
+//! and in the crates that build on this one.
 
 use std::collections::BTreeSet;
 

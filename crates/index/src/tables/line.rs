@@ -6,10 +6,9 @@
 //!   the last 16 bits        bits 0-3 count, bits 4-5 span, bit 14 extra, bit 15 more
 //! ```
 //!
-//! *Span*: the number of following lines that still have entries of this one. *Extra*: more of
-//! them lie in lines behind the table. *More*: one of the two. The higher bits of a head follow
-//! from where its line lies (see [`crate::tables::table`]), so the larger a table, the fewer
-//! are kept.
+//! *Span*: the number of following lines that still have entries of this one. *Extra*: more of them
+//! lie in lines after the table. *More*: one of the two. The higher bits of a head follow from
+//! where its line lies (see [`crate::tables::table`]), so the larger a table, the fewer are kept.
 
 pub use crate::kernel::scan::{Line, MORE};
 use crate::plan::{Key, head, low};

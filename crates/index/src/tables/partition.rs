@@ -14,7 +14,7 @@ pub(crate) const PARTITIONS: usize = 4;
 pub(crate) struct Partition(u8);
 
 /// Where the lines of each partition start, and where those of the last one end, without the lines
-/// behind.
+/// after the last home.
 pub(crate) type Starts = [u32; PARTITIONS + 1];
 
 impl Partition {
@@ -30,7 +30,7 @@ impl Partition {
         usize::from(self.0)
     }
 
-    /// Its lines; for the last partition with the lines behind.
+    /// Its lines; for the last partition with the lines after the last home.
     pub(crate) fn lines(self, starts: &Starts) -> Range<usize> {
         let behind = if self.is_last() { SPAN_MAX } else { 0 };
         starts[self.index()] as usize..(starts[self.index() + 1] + behind) as usize

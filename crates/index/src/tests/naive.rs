@@ -49,8 +49,8 @@ impl Naive {
         near
     }
 
-    /// The stored fingerprints farther than `beyond` that a rule finds, given the bits in which they
-    /// differ.
+    /// The stored fingerprints farther than `beyond` that a rule finds, given the bits in which
+    /// they differ.
     pub(super) fn likely(
         &self,
         query: Fingerprint,

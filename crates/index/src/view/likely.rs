@@ -86,8 +86,8 @@ impl View {
         (likely, found.last.is_some())
     }
 
-    /// The fingerprints that changed after a sequence and that are within `distance` or found by the
-    /// rule, each once; some may have no document in scope. `None` as for
+    /// The fingerprints that changed after a sequence and that are within `distance` or found by
+    /// the rule, each once; some may have no document in scope. `None` as for
     /// [`Self::near_changed_since`]. Cost: in proportion to the number of those changes.
     pub fn likely_changed_since(
         &self,

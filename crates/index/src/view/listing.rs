@@ -92,8 +92,8 @@ impl View {
         first.finish().into_iter().map(restore).collect()
     }
 
-    /// Calls `each` with every document of a selection and its fingerprint as the index has it, in no
-    /// particular order. About 10 ns for each stored document.
+    /// Calls `each` with every document of a selection and its fingerprint as the index has it, in
+    /// no particular order. About 10 ns for each stored document.
     pub(crate) fn each_document(&self, selection: Selection, each: impl FnMut(Permuted, Posting)) {
         self.visit(&mut Each { selection, each });
     }

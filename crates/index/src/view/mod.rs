@@ -220,8 +220,8 @@ impl View {
     }
 
     /// Calls `found` with the index of a query and each fingerprint within `distance` of it, all as
-    /// the index has them. The same fingerprint may be reported more than once, and its documents may
-    /// have been removed.
+    /// the index has them. The same fingerprint may be reported more than once, and its documents
+    /// may have been removed.
     pub fn near_values(
         &self,
         lookup: &mut Lookup,

@@ -4,10 +4,10 @@
 //! Gives full-width letters, ligatures and composed accents one spelling, and removes case. What a
 //! reader cannot see (soft hyphens, joiners, variation selectors, byte order marks) separates no
 //! words and makes no difference. Linear in the text. The result is nearly always as long as the
-//! text, and at most eleven times as long (one code point of three bytes stands for a phrase of 33).
-//! The tables are those of Unicode 17 (`icu_normalizer`, `icu_casemap`), compiled in: no locale, no
-//! environment. Tested by the reference fingerprints; the fast path for ASCII is tested against the
-//! tables.
+//! text, and at most eleven times as long (one code point of three bytes stands for a phrase of
+//! 33). The tables are those of Unicode 17 (`icu_normalizer`, `icu_casemap`), compiled in: no
+//! locale, no environment. Tested by the reference fingerprints; the fast path for ASCII is tested
+//! against the tables.
 
 use std::borrow::Cow;
 

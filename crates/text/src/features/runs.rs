@@ -172,7 +172,7 @@ pub(crate) fn tidied(normalised: &str) -> Cow<'_, str> {
     Cow::Owned(tidied)
 }
 
-/// Between runs, marks are no part of a word.
+/// Between runs, marks do not belong to a word.
 fn mark_to_space(character: char) -> char {
     if classify(character) == Class::Mark { ' ' } else { character }
 }

@@ -1,9 +1,9 @@
 //! The features of a normalised text, by the recipes `np2` and `np2-5`.
 //!
 //! Consecutive word runs with no CJK run between them are joined by one space into a *segment*;
-//! each window of four code points of it is a feature (a shorter segment is one feature). Of a CJK
-//! run of two or more characters each character that is not kana is a feature, and each pair of
-//! neighbours; a CJK run of one character is one feature.
+//! each window of four code points of it is a feature (a shorter segment is one feature). In a CJK
+//! run of two or more characters, each character that is not kana is a feature, and so is each pair
+//! of neighbours; a CJK run of one character is one feature.
 //!
 //! One pass; features are slices, and the only allocation is the buffer of the current segment.
 //! Tested against a naive collector in `tests/naive.rs`.

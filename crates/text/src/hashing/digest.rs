@@ -73,7 +73,6 @@ struct Segment {
 struct CjkRun {
     /// The number of characters; not counted beyond two.
     characters: u8,
-    /// The last character.
     last: u64,
     last_length: u8,
     /// Whether it is a kana, which is a feature by itself only if it is the whole run.

@@ -3,8 +3,8 @@
 //! Every pair of neighbouring tokens is a shingle, and every occurrence of a shingle an element of
 //! 64 bits: nine choose one of 512 bins, 32 are its value. A bin keeps its least value v, and its
 //! code is 1 + v mod 3, or 0 if the bin is empty. Exact definition: `docs/recipe-np2.md`.
-//! [`nearprint_fingerprint`] compares sketches. About 8 ns a token. Tested by the published example, the
-//! reference sketches and a naive builder in `tests/naive.rs`.
+//! [`nearprint_fingerprint`] compares sketches. About 8 ns a token. Tested by the published
+//! example, the reference sketches and a naive builder in `tests/naive.rs`.
 
 use nearprint_fingerprint::{BINS, Sketch};
 

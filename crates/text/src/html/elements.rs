@@ -12,7 +12,7 @@ pub(super) enum Dropped {
     Boilerplate,
 }
 
-/// What the attribute `role` of an element says about its content.
+/// What the attribute `role` of an element tells about its content.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Role {
     /// It is the content of the page.

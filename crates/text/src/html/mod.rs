@@ -27,8 +27,8 @@ pub(crate) mod tokenizer;
 
 use std::borrow::Cow;
 
-/// The content of a page: the text of its main content if it says which that is, or else all that a
-/// reader sees but what belongs to the site.
+/// The content of a page: the text of its main content if it marks that, or else all that a reader
+/// sees but what belongs to the site.
 ///
 /// ```
 /// use nearprint_text::content_of_html;
@@ -65,8 +65,8 @@ fn without_unclosed_comment(html: &str) -> Cow<'_, str> {
     }
 }
 
-/// A page that came as XHTML (`application/xhtml+xml`). One that does not say so itself gets an XML
-/// declaration, so that it is read by the same rules wherever it is passed on to.
+/// A page that came as XHTML (`application/xhtml+xml`). One that does not declare this itself gets
+/// an XML declaration, so that it is read by the same rules wherever it is passed on to.
 pub fn declared_as_xml(page: Cow<'_, str>) -> Cow<'_, str> {
     const DECLARATION: &str = "<?xml version=\"1.0\"?>";
     if tokenizer::begins_with_xml_declaration(&page) {

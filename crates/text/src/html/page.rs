@@ -131,9 +131,9 @@ impl HtmlPage {
         self.text_of(&if has_rest { rest } else { minus(&whole, &self.cuts(is_hidden)) })
     }
 
-    /// The text of the main content, where the page says which that is and it has a letter or
-    /// number; or else of the page. Boilerplate and the elements of the site count only where they
-    /// outweigh the rest.
+    /// The text of the main content, where the page marks it and it has a letter or number; or else
+    /// of the page. Boilerplate and the elements of the site count only where they outweigh the
+    /// rest.
     pub(super) fn content(&self) -> String {
         let mut dropped = self.cuts(|_| true);
         dropped.extend(self.site.iter().cloned());

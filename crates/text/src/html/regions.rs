@@ -15,7 +15,7 @@ const NAMES_MAX: usize = 16;
 /// Finds regions in the text of a page from its tags in order.
 #[derive(Debug, Default)]
 pub(super) struct Regions {
-    /// The names of which an element of the site is open.
+    /// The names that have an open element of the site.
     site: Vec<OpenName>,
     main: Option<OpenMain>,
     /// The main content that has ended, in order.

@@ -32,7 +32,7 @@ pub(super) fn scan(html: &str) -> HtmlPage {
                     page.end(name);
                     continue;
                 }
-                // Of the known elements of HTML, only `svg` can be closed by a slash.
+                // Among the known elements of HTML, only `svg` can be closed by a slash.
                 let is_closed = tag.self_closing && (tokens.is_xml() || name == b"svg");
                 let raw = elements::raw(name);
                 let raw = raw.filter(|&element| !is_closed && !never_ends[element]);

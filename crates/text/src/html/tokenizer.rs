@@ -4,11 +4,11 @@
 //! a fixed number of times. Tokens borrow from the source. Comments have no content, and the text
 //! of attributes is not decoded.
 //!
-//! A page that says that it is XML or XHTML is read by the rules of HTML with two exceptions. A
+//! A page that declares itself XML or XHTML is read by the rules of HTML with two exceptions. A
 //! CDATA section is text, and elsewhere a comment, as it is in HTML but for SVG and `MathML`. And
 //! `/>` closes any element, which the caller sees to: [`Tokenizer::is_xml`].
 //!
-//! The tokenizer does not know which elements contain raw text: the caller says so after a start
+//! The tokenizer does not know which elements contain raw text: the caller tells it after a start
 //! tag, with [`Tokenizer::begin_raw`] or [`Tokenizer::begin_closed_raw`].
 //!
 //! Tested against html5ever's tokenizer, token by token, on generated markup.

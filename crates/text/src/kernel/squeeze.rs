@@ -7,7 +7,7 @@
 
 use crate::kernel::Simd;
 
-/// How much was written.
+/// What was written, in bytes and in ends of words.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Squeezed {
     pub bytes: usize,
@@ -80,8 +80,8 @@ pub(crate) fn portable(ascii: &[u8], in_word: bool, out: &mut [u8], ends: &mut [
     Squeezed { bytes, words }
 }
 
-/// For each mask of eight bits, the positions of its ones, and then [`NOTHING`]. As the indices of a
-/// shuffle of eight bytes they pack those that the mask selects. 2 KiB.
+/// For each mask of eight bits, the positions of its ones, and then [`NOTHING`]. As the indices of
+/// a shuffle of eight bytes they pack those that the mask selects. 2 KiB.
 const ONES: [[u8; 8]; 256] = {
     let mut ones = [[NOTHING; 8]; 256];
     let mut mask = 0;
@@ -296,7 +296,7 @@ mod arm {
         Squeezed { bytes, words }
     }
 
-    /// Makes letters small, and what is no letter or digit a space. Returns which are one.
+    /// Makes letters small, and everything but letters and digits a space. Returns which are one.
     #[inline]
     #[target_feature(enable = "neon")]
     fn space(bytes: &mut [u8; 16]) -> uint8x16_t {

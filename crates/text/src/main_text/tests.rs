@@ -107,7 +107,7 @@ fn depth_is_that_of_the_tree() {
     assert!(!is_cheap(&nested(DEPTH_MAX - 1, "div")));
     // Elements that nobody need close.
     assert!(is_cheap(&filled(&"<ul><li>a<li>b</ul><table><tr><td>1<tr><td>2</table>".repeat(300))));
-    // Within SVG, a title is no raw text.
+    // Within SVG, a title is not raw text.
     assert!(!is_cheap(&filled(&"<svg><title>".repeat(300))));
     assert!(!is_cheap(&filled(&"<svg><title><a>".repeat(40_000))));
     // In a cell, the end tag of what stands around the table is ignored.

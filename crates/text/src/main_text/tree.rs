@@ -197,7 +197,7 @@ fn name_of(source: &str) -> String {
     name
 }
 
-/// What a `<!DOCTYPE ...>` says, read by html5ever.
+/// What html5ever reads in a `<!DOCTYPE ...>`.
 fn doctype(source: &str) -> Option<Doctype> {
     #[derive(Default)]
     struct Sink(RefCell<Option<Doctype>>);

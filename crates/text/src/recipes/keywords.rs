@@ -1,5 +1,5 @@
-//! The recipes `keywords-N` and `textrank-N`, with and without `-wL`: the N heaviest words by TF-IDF
-//! or by TextRank ([`textrank`]).
+//! The recipes `keywords-N` and `textrank-N`, with and without `-wL`: the N heaviest words by
+//! TF-IDF or by TextRank ([`textrank`]).
 //!
 //! Chinese services do it like this. The dictionary segmenter of jieba (`jieba-rs` with its
 //! dictionary, its IDF weights and its stop words, compiled in; no HMM) cuts the normalised text,

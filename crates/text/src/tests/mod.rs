@@ -152,7 +152,7 @@ fn a_large_text_of_anything_gets_an_answer() {
         let text = piece.repeat(512 * 1024 / piece.len() / 4);
         assert!(analyse_text(&text).is_ok(), "{piece:?}");
     }
-    // Marks that are no word until their letter comes, after all of them.
+    // Marks that are not a word until their letter comes, after all of them.
     let marks = "\u{301}".repeat(128 * 1024);
     assert_eq!(analyse_text(&marks), Err(EmptyDocument));
     assert_eq!(analyse_text(&format!("tea {marks}1")).unwrap().tokens, 2);

@@ -1,7 +1,7 @@
 //! Eigenvalues and eigenvectors of small symmetric matrices, by the method of Jacobi.
 //!
-//! Each rotation makes one element off the diagonal zero; a sweep rotates all. Cost: a few sweeps of
-//! 6 n^3 multiplications, for matrices of up to 72 rows. Tested by what defines an eigenvector.
+//! Each rotation makes one element off the diagonal zero; a sweep rotates all. Cost: a few sweeps
+//! of 6 n^3 multiplications, for matrices of up to 72 rows. Tested by what defines an eigenvector.
 
 const SWEEPS_MAX: u32 = 60;
 

@@ -11,8 +11,8 @@
 //! machines compute the same bits.
 //!
 //! Cost: 20 to 40 ns a dimension (7 microseconds for 384, 0.4 ms for 8,192). Weights take 128 bytes
-//! a dimension (1 MiB for 8,192). They are drawn at their first use and kept. Tested against a plain
-//! version, worked examples, and their statistics.
+//! a dimension (1 MiB for 8,192). They are drawn at their first use and kept. Tested against a
+//! plain version, worked examples, and their statistics.
 
 use std::sync::OnceLock;
 

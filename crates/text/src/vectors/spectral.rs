@@ -43,11 +43,11 @@ pub struct SpectralModel {
     digest: u128,
 }
 
-/// A file is no model that this version can use.
+/// This version cannot use the model in a file.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum BadModel {
-    /// It is no model file.
-    #[error("it is no model file")]
+    /// It does not begin as a model file does.
+    #[error("it is not a model file")]
     Magic,
     /// Another version of the program wrote it.
     #[error("it is a model file of version {0}, and this program reads version {VERSION}")]
@@ -237,8 +237,8 @@ fn position(quantiles: &[f64; INTERVALS + 1], projection: f64) -> f64 {
     (interval as f64 + part) / INTERVALS as f64
 }
 
-/// The 64 eigenfunctions of the smallest eigenvalues: eigenvalues grow with mode / range. Of equal
-/// ones, those of the first direction come first.
+/// The 64 eigenfunctions of the smallest eigenvalues: eigenvalues grow with mode / range. Among
+/// equal ones, those of the first direction come first.
 fn smallest(quantiles: &[[f64; INTERVALS + 1]]) -> [Eigenfunction; 64] {
     let mut all: Vec<(f64, Eigenfunction)> = (0..)
         .zip(quantiles)
@@ -314,8 +314,8 @@ mod tests {
         PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../tests/fixtures/storage/model-v1")
     }
 
-    /// A model of version 1 is read for ever, and its fingerprints, which a plain program computed
-    /// from the file, stay the same.
+    /// A model of version 1 can always be read, and its fingerprints, which a plain program
+    /// computed from the file, stay the same.
     #[test]
     #[expect(clippy::disallowed_methods, reason = "tests read their own files")]
     fn the_model_of_version_1_is_read_written_and_used() {

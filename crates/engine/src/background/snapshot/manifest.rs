@@ -16,7 +16,7 @@ use crate::storage::{
 pub(super) const MANIFEST_KIND: FileKind = FileKind(4);
 const SUFFIX: &str = ".manifest";
 const AGAIN_SUFFIX: &str = "-again.manifest";
-/// In the name of a manifest that a reindex has written, with two digits behind it.
+/// In the name of a manifest that a reindex has written, with two digits after it.
 const DISTANCE_INFIX: &str = "-distance-";
 /// A manifest names a few dozen files at most.
 const BYTES_MAX: u64 = 1 << 20;
@@ -24,10 +24,10 @@ const BYTES_MAX: u64 = 1 << 20;
 /// The files of a snapshot.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Manifest {
-    /// Whether it is the second one of its state; its name says so.
+    /// Whether it is the second one of its state; its name shows it.
     pub(super) again: bool,
-    /// Whether a reindex has written it. Its name then has the distance, so that it does not replace
-    /// the snapshot of the same state for the distance in force.
+    /// Whether a reindex has written it. Its name then has the distance, so that it does not
+    /// replace the snapshot of the same state for the distance in force.
     pub(super) reindexed: bool,
     /// The maximum distance that its segments and tables are made for.
     pub(super) distance_max: Distance,
@@ -179,7 +179,7 @@ impl Manifest {
         }
     }
 
-    /// Whether it is for the maximum distance of the directory. Any other is no damage: a reindex
+    /// Whether it is for the maximum distance of the directory. Any other is not damage: a reindex
     /// was interrupted before or after the directory was switched to its distance.
     pub(super) fn is_in_force(&self, directory: &DirectoryFile) -> bool {
         self.distance_max == directory.distance_max

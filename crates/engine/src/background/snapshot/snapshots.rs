@@ -1,10 +1,11 @@
-//! Snapshots: the segments and tables of a view as files, a file of namespaces, times and jobs, and a
-//! manifest that names them.
+//! Snapshots: the segments and tables of a view as files, a file of namespaces, times and jobs, and
+//! a manifest that names them.
 //!
-//! None of them ever changes, so each is written once, however many snapshots it is part of. A manifest
-//! `snapshot-<sequence>.manifest` lists the files of one view with their checksums, and the last
-//! change that they contain. The last two snapshots are kept, and every file that neither names is
-//! removed. A manifest counts only with all its files, each of which is verified when it is loaded.
+//! None of them ever changes, so each is written once, however many snapshots it is part of. A
+//! manifest `snapshot-<sequence>.manifest` lists the files of one view with their checksums, and
+//! the last change that they contain. The last two snapshots are kept, and every file that neither
+//! names is removed. A manifest counts only with all its files, each of which is verified when it
+//! is loaded.
 
 use std::any::Any;
 use std::io::{self, BufReader, Read, Write};
@@ -47,8 +48,8 @@ pub(crate) struct Snapshots {
     kept: Vec<Manifest>,
     /// The number of these, from the newest on, that this process has read back completely.
     verified: usize,
-    /// How often documents were named as originals: of the snapshot that was loaded, or for the next
-    /// one.
+    /// How often documents were named as originals: of the snapshot that was loaded, or for the
+    /// next one.
     touches: Vec<Touch>,
 }
 
@@ -56,7 +57,7 @@ pub(crate) struct Snapshots {
 #[derive(Debug, Default)]
 struct Written(Vec<(Weak<dyn Any + Send + Sync>, PartFile)>);
 
-/// What a snapshot contains.
+/// What is read from a snapshot.
 #[derive(Debug, Default)]
 pub(crate) struct Loaded {
     /// The index.
@@ -233,7 +234,7 @@ impl Snapshots {
     /// Reads the snapshot of a manifest as a start would, and verifies all of it.
     ///
     /// # Errors
-    /// [`StorageError`] says what is wrong with it.
+    /// [`StorageError`] if it cannot be read or is damaged.
     pub(crate) fn verify(
         disk: Arc<dyn Disk>,
         directory: DirectoryFile,

@@ -93,7 +93,7 @@ impl Snapshotter {
         let records = self.shared.published.load().records.files();
         self.snapshots
             .export(records)
-            .inspect_err(|error| tracing::error!(%error, "no export"))
+            .inspect_err(|error| tracing::error!(%error, "an export failed"))
             .ok()
     }
 
@@ -206,7 +206,7 @@ impl Snapshotter {
                 Some(info)
             }
             Err(error) => {
-                tracing::error!(%error, "no snapshot; the journal still has everything");
+                tracing::error!(%error, "a snapshot failed; the journal still has everything");
                 None
             }
         }

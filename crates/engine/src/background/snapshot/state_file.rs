@@ -1,5 +1,5 @@
-//! The file of a snapshot with the namespaces, the times of changes, the jobs, and how often documents
-//! were named as originals.
+//! The file of a snapshot with the namespaces, the times of changes, the jobs, and how often
+//! documents were named as originals.
 //!
 //! All numbers are little-endian words of 64 bits. The file has no checksum of its own, since the
 //! sealed file around it has one.
@@ -66,7 +66,7 @@ impl StateFile {
     /// Reads it.
     ///
     /// # Errors
-    /// Those of the source, and `InvalidData` where the bytes are no such file.
+    /// Those of the source, and `InvalidData` where the bytes are not such a file.
     pub fn read(source: &mut dyn Read) -> io::Result<Self> {
         let [last_number, count] = read_numbers(source)?;
         let mut entries = Vec::new();
@@ -177,7 +177,7 @@ fn read_numbers<const N: usize>(source: &mut dyn Read) -> io::Result<[u64; N]> {
 }
 
 fn invalid() -> io::Error {
-    io::Error::new(io::ErrorKind::InvalidData, "the bytes are no state of a snapshot")
+    io::Error::new(io::ErrorKind::InvalidData, "the bytes are not the state of a snapshot")
 }
 
 #[cfg(test)]

@@ -33,8 +33,8 @@ use crate::document::Sequence;
 use crate::machine::query::{Criteria, Verification};
 
 /// The maximum number of sketches that one search compares, so that it takes a few milliseconds at
-/// most. Matches whose sketches are left uncompared are no duplicates; [`Search::unverified`] is
-/// their number.
+/// most. Matches whose sketches are left uncompared do not count as duplicates;
+/// [`Search::unverified`] is their number.
 pub(crate) const SKETCHES_COMPARED_MAX: usize = 256;
 
 /// The maximum number of matches that a search keeps: first those without sketches, then the
@@ -89,8 +89,8 @@ pub(crate) struct Search {
     all_hits: bool,
 }
 
-/// Whether an earlier scope sees what a later one sees, of what is stored at both times. They differ
-/// if documents expired in between, became too old, or if the namespace began.
+/// Whether an earlier scope sees what a later one sees, of what is stored at both times. They
+/// differ if documents expired in between, became too old, or if the namespace began.
 fn sees_the_same(view: &View, earlier: &Visibility, later: &Visibility) -> bool {
     let same_time = Visibility { now_s: later.now_s, ..*earlier } == *later;
     same_time && (earlier.now_s == later.now_s || view.first_expiry().is_none())
@@ -161,7 +161,7 @@ impl Search {
         candidates || self.matches.iter().any(is_unread)
     }
 
-    /// Verifies the matches in the view that they were found in, the likeliest first, and goes on
+    /// Verifies the matches in the view that they were found in, the likeliest first, and continues
     /// to a likely search if none counts or all hits are wanted. Cost: at most
     /// [`SKETCHES_COMPARED_MAX`] sketches.
     ///
@@ -192,7 +192,7 @@ impl Search {
         Ok(())
     }
 
-    /// Compares the sketches of one stage. Returns whether the search goes on.
+    /// Compares the sketches of one stage. Returns whether the search continues.
     fn verify_stage<E>(
         &mut self,
         matching: &Matching<'_>,

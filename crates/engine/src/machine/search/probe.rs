@@ -15,7 +15,7 @@ pub(crate) struct Probe<'a> {
     pub document: &'a Document,
     /// The margins of its text.
     pub margins: Option<&'a Margins>,
-    /// The key of its id: the stored document with this id is no match.
+    /// The key of its id: the stored document with this id is not a match.
     pub key: Option<IdKey>,
     pub namespace: Option<NamespaceKey>,
     /// What counts as a near-duplicate.

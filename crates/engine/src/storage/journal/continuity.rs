@@ -103,7 +103,7 @@ struct Span<'a> {
     name: &'a str,
     bytes: u64,
     first: u64,
-    /// The sequence after its range, if the file says so.
+    /// The sequence after its range, if the file has it.
     next: Option<u64>,
     /// The chain value that a journal file continues.
     chain_before: Option<u64>,

@@ -4,7 +4,7 @@
 //! it is used. Both checksums are seeded with the directory id, so a payload sent by a client
 //! cannot contain a valid frame. The low half of the XXH3-128 is the *chain* value, which the next
 //! frame repeats, so that frames cannot be swapped, dropped or repeated. A frame without changes is
-//! a *seal*: it only says that everything before it is durable.
+//! a *seal*: it only records that everything before it is durable.
 //!
 //! Cost: one pass of XXH3 over the bytes (about memory speed), and 60 bytes a frame. Tested by
 //! golden bytes, round trips, and every cut and flip of a small journal.
@@ -120,7 +120,7 @@ impl FrameHeader {
 }
 
 /// Appends a frame to `out` and returns its chain value. The length in the header is that of
-/// `payload`, whatever `header` says.
+/// `payload`, whatever is in `header`.
 ///
 /// # Panics
 /// If the payload is longer than [`PAYLOAD_BYTES_MAX`].

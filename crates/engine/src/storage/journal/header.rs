@@ -28,7 +28,7 @@ pub(crate) struct RecordHeader {
     pub(crate) pack: Option<Pack>,
 }
 
-/// What only the header of a pack says.
+/// What only the header of a pack has.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Pack {
     /// The sequence after its range.

@@ -7,8 +7,8 @@
 //!
 //! - `frame` encodes a record with its checksums; `header` has the headers of both kinds of files.
 //! - [`writer`] appends, flushes, syncs and rotates; [`reader`] reads records from any thread.
-//! - [`recovery`] finds the end of the journal at a start and distinguishes a torn tail from damage;
-//!   `continuity` checks that no file is missing.
+//! - [`recovery`] finds the end of the journal at a start and distinguishes a torn tail from
+//!   damage; `continuity` checks that no file is missing.
 //! - [`reclaim`] rewrites closed files as packs (`pack`) of the records that are still needed.
 //! - [`salvage`] examines damaged files and saves what can be read.
 //! - `file`, `index` and `window` read one file: with a sparse index of sequences, in large pieces.

@@ -1,8 +1,8 @@
 //! Recovery: reads the journal in order, verifies everything, and finds its end.
 //!
-//! Changes nothing on disk; [`crate::storage::Journal::open`] cuts off a torn tail. Of files that a
-//! snapshot covers only the ends are read: each file must exist, because its records are the only
-//! copy of ids and sketches.
+//! Changes nothing on disk; [`crate::storage::Journal::open`] cuts off a torn tail. Files that a
+//! snapshot covers are read at both ends only: each file must exist, because its records are the
+//! only copy of ids and sketches.
 //!
 //! # A torn tail and damage
 //!
@@ -83,8 +83,8 @@ impl Tail {
 
 /// Visits every record with a change after `from`, in order, each verified; changes nothing.
 ///
-/// The first visited record may begin at or before `from` if it covers several changes. Of files
-/// wholly at or before `from` only the ends are read. After an error, discard what was visited.
+/// The first visited record may begin at or before `from` if it covers several changes. Files
+/// wholly at or before `from` are read at both ends only. After an error, discard what was visited.
 ///
 /// # Errors
 /// [`StorageError::Damaged`], [`StorageError::Missing`], [`StorageError::Refused`],

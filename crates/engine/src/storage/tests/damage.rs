@@ -343,7 +343,7 @@ fn a_renamed_file_is_damage() {
     let (disk, _) = written_journal(3, 1 << 20);
     disk.rename(&journal_name(1), &journal_name(2)).unwrap();
     assert_eq!(damage_of(recover(&disk, 0)).2, Damage::FileName);
-    // By this name it is no journal file.
+    // By this name it is not a journal file.
     disk.rename(&journal_name(2), "journal-1.log").unwrap();
     assert_eq!(recover(&disk, 0).unwrap().0.last, 0);
 }

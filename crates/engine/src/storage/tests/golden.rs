@@ -65,7 +65,7 @@ fn the_sealed_file_of_version_1_is_written_and_read() {
 /// today's code writes.
 #[test]
 #[ignore = "stores fixtures"]
-#[expect(clippy::disallowed_methods, reason = "fixtures are no data directory")]
+#[expect(clippy::disallowed_methods, reason = "fixtures are not a data directory")]
 fn the_files_of_today_are_stored() {
     let folder =
         std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/fixtures/storage");

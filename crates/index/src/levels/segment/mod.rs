@@ -182,7 +182,6 @@ impl Segment {
         self.removals.all().len() + self.resets.len()
     }
 
-    /// Its fingerprints.
     pub fn sorted(&self) -> &Sorted {
         &self.sorted
     }

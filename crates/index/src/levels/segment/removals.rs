@@ -13,7 +13,6 @@ use crate::plan::{Key, TablePlan};
 /// A document of an older level is gone.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Removal {
-    /// Its fingerprint.
     pub value: Permuted,
     pub posting: Posting,
 }
@@ -75,7 +74,7 @@ impl Removals {
         }
     }
 
-    /// Those of one fingerprint, by sequence of the document.
+    /// The removals of one fingerprint, by sequence of the document.
     pub(crate) fn of(&self, value: Permuted) -> &[Removal] {
         if self.all.is_empty() {
             return &[];

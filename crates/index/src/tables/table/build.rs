@@ -115,7 +115,7 @@ impl EntryCounts {
 pub struct TableBuilder {
     table: Table,
     /// Where the lines of each partition end, since an entry that overflows stays in its partition;
-    /// for the last one including the lines behind the last home.
+    /// for the last one including the lines after the last home.
     ends: [u32; PARTITIONS],
     /// The line that is being filled, its keys and their count.
     line: u32,

@@ -94,7 +94,7 @@ impl Iterator for TableEntries<'_> {
         }
         let line = &lines[self.line as usize];
         let head = line.head(layout, self.slot, self.near);
-        // An entry lies in its home or behind it, so that few homes have to be known.
+        // An entry lies in its home or after it, so that few homes have to be known.
         if self.table.extras.get(self.extra).is_some_and(|extra| extra.home < self.line) {
             let home = self.table.homes().home(head);
             if let Some(extra) = self.next_extra(Some(home)) {

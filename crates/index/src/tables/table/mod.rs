@@ -114,8 +114,8 @@ impl Table {
     /// once.
     ///
     /// A fingerprint differs from the query in the flips of its cell, so its low half may differ in
-    /// fewer bits than the distance. At distance 12 that leaves one candidate in 200 entries instead
-    /// of one in nine, each of which has to be verified.
+    /// fewer bits than the distance. At distance 12 that leaves one candidate in 200 entries
+    /// instead of one in nine, each of which has to be verified.
     pub fn compare(
         &self,
         (query, radius): (Permuted, u32),
@@ -238,7 +238,7 @@ impl Table {
         let own = ranges.map(move |(range, line)| {
             (homes.first_head_in(range, line), self.lines[line as usize].count())
         });
-        // The lines behind the last range have the entries that overflowed from it.
+        // The lines after the last range have the entries that overflowed from it.
         let after = self.homes_end() as usize;
         let last = self.lines[after..].iter().map(|line| (Head::MAX, line.count()));
         let extra = self.extras.iter().flat_map(move |extra| {
@@ -365,7 +365,7 @@ impl Table {
         self.directory.last().map_or(0, |last| (*last as u32).wrapping_add((last >> 32) as u32))
     }
 
-    /// The number of lines behind the last home.
+    /// The number of lines after the last home.
     fn lines_behind(&self) -> u32 {
         if self.partition.is_none_or(Partition::is_last) { SPAN_MAX } else { 0 }
     }

@@ -19,7 +19,7 @@ use crate::tables::table::{Extra, Number, Table};
 #[derive(Debug, Clone, Copy)]
 pub struct Places {
     slots: u32,
-    /// All lines, including those behind the last homes.
+    /// All lines, including those after the last homes.
     lines: Starts,
     extra_lines: Starts,
 }

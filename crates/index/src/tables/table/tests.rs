@@ -181,7 +181,7 @@ fn crowds_go_to_the_next_lines_and_then_to_extra_lines() {
     assert!(table.extras.is_empty(), "an even collection needs none");
 }
 
-/// Lines that would be shared evenly stay empty, and those behind the table are full.
+/// Lines that would be shared evenly stay empty, and those after the table are full.
 #[test]
 fn a_crowd_takes_at_most_thrice_the_memory_of_others() {
     let plan = Plan::of(Distance::new(3).unwrap());

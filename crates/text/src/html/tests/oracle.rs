@@ -260,8 +260,8 @@ proptest! {
         prop_assert_eq!(ours(&html), theirs(&html, false), "{:?}", html);
     }
 
-    /// The last piece ends every CDATA section: here one that never ends is no section. Characters
-    /// of the number 0, which both read as separators, become other ones.
+    /// The last piece ends every CDATA section: here one that never ends is not a section.
+    /// Characters of the number 0, which both read as separators, become other ones.
     #[test]
     fn generated_xml_has_the_tokens_that_html5ever_finds(
         pieces in prop::collection::vec(prop::sample::select(PIECES.to_vec()), 0..24),

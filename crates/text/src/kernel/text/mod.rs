@@ -50,9 +50,9 @@ macro_rules! for_each_simd {
                 #[cfg(target_arch = "x86_64")]
                 // SAFETY: as above.
                 Simd::Avx2 => unsafe { avx2 $(::<$constant>)? ($($argument),*) },
-                // Every 64-bit Arm has NEON, so that the body is compiled with it: bits are counted in
-                // lanes. Hashes stay scalar, because NEON multiplies no lanes of 64 bits, and the six
-                // operations on two lanes instead take no less than two scalar products.
+                // Every 64-bit Arm has NEON, so that the body is compiled with it: bits are counted
+                // in lanes. Hashes stay scalar, because NEON multiplies no lanes of 64 bits, and
+                // the six operations on two lanes instead take no less than two scalar products.
                 #[cfg(target_arch = "aarch64")]
                 Simd::Neon => $body $(::<$constant>)? ($($argument),*),
                 Simd::Portable => $body $(::<$constant>)? ($($argument),*),
