@@ -8,7 +8,7 @@
 
 #![expect(clippy::print_stderr, reason = "a command line prints messages for people")]
 
-mod client;
+mod collection;
 pub mod columns;
 mod commands;
 mod configuration;
@@ -62,49 +62,49 @@ struct Cli {
 #[derive(Debug, Subcommand)]
 enum Command {
     /// Run the service
-    Serve(serve::Args),
+    Serve(serve::ServeArgs),
     /// Store many documents: WARC, Parquet, CSV, NDJSON, hex, folders of text and HTML
-    Import(commands::files::import::Args),
+    Import(commands::files::import::ImportArgs),
     /// Copy the unique documents of files: WARC, Parquet, CSV, NDJSON, hex; no service is needed
-    Dedup(dedup::Args),
+    Dedup(dedup::DedupArgs),
     /// Ask a running service what is stored near a document
-    Query(query::Args),
+    Query(query::QueryArgs),
     /// List the documents of a running service, one JSON object a line
-    List(list::Args),
+    List(list::ListArgs),
     /// Write the stored documents to a file of NDJSON, CSV or Parquet
-    Export(export::Args),
+    Export(export::ExportArgs),
     /// List the namespaces of a running service, and how many documents each has
-    Namespaces(namespaces::Args),
+    Namespaces(namespaces::NamespacesArgs),
     /// Show groups of near-duplicates, of a running service or a stopped directory
     Groups(groups::Args),
     /// List the documents of a running service with the most duplicates
-    Originals(originals::Args),
+    Originals(originals::OriginalsArgs),
     /// Remove documents by namespace, id prefix or age
     Purge(purge::Args),
     /// Show the purges of a running service, or end one
     Jobs(jobs::Args),
     /// Print the fingerprints of files
-    Fingerprint(fingerprint::Args),
+    Fingerprint(fingerprint::FingerprintArgs),
     /// Print the distance of two documents
-    Compare(compare::Args),
+    Compare(compare::CompareArgs),
     /// Learn the model of a recipe from vectors
-    Train(train::Args),
+    Train(train::TrainArgs),
     /// Check the configuration and print what is in effect
-    CheckConfig(check_config::Args),
+    CheckConfig(check_config::CheckConfigArgs),
     /// Check that a running service is healthy (for HEALTHCHECK)
-    Health(health::Args),
+    Health(health::HealthArgs),
     /// Create an access token and its line for the tokens file
-    Token(token::Args),
+    Token(token::TokenArgs),
     /// Estimate memory and latency for an index of a given size, and the alternatives
-    Plan(plan::Args),
+    Plan(plan::PlanArgs),
     /// List snapshots; export everything into one file, and restore it
-    Snapshot(snapshot::Args),
+    Snapshot(snapshot::SnapshotArgs),
     /// Show the files of a stopped service's data directory
-    Inspect(inspect::Args),
+    Inspect(inspect::InspectArgs),
     /// Repair a damaged data directory; first report what will be lost
-    Repair(repair::Args),
+    Repair(repair::RepairArgs),
     /// Give a stopped service's data directory another maximum distance
-    Reindex(reindex::Args),
+    Reindex(reindex::ReindexArgs),
 }
 
 /// Runs the command line of the process.
@@ -126,7 +126,7 @@ pub fn main() -> ExitCode {
 /// Parses the command line of the process, or ends it with a message.
 fn parse() -> Cli {
     let matches = Cli::command().get_matches();
-    let parsed = client::check_credentials_are_sent(&matches, &mut Cli::command())
+    let parsed = collection::check_credentials_are_sent(&matches, &mut Cli::command())
         .and_then(|()| Cli::from_arg_matches(&matches));
     parsed.unwrap_or_else(|error| error.exit())
 }

@@ -1,9 +1,11 @@
 //! The fields of the service's replies that the command line reads.
 
-use serde::Deserialize;
-use serde_json::Value;
+use std::borrow::Cow;
 
-use super::client::ProblemReply;
+use serde::Deserialize;
+
+use super::collection::ProblemReply;
+use crate::http::reply::wire::HitReply;
 
 /// The reply to a query or a write.
 #[derive(Debug, Default, Deserialize)]
@@ -20,44 +22,18 @@ pub(super) struct Reply {
     /// The last change of the collection; 0 for a query.
     pub(super) sequence: u64,
     /// Stored fingerprints near it, nearest first.
-    pub(super) hits: Vec<HitReply>,
+    pub(super) hits: Vec<HitReply<'static>>,
     /// The number of hits, listed or not.
     pub(super) hit_count: u64,
     /// The line was refused.
     pub(super) error: Option<ProblemReply>,
 }
 
-/// A stored fingerprint near the document.
-#[derive(Debug, Default, Deserialize)]
-#[serde(default)]
-pub(super) struct HitReply {
-    pub(super) fingerprint: String,
-    pub(super) distance: u8,
-    pub(super) similarity: Option<f64>,
-    pub(super) confirmed: Option<bool>,
-    /// Documents with this fingerprint and an id or metadata, oldest first.
-    pub(super) documents: Vec<HitDocumentReply>,
-    /// The number of documents, listed or not.
-    pub(super) document_count: u64,
-}
-
-/// A stored document with the fingerprint of a hit.
-#[derive(Debug, Default, Deserialize)]
-#[serde(default)]
-pub(super) struct HitDocumentReply {
-    pub(super) id: Option<String>,
-    pub(super) stored_at_ms: u64,
-    /// The second since 1970 from when on it is no hit.
-    pub(super) expires_at: Option<u64>,
-    /// As it was stored, if it was asked for.
-    pub(super) metadata: Option<Value>,
-}
-
-impl HitReply {
+impl HitReply<'_> {
     /// The id of the oldest document that has one, or else the fingerprint.
-    pub(super) fn name(&self) -> &str {
+    pub(super) fn name(&self) -> Cow<'_, str> {
         let id = self.documents.iter().find_map(|document| document.id.as_deref());
-        id.unwrap_or(&self.fingerprint)
+        id.map_or_else(|| self.fingerprint.to_string().into(), Cow::Borrowed)
     }
 
     /// Whether the hit makes a duplicate of a document that is `short` or not: the rule of

@@ -141,7 +141,7 @@ impl Replies {
     }
 
     /// How many bytes a page of a list may take, with the share of them. A page can always be
-    /// shorter, so it is never refused.
+    /// shorter, so it is never refused; it is read within these bytes.
     pub(crate) fn page(&self) -> (usize, Option<ReplyShare>) {
         match self.try_long(self.bytes_max) {
             Some(share) => (self.bytes_max, Some(share)),
@@ -149,8 +149,12 @@ impl Replies {
         }
     }
 
-    /// A reply that must be sent, however few bytes are left: that of a request that has written,
-    /// or a page of a list.
+    /// A page of a list, with its share.
+    pub(crate) fn answer_page(&self, page: &impl Serialize, share: Option<ReplyShare>) -> Response {
+        json(counted(serde_json::to_vec(page).expect("replies are JSON"), share))
+    }
+
+    /// The reply of a request that has written, which must be sent however few bytes are left.
     pub(crate) fn answer_shorter(
         &self,
         mut reply: impl Shorten,
@@ -200,6 +204,13 @@ pub(crate) trait Shorten: Serialize {
     fn halve(&mut self) -> bool {
         false
     }
+}
+
+/// Drops the last half of a list, but not its first item; false if nothing else is left.
+pub(crate) fn halve<T>(list: &mut Vec<T>) -> bool {
+    let listed = list.len();
+    list.truncate((listed / 2).max(1));
+    listed > 1
 }
 
 /// The JSON of a reply, with as many hits as fit in `bytes_max`.
@@ -252,10 +263,9 @@ mod tests {
 
     impl Shorten for Hits {
         fn halve(&mut self) -> bool {
-            let hits = self.0.len();
-            self.0.truncate((hits / 2).max(1));
-            self.1 |= self.0.len() < hits;
-            hits > 1
+            let is_shorter = halve(&mut self.0);
+            self.1 |= is_shorter;
+            is_shorter
         }
     }
 

@@ -28,7 +28,7 @@ mod level;
 mod middleware;
 mod options;
 mod problem;
-mod reply;
+pub(crate) mod reply;
 mod request;
 mod router;
 mod routes;

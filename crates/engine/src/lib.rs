@@ -81,7 +81,7 @@ pub use crate::groups::jobs::{
 pub use crate::machine::commands::Verdict;
 pub use crate::machine::jobs::{Job, JobState, NamespaceFilter, Purge};
 pub use crate::machine::query::{Criteria, Hit, HitDocument, SearchKind, Verification};
-pub use crate::originals::query::{Original, OriginalsOrder, OriginalsPage, OriginalsQuery};
+pub use crate::originals::query::{ListPlace, Original, OriginalsOrder, OriginalsQuery};
 pub use crate::originals::touches::Touch;
 pub use crate::read::found::{Checked, Found, Shown};
 pub use crate::read::listing::{DocumentStream, ListQuery};

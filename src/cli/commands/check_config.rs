@@ -12,13 +12,13 @@ use crate::server;
 
 /// The arguments of `check-config`.
 #[derive(Debug, clap::Args)]
-pub(crate) struct Args {
+pub(crate) struct CheckConfigArgs {
     /// The configuration file; without it the defaults and the environment are checked
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
 }
 
-pub(crate) fn run(args: &Args, out: &mut dyn Write) -> Result<()> {
+pub(crate) fn run(args: &CheckConfigArgs, out: &mut dyn Write) -> Result<()> {
     let (config, settings) = load(&Sources::of_process(args.config.clone()))?;
     server::check(&settings.server).map_err(serve_error)?;
     if DirectoryFile::read_at(&settings.engine.data).is_some() {

@@ -18,7 +18,7 @@ use crate::config::Config;
 /// The arguments of `compare`.
 #[derive(Debug, clap::Args)]
 #[expect(clippy::struct_excessive_bools, reason = "switches of a command line")]
-pub(crate) struct Args {
+pub(crate) struct CompareArgs {
     /// A file, a fingerprint of 16 hex digits, or a text of several words
     a: String,
     /// What to compare it with, in any of these forms
@@ -42,7 +42,7 @@ pub(crate) struct Args {
     json: bool,
 }
 
-pub(crate) fn run(args: &Args, out: &mut dyn Write) -> Result<()> {
+pub(crate) fn run(args: &CompareArgs, out: &mut dyn Write) -> Result<()> {
     let method = args.method.method()?;
     let bodies = [body(&args.a, args)?, body(&args.b, args)?];
     let [a, b] = &bodies;
@@ -83,7 +83,7 @@ pub(crate) fn run(args: &Args, out: &mut dyn Write) -> Result<()> {
     Ok(())
 }
 
-fn body(argument: &str, args: &Args) -> Result<Content<'static>> {
+fn body(argument: &str, args: &CompareArgs) -> Result<Content<'static>> {
     if args.vector {
         return document::read_json(argument.as_ref(), nearprint_files::parse_vector);
     }

@@ -14,7 +14,7 @@ use crate::cli::explanation::why;
 /// The arguments of `fingerprint`.
 #[derive(Debug, clap::Args)]
 #[expect(clippy::struct_excessive_bools, reason = "switches of a command line")]
-pub(crate) struct Args {
+pub(crate) struct FingerprintArgs {
     /// Files, each one document; - or nothing is the standard input
     #[arg(value_name = "FILE")]
     files: Vec<PathBuf>,
@@ -41,7 +41,7 @@ pub(crate) struct Args {
     json: bool,
 }
 
-pub(crate) fn run(args: &Args, out: &mut dyn Write) -> Result<()> {
+pub(crate) fn run(args: &FingerprintArgs, out: &mut dyn Write) -> Result<()> {
     let stdin = [PathBuf::from("-")];
     let files = if args.files.is_empty() { &stdin[..] } else { &args.files };
     if args.ndjson {
@@ -65,7 +65,7 @@ pub(crate) fn run(args: &Args, out: &mut dyn Write) -> Result<()> {
     Ok(())
 }
 
-fn print(args: &Args, file: &Path, method: Method, out: &mut dyn Write) -> Result<()> {
+fn print(args: &FingerprintArgs, file: &Path, method: Method, out: &mut dyn Write) -> Result<()> {
     let body = match (args.features, args.vector) {
         (true, _) => document::read_json(file, parse_features)?,
         (_, true) => document::read_json(file, parse_vector)?,
@@ -84,7 +84,7 @@ fn print(args: &Args, file: &Path, method: Method, out: &mut dyn Write) -> Resul
 
 /// Prints an analysis, with the name of the document and what kind of name it is.
 fn print_analysis(
-    args: &Args,
+    args: &FingerprintArgs,
     analysis: &Analysis,
     (kind, name): (&str, &str),
     out: &mut dyn Write,
@@ -107,7 +107,7 @@ fn print_analysis(
 }
 
 /// Prints the fingerprint of each line of some files.
-fn print_lines(args: &Args, files: &[PathBuf], out: &mut dyn Write) -> Result<()> {
+fn print_lines(args: &FingerprintArgs, files: &[PathBuf], out: &mut dyn Write) -> Result<()> {
     let method = args.method.method()?;
     let (mut lines, mut failed) = (0_u64, 0_u64);
     for entry in Documents::new(files.to_vec(), Format::Ndjson) {

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use anyhow::Result;
 
-use crate::cli::client::{Client, ClientCredentials};
+use crate::cli::collection::{ClientCredentials, Service};
 use crate::cli::configuration;
 use crate::cli::error_report::ErrorReport;
 use crate::config::Sources;
@@ -18,7 +18,7 @@ const TIMEOUT: Duration = Duration::from_secs(3);
 
 /// The arguments of `health`.
 #[derive(Debug, clap::Args)]
-pub(crate) struct Args {
+pub(crate) struct HealthArgs {
     /// Where the service listens; without it, where the configuration and the environment say
     #[arg(long, visible_alias = "server", value_name = "URL")]
     url: Option<String>,
@@ -32,16 +32,16 @@ pub(crate) struct Args {
     ready: bool,
 }
 
-pub(crate) fn run(args: &Args, out: &mut dyn Write) -> Result<()> {
-    let client = match &args.url {
-        Some(url) => Client::new(url, &args.credentials)?,
-        None => Client::of_this_machine(&configured(args.config.clone())?),
+pub(crate) fn run(args: &HealthArgs, out: &mut dyn Write) -> Result<()> {
+    let service = match &args.url {
+        Some(url) => Service::new(url, &args.credentials)?,
+        None => Service::of_this_machine(&configured(args.config.clone())?),
     };
     let path = if args.ready { "/readyz" } else { "/healthz" };
-    match client.probe(path, TIMEOUT)? {
+    match service.probe(path, TIMEOUT)? {
         200 => Ok(writeln!(out, "ok")?),
         status => {
-            let what = format!("{}{path} answers with status {status}", client.server());
+            let what = format!("{}{path} answers with status {status}", service.address());
             Err(ErrorReport::new(what, "look at the log of the service").into())
         }
     }

@@ -10,7 +10,7 @@ use crate::cli::offline::{self, bar, damage_report};
 
 /// The arguments of `inspect`.
 #[derive(Debug, clap::Args)]
-pub(crate) struct Args {
+pub(crate) struct InspectArgs {
     #[command(subcommand)]
     what: What,
 }
@@ -23,7 +23,7 @@ enum What {
     Snapshot(offline::Data),
 }
 
-pub(crate) fn run(args: &Args, out: &mut dyn Write) -> Result<()> {
+pub(crate) fn run(args: &InspectArgs, out: &mut dyn Write) -> Result<()> {
     match &args.what {
         What::Journal(data) => journal(data, out),
         What::Snapshot(data) => snapshot(data, out),

@@ -29,7 +29,7 @@ const MEASURED_BYTES_MAX: u64 = 1 << 30;
 
 /// The arguments of `plan`.
 #[derive(Debug, clap::Args)]
-pub(crate) struct Args {
+pub(crate) struct PlanArgs {
     /// How many fingerprints will be stored: 250, 10k, 1m, 1e9
     #[arg(long, value_name = "N", value_parser = parsed_count)]
     count: u64,
@@ -47,7 +47,7 @@ pub(crate) struct Args {
     json: bool,
 }
 
-pub(crate) fn run(args: &Args, out: &mut dyn Write) -> Result<()> {
+pub(crate) fn run(args: &PlanArgs, out: &mut dyn Write) -> Result<()> {
     let answer = Answer::of(args);
     if args.json {
         writeln!(out, "{}", serde_json::to_string(&answer)?)?;
@@ -96,7 +96,7 @@ struct Row {
 }
 
 impl Answer {
-    fn of(args: &Args) -> Self {
+    fn of(args: &PlanArgs) -> Self {
         let limits = if args.no_measure { Vec::new() } else { measured(args) };
         let costs = if limits.is_empty() { Costs::default() } else { limits::costs(&limits) };
         let choice = Plans::of(args.distance).for_count(args.count).clone();
@@ -123,7 +123,7 @@ impl Answer {
 }
 
 /// The limits of this machine for an index as large as the choice.
-fn measured(args: &Args) -> Vec<Limit> {
+fn measured(args: &PlanArgs) -> Vec<Limit> {
     let plans = Plans::of(args.distance);
     let estimate =
         Estimate::of(plans.for_count(args.count), args.count, args.distance, &Costs::default());
@@ -133,7 +133,7 @@ fn measured(args: &Args) -> Vec<Limit> {
 }
 
 impl Row {
-    fn of(plan: &Plan, args: &Args, costs: &Costs) -> Self {
+    fn of(plan: &Plan, args: &PlanArgs, costs: &Costs) -> Self {
         let estimate = Estimate::of(plan, args.count, args.distance, costs);
         let bytes = whole(estimate.bytes() * float(args.count));
         let merging_bytes = bytes + whole(estimate.merging_bytes * float(args.count));
@@ -167,7 +167,7 @@ impl Row {
 }
 
 /// Notes on the figures.
-fn notes(args: &Args, rows: &[Row]) -> Vec<String> {
+fn notes(args: &PlanArgs, rows: &[Row]) -> Vec<String> {
     let mut notes = Vec::new();
     let (chosen, most) = (&rows[0], policy::MERGED_MAX);
     let smallest = rows.iter().min_by_key(|row| row.merging_bytes).unwrap_or(chosen);
@@ -286,9 +286,9 @@ impl fmt::Display for Answer {
 mod tests {
     use super::*;
 
-    fn args(count: u64, bits: u8, memory: Option<u64>) -> Args {
+    fn args(count: u64, bits: u8, memory: Option<u64>) -> PlanArgs {
         let distance = Distance::new(bits).unwrap();
-        Args { count, distance, memory, no_measure: true, json: false }
+        PlanArgs { count, distance, memory, no_measure: true, json: false }
     }
 
     #[test]

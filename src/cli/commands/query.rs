@@ -7,17 +7,18 @@ use clap::builder::NonEmptyStringValueParser;
 use nearprint_files::parse_vector;
 use serde_json::{Value, json};
 
-use crate::cli::client::ServiceArgs;
+use crate::cli::collection::ServiceArgs;
 use crate::cli::document;
 use crate::cli::measure::numbers::count;
 use crate::cli::printable::printable;
-use crate::cli::reply::{HitDocumentReply, HitReply, Reply};
+use crate::cli::reply::Reply;
 use crate::cli::times;
+use crate::http::reply::wire::{HitDocumentReply, HitReply};
 
 /// The arguments of `query`.
 #[derive(Debug, clap::Args)]
 #[expect(clippy::struct_excessive_bools, reason = "switches of a command line")]
-pub(crate) struct Args {
+pub(crate) struct QueryArgs {
     /// A file, a fingerprint of 16 hex digits, or a text of several words; - is the standard input
     #[arg(default_value = "-")]
     document: String,
@@ -58,7 +59,7 @@ pub(crate) struct Args {
     json: bool,
 }
 
-pub(crate) fn run(args: &Args, out: &mut dyn Write) -> Result<()> {
+pub(crate) fn run(args: &QueryArgs, out: &mut dyn Write) -> Result<()> {
     let body = if args.vector {
         document::read_json(args.document.as_ref(), parse_vector)?
     } else {
@@ -75,7 +76,7 @@ pub(crate) fn run(args: &Args, out: &mut dyn Write) -> Result<()> {
     option("max_age", args.max_age.map(|seconds| json!(seconds)));
     option("include", args.metadata.then(|| json!(["metadata"])));
 
-    let reply: Value = args.service.client()?.post_json("/v1/query", &Value::Object(request))?;
+    let reply: Value = args.service.open()?.post_json("/v1/query", &Value::Object(request))?;
     if args.json {
         writeln!(out, "{reply}")?;
         return Ok(());
@@ -119,7 +120,7 @@ impl Columns {
         if self.expiry { format!("{cell:<20}  ") } else { String::new() }
     }
 
-    fn hit(&self, hit: &HitReply, short: bool, out: &mut dyn Write) -> io::Result<()> {
+    fn hit(&self, hit: &HitReply<'_>, short: bool, out: &mut dyn Write) -> io::Result<()> {
         let similarity = hit.similarity.map_or("-".to_owned(), |part| format!("{part:.3}"));
         let duplicate = if hit.counts(short) { "yes" } else { "no" };
         let mut first = format!("{:>8}  {similarity:>10}  {duplicate:>9}", hit.distance);
@@ -143,16 +144,16 @@ impl Columns {
     fn document(
         &self,
         first: &str,
-        document: &HitDocumentReply,
+        document: &HitDocumentReply<'_>,
         out: &mut dyn Write,
     ) -> io::Result<()> {
         let stored = times::shown_ms(Some(document.stored_at_ms));
-        let expires = self.expiry(&times::shown(document.expires_at));
+        let expires = self.expiry(&times::shown(document.expires_at.map(u64::from)));
         let id = document.id.as_deref().map_or("(no id)".into(), printable);
         writeln!(out, "{first}  {stored:<20}  {expires}{id}")?;
         if let Some(metadata) = &document.metadata {
             let indent = first.len() + 24 + expires.len();
-            writeln!(out, "{:indent$}{}", "", printable(&metadata.to_string()))?;
+            writeln!(out, "{:indent$}{}", "", printable(metadata.get()))?;
         }
         Ok(())
     }
@@ -173,16 +174,16 @@ mod tests {
         let reply = json!({
             "fingerprint": "00000000000000ff",
             "hits": [
-                {"distance": 0, "similarity": 1.0, "confirmed": true, "document_count": 5, "documents": [
+                {"fingerprint": "00000000000000ff", "distance": 0, "similarity": 1.0, "confirmed": true, "document_count": 5, "documents": [
                     {"id": "a", "stored_at_ms": 1_772_366_400_000_u64, "expires_at": 1_772_366_460,
                      "metadata": {"b": 1, "a": "\n"}},
                     {"id": null, "stored_at_ms": 1_772_366_401_000_u64},
                 ]},
-                {"distance": 3, "similarity": null, "document_count": 1, "documents": [
+                {"fingerprint": "00000000000000f8", "distance": 3, "similarity": null, "document_count": 1, "documents": [
                     {"id": "c", "stored_at_ms": 0},
                 ]},
-                {"distance": 3, "documents": [], "document_count": 1},
-                {"distance": 3, "documents": [], "document_count": 2000},
+                {"fingerprint": "000000000000001f", "distance": 3, "documents": [], "document_count": 1},
+                {"fingerprint": "000000000000003e", "distance": 3, "documents": [], "document_count": 2000},
             ],
             "hit_count": 5,
         });
@@ -205,7 +206,7 @@ distance  similarity  duplicate  stored                expires               doc
     #[test]
     fn without_an_expiry_there_is_no_column_for_it() {
         let document = json!({"id": "a", "stored_at_ms": 0});
-        let hit = json!({"distance": 1, "documents": [document], "document_count": 1});
+        let hit = json!({"fingerprint": "f", "distance": 1, "documents": [document], "document_count": 1});
         let reply = printed(&json!({"fingerprint": "f", "hits": [hit], "hit_count": 1}));
         assert!(!reply.contains("expires"), "{reply}");
         assert!(printed(&json!({"fingerprint": "f"})).contains("nothing near it is stored"));

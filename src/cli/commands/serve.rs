@@ -10,7 +10,7 @@ use crate::server;
 
 /// The arguments of `serve`.
 #[derive(Debug, clap::Args)]
-pub(crate) struct Args {
+pub(crate) struct ServeArgs {
     /// Where to listen; port 0 picks a free one [default: 127.0.0.1:7878]
     #[arg(long, value_name = "ADDR")]
     listen: Option<String>,
@@ -22,7 +22,7 @@ pub(crate) struct Args {
     config: Option<PathBuf>,
 }
 
-pub(crate) fn run(args: Args) -> Result<()> {
+pub(crate) fn run(args: ServeArgs) -> Result<()> {
     let mut sources = Sources::of_process(args.config);
     sources.listen = args.listen;
     sources.data = args.data;

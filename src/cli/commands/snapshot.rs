@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use anyhow::Result;
 use nearprint_engine::open::offline::{SnapshotFound, restore, verify_export};
 
-use crate::cli::client::{Client, ClientCredentials};
+use crate::cli::collection::{ClientCredentials, Collection, Service};
 use crate::cli::columns::{Column, table};
 use crate::cli::error_report::ErrorReport;
 use crate::cli::offline::{self, bar, damage_report};
@@ -18,7 +18,7 @@ const PARTIAL_SUFFIX: &str = ".partial";
 
 /// The arguments of `snapshot`.
 #[derive(Debug, clap::Args)]
-pub(crate) struct Args {
+pub(crate) struct SnapshotArgs {
     #[command(subcommand)]
     action: Action,
 }
@@ -56,14 +56,14 @@ enum Action {
     },
 }
 
-pub(crate) fn run(args: &Args, out: &mut dyn Write) -> Result<()> {
+pub(crate) fn run(args: &SnapshotArgs, out: &mut dyn Write) -> Result<()> {
     match &args.action {
         Action::List(data) => list(data, out),
         Action::Verify { export: Some(file), .. } => verify_file(file, out),
         Action::Verify { data, export: None } => verify(data, out),
         Action::Export { file, server: Some(server), credentials, .. } => {
-            let client = Client::new(server, credentials)?;
-            export(file, |sink| client.copy("/v1/snapshots/export", sink).map(drop), out)
+            let collection = Collection::Service(Service::new(server, credentials)?);
+            export(file, |sink| collection.copy("/v1/snapshots/export", sink).map(drop), out)
         }
         Action::Export { file, data, .. } => {
             let stopped = data.open()?;

@@ -9,7 +9,7 @@ use crate::access::{AllowedNamespaces, BadNamespaces, NamePattern, Permissions, 
 
 /// The arguments of `token`.
 #[derive(Debug, clap::Args)]
-pub(crate) struct Args {
+pub(crate) struct TokenArgs {
     /// The name of the token, for readers of the file; not a secret
     #[arg(default_value = "client", value_parser = name)]
     name: String,
@@ -27,7 +27,7 @@ pub(crate) struct Args {
 
 /// The line goes to standard output, so that it can be appended to a file. The token is shown once,
 /// on standard error.
-pub(crate) fn run(args: &Args, out: &mut dyn Write) -> Result<()> {
+pub(crate) fn run(args: &TokenArgs, out: &mut dyn Write) -> Result<()> {
     let namespaces = namespaces_column(&args.namespaces)?;
     let token = Token::generate().context("the operating system has no random numbers")?;
     let rate = args.rate.map_or_else(String::new, |rate| format!(" rate={rate}"));
@@ -62,7 +62,7 @@ mod tests {
     use crate::access::{Access, NAMESPACES_MAX, TokenSource};
 
     fn line(namespaces: &[&str]) -> Result<String> {
-        let args = Args {
+        let args = TokenArgs {
             name: "crawler".to_owned(),
             scopes: "read".parse().unwrap(),
             rate: NonZero::new(7),

@@ -17,7 +17,7 @@ const PROGRESS_VECTORS: u64 = 10_000;
 
 /// The arguments of `train`.
 #[derive(Debug, clap::Args)]
-pub(crate) struct Args {
+pub(crate) struct TrainArgs {
     #[command(subcommand)]
     model: Model,
 }
@@ -39,7 +39,7 @@ struct SpectralArgs {
     output: PathBuf,
 }
 
-pub(crate) fn run(args: &Args, out: &mut dyn Write) -> Result<()> {
+pub(crate) fn run(args: &TrainArgs, out: &mut dyn Write) -> Result<()> {
     let Model::Spectral(args) = &args.model;
     let sample = sample(&args.files)?;
     let model = sample

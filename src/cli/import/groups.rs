@@ -61,7 +61,7 @@ impl Groups {
             return;
         };
         // Hits are numbered before the document, so that the smaller number is the older.
-        let hits: Vec<usize> = counting.iter().map(|hit| self.number(hit.name())).collect();
+        let hits: Vec<usize> = counting.iter().map(|hit| self.number(&hit.name())).collect();
         let document = if let Some(id) = id {
             self.number(id)
         } else {
@@ -157,19 +157,19 @@ fn terminal_width() -> Option<usize> {
 
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::*;
-    use crate::cli::reply::{HitDocumentReply, HitReply};
 
     fn reply(hits: &[(&str, u8)]) -> Reply {
-        let hit = |&(id, distance): &(&str, u8)| HitReply {
-            distance,
-            documents: vec![HitDocumentReply {
-                id: Some(id.to_owned()),
-                ..HitDocumentReply::default()
-            }],
-            ..HitReply::default()
+        let hit = |&(id, distance): &(&str, u8)| {
+            json!({
+                "fingerprint": "00000000000000ff", "distance": distance, "document_count": 1,
+                "documents": [{"id": id, "stored_at_ms": 0}],
+            })
         };
-        Reply { hits: hits.iter().map(hit).collect(), ..Reply::default() }
+        let hits: Vec<_> = hits.iter().map(hit).collect();
+        serde_json::from_value(json!({"hits": hits})).unwrap()
     }
 
     #[test]
@@ -218,7 +218,6 @@ mod tests {
         let mut groups = Groups::default();
         let mut bare = reply(&[("", 0)]);
         bare.hits[0].documents[0].id = None;
-        bare.hits[0].fingerprint = "00000000000000ff".to_owned();
         bare.fingerprint = "00000000000000ff".to_owned();
         groups.join(None, &bare);
         groups.join(None, &bare);

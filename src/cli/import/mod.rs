@@ -1,6 +1,5 @@
 //! The parts of `nearprint import`, which `commands/files/import.rs` puts together.
 
-pub(super) mod directory;
 pub(super) mod groups;
 pub(super) mod interrupt;
 pub(super) mod options;

@@ -54,10 +54,12 @@ impl ImportProgress {
             None => eprintln!("{line}"),
         }
     }
+}
 
-    /// Removes the bar; the summary follows.
-    pub(crate) fn end(self) {
-        if let Some(bar) = self.bar {
+impl Drop for ImportProgress {
+    /// Removes the bar; the summary or an error follows.
+    fn drop(&mut self) {
+        if let Some(bar) = &self.bar {
             bar.finish_and_clear();
         }
     }

@@ -1,61 +1,35 @@
-//! The destination of an import: the batch routes of a service, or those of a data directory.
+//! The destination of an import: the batch routes of a collection.
 
-use std::io::{BufRead, Cursor};
 use std::time::Duration;
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Result, bail};
 use nearprint_files::Entry;
 use nearprint_files::offer::{DuplicateAction, IdSource};
 use serde_json::Value;
 
-use super::directory::ImportDirectory;
 use super::options::ImportOptions;
-use crate::cli::client::{self, Client, ProblemReply};
-use crate::cli::error_report::ErrorReport;
+use crate::cli::collection::{self, Collection, ProblemReply};
 use crate::cli::reply::Reply;
 
 /// How often lines are sent to a service that is too busy for them.
 const ROUNDS_MAX: usize = 60;
 
-/// Where documents are stored.
-pub(crate) enum Destination {
-    /// A running service.
-    Service(Client),
-    /// A data directory that no service uses.
-    Directory(ImportDirectory),
-    /// Nowhere: documents are read and counted only.
-    Nowhere,
-}
-
-/// Stores documents in a destination.
+/// Stores documents in a collection.
 pub(crate) struct Sink {
-    destination: Destination,
+    /// `None` if documents are read and counted only.
+    collection: Option<Collection>,
     /// The route with its query parameters.
     path: String,
 }
 
 impl Sink {
-    pub(crate) fn new(destination: Destination, options: &ImportOptions) -> Self {
-        Self { destination, path: path(options) }
-    }
-
-    /// Closes the destination.
-    pub(crate) fn finish(&self) {
-        match &self.destination {
-            Destination::Service(_) | Destination::Nowhere => {}
-            Destination::Directory(directory) => directory.close(),
-        }
+    pub(crate) fn new(collection: Option<Collection>, options: &ImportOptions) -> Self {
+        Self { collection, path: path(options) }
     }
 
     /// The last change of the collection; `None` if it does not say, or the token may not ask.
     pub(crate) fn sequence(&self) -> Option<u64> {
-        let stats: Value = match &self.destination {
-            Destination::Service(client) => client.get_json("/v1/stats").ok()?,
-            Destination::Directory(directory) => {
-                directory.send_json("GET", "/v1/stats", None).ok()?
-            }
-            Destination::Nowhere => return None,
-        };
+        let stats: Value = self.collection.as_ref()?.get_json("/v1/stats").ok()?;
         stats["sequence"].as_u64()
     }
 
@@ -66,32 +40,15 @@ impl Sink {
 
     /// The destination in messages.
     pub(crate) fn name(&self) -> &str {
-        match &self.destination {
-            Destination::Service(client) => client.server(),
-            Destination::Directory(_) => "the data directory",
-            Destination::Nowhere => "nothing",
-        }
+        self.collection.as_ref().map_or("nothing", Collection::name)
     }
 
     /// Sends some lines and reads as many replies.
     fn send(&self, lines: &[&str]) -> Result<Vec<Reply>> {
-        let reply: Box<dyn BufRead> = match &self.destination {
-            Destination::Service(client) => {
-                Box::new(client.post_ndjson(&self.path, lines.join("\n").as_bytes())?)
-            }
-            Destination::Directory(directory) => {
-                Box::new(Cursor::new(directory.post_ndjson(&self.path, lines)?))
-            }
-            Destination::Nowhere => {
-                return Ok(lines.iter().map(|_| Reply::default()).collect());
-            }
-        };
-        let mut replies = Vec::with_capacity(lines.len());
-        for line in reply.lines() {
-            let line = line.map_err(|error| self.cut_off().because(error))?;
-            replies.push(serde_json::from_str(&line).context("a reply line is no JSON")?);
+        match &self.collection {
+            Some(collection) => collection.post_lines(&self.path, lines),
+            None => Ok(lines.iter().map(|_| Reply::default()).collect()),
         }
-        if replies.len() == lines.len() { Ok(replies) } else { Err(self.cut_off().into()) }
     }
 
     /// The reply to a document, or why it was not stored; an error if the import cannot go on.
@@ -106,14 +63,6 @@ impl Sink {
             Some(error) => Ok(Err(error.to_string())),
             None => Ok(Ok(reply)),
         }
-    }
-
-    fn cut_off(&self) -> ErrorReport {
-        ErrorReport::new(
-            format!("{} stopped in the middle of a batch", self.name()),
-            "look at its log, start it again, and repeat the import: documents with an id that \
-             are already there are not stored twice",
-        )
     }
 
     /// Stores documents in this order; for each, the reply or why it failed. An error means that
@@ -135,7 +84,7 @@ impl Sink {
                 }
             }
             if answers.iter().any(Option::is_none) {
-                client::wait(Duration::from_secs(1));
+                collection::wait(Duration::from_secs(1));
             }
         }
         answers.into_iter().map(|answer| self.settled(answer)).collect()
@@ -152,7 +101,7 @@ fn path(options: &ImportOptions) -> String {
         IdSource::TextHash => "text-hash".to_owned(),
     };
     let route = if options.check { "/v1/check-and-insert/batch" } else { "/v1/insert/batch" };
-    client::path(
+    collection::path(
         route,
         &[
             ("limit", check.map(|check| check.limit.to_string())),
@@ -168,7 +117,7 @@ fn path(options: &ImportOptions) -> String {
 
 #[cfg(test)]
 mod tests {
-    use std::io::{BufReader, Read, Write};
+    use std::io::{BufRead, BufReader, Read, Write};
     use std::net::{TcpListener, TcpStream};
     use std::num::NonZero;
     use std::thread::{self, JoinHandle};
@@ -177,6 +126,7 @@ mod tests {
     use nearprint_files::{Place, Raw};
 
     use super::*;
+    use crate::cli::collection::{ClientCredentials, Service};
 
     const OPTIONS: ImportOptions = ImportOptions {
         namespace: None,
@@ -192,11 +142,8 @@ mod tests {
     /// Answers one request after the other with these replies; returns the requests.
     fn service(replies: Vec<String>) -> (Sink, JoinHandle<Vec<Request>>) {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-        let client = Client::new(
-            &listener.local_addr().unwrap().to_string(),
-            &client::ClientCredentials::default(),
-        )
-        .unwrap();
+        let address = listener.local_addr().unwrap().to_string();
+        let service = Service::new(&address, &ClientCredentials::default()).unwrap();
         let requests = thread::spawn(move || {
             let answer = |reply: &String| {
                 let (mut stream, _) = listener.accept().unwrap();
@@ -206,7 +153,7 @@ mod tests {
             };
             replies.iter().map(answer).collect()
         });
-        (Sink::new(Destination::Service(client), &OPTIONS), requests)
+        (Sink::new(Some(Collection::Service(service)), &OPTIONS), requests)
     }
 
     /// The path and the body.

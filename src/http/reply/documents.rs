@@ -1,27 +1,26 @@
 //! The JSON of what is stored: documents, lists of them, namespaces, and removals.
 
-use nearprint_engine::document::{DocumentId, Expiry, Metadata, Namespace};
-use nearprint_engine::{
-    NamespaceInfo, Original, OriginalsOrder, OriginalsPage, Page, Removed, StoredDocument, Touch,
-};
+use std::borrow::Cow;
+
+use nearprint_engine::document::{Expiry, Metadata, Namespace};
+use nearprint_engine::{ListPlace, NamespaceInfo, Original, Page, Removed, StoredDocument, Touch};
 use nearprint_fingerprint::{Fingerprint, Sketch};
 use nearprint_text::Recipe;
-use serde::{Serialize, Serializer};
+use serde::{Deserialize, Serialize, Serializer};
 use serde_json::value::RawValue;
 use utoipa::ToSchema;
 
-use crate::http::budget::Shorten;
 use crate::http::reply::hex::Hex;
 use crate::http::request::selection::{Cursor, SelectionParts};
 
 /// A stored document.
-#[derive(Debug, Serialize, ToSchema)]
+#[derive(Debug, Serialize, Deserialize, ToSchema)]
 pub(crate) struct DocumentReply<'a> {
     /// Null for the default namespace.
-    namespace: Option<&'a str>,
+    pub(crate) namespace: Option<Cow<'a, str>>,
     /// Null if it has none.
-    id: Option<&'a str>,
-    fingerprint: Hex,
+    pub(crate) id: Option<Cow<'a, str>>,
+    pub(crate) fingerprint: Hex,
     /// In the reply for a single document.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
@@ -32,7 +31,7 @@ pub(crate) struct DocumentReply<'a> {
     /// The change that stored it.
     sequence: u64,
     /// When it was stored, in milliseconds since 1970.
-    stored_at_ms: u64,
+    pub(crate) stored_at_ms: u64,
     /// When it expires, in seconds since 1970; missing if it does not.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
@@ -40,18 +39,18 @@ pub(crate) struct DocumentReply<'a> {
     /// Missing if it has none; in lists with `include=metadata`.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<Object>, nullable = false)]
-    metadata: Option<&'a RawValue>,
+    metadata: Option<Cow<'a, RawValue>>,
     /// How often a check-and-insert named it as the original of a duplicate; in the reply for a
     /// single document and in `/v1/originals`, missing if never.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
-    duplicates: Option<u32>,
+    pub(crate) duplicates: Option<u32>,
     /// When last, in milliseconds since 1970, to the second.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
-    last_duplicate_at_ms: Option<u64>,
+    pub(crate) last_duplicate_at_ms: Option<u64>,
     /// In lists with `include=sketch`; missing if the document came without text.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none", skip_deserializing)]
     #[schema(value_type = Option<String>, nullable = false, pattern = "^[0-9a-f]{256}$")]
     sketch: Option<SketchHex<'a>>,
 }
@@ -63,8 +62,8 @@ impl<'a> DocumentReply<'a> {
         let metadata = document.metadata.as_ref().filter(|_| parts.metadata);
         let sketch = document.sketch.as_deref().filter(|_| parts.sketch);
         Self {
-            namespace: document.namespace.as_ref().map(Namespace::as_str),
-            id: document.id.as_ref().map(DocumentId::as_str),
+            namespace: document.namespace.as_ref().map(|name| name.as_str().into()),
+            id: document.id.as_ref().map(|id| id.as_str().into()),
             fingerprint: document.fingerprint.into(),
             recipe: None,
             short: document.short,
@@ -95,9 +94,9 @@ impl<'a> DocumentReply<'a> {
 }
 
 /// Metadata as it was sent.
-pub(crate) fn as_json(metadata: &Metadata) -> Option<&RawValue> {
+pub(crate) fn as_json(metadata: &Metadata) -> Option<Cow<'_, RawValue>> {
     // It was parsed before it was stored.
-    serde_json::from_str(metadata.as_str()).ok()
+    serde_json::from_str(metadata.as_str()).ok().map(Cow::Borrowed)
 }
 
 /// The bytes of a sketch as hex digits.
@@ -134,22 +133,6 @@ impl<'a> DocumentsReply<'a> {
     }
 }
 
-impl Shorten for DocumentsReply<'_> {
-    fn halve(&mut self) -> bool {
-        halve(&mut self.documents, &mut self.next)
-    }
-}
-
-/// Drops the last half of a page, and moves the beginning of the next one.
-fn halve(documents: &mut Vec<DocumentReply<'_>>, next: &mut Option<Cursor>) -> bool {
-    let listed = documents.len();
-    documents.truncate((listed / 2).max(1));
-    if listed > 1 {
-        *next = documents.last().map(|last| Cursor(last.sequence));
-    }
-    listed > 1
-}
-
 /// A page of the documents that were named as originals.
 #[derive(Debug, Serialize, ToSchema)]
 pub(crate) struct OriginalsReply<'a> {
@@ -157,35 +140,15 @@ pub(crate) struct OriginalsReply<'a> {
     /// The `after` of the next page; null on the last one. The counts go on between two pages.
     #[schema(required)]
     next: Option<String>,
-    #[serde(skip)]
-    cursors: Vec<String>,
 }
 
 impl<'a> OriginalsReply<'a> {
-    pub(crate) fn new(
-        page: &'a OriginalsPage,
-        order: OriginalsOrder,
-        parts: SelectionParts,
-    ) -> Self {
+    pub(crate) fn new(page: &'a Page<Original, ListPlace>, parts: SelectionParts) -> Self {
         let touched = |original: &'a Original| {
             DocumentReply::listed(&original.stored, parts).touched(Some(original.touch))
         };
-        let cursors: Vec<String> =
-            page.items.iter().map(|original| original.touch.cursor(order)).collect();
-        let next = if page.has_more { cursors.last().cloned() } else { None };
-        Self { originals: page.items.iter().map(touched).collect(), next, cursors }
-    }
-}
-
-impl Shorten for OriginalsReply<'_> {
-    fn halve(&mut self) -> bool {
-        let listed = self.originals.len();
-        self.originals.truncate((listed / 2).max(1));
-        self.cursors.truncate((listed / 2).max(1));
-        if listed > 1 {
-            self.next = self.cursors.last().cloned();
-        }
-        listed > 1
+        let next = page.next.map(|(number, sequence)| format!("{number}.{sequence}"));
+        Self { originals: page.items.iter().map(touched).collect(), next }
     }
 }
 
@@ -205,17 +168,12 @@ impl<'a> FingerprintDocumentsReply<'a> {
     pub(crate) fn new(
         fingerprint: Fingerprint,
         namespace: Option<&'a Namespace>,
-        page: DocumentsReply<'a>,
+        page: &'a Page<StoredDocument>,
+        parts: SelectionParts,
     ) -> Self {
-        let DocumentsReply { documents, next } = page;
+        let DocumentsReply { documents, next } = DocumentsReply::new(page, parts);
         let namespace = namespace.map(Namespace::as_str);
         Self { fingerprint: fingerprint.into(), namespace, documents, next }
-    }
-}
-
-impl Shorten for FingerprintDocumentsReply<'_> {
-    fn halve(&mut self) -> bool {
-        halve(&mut self.documents, &mut self.next)
     }
 }
 
@@ -257,8 +215,6 @@ impl<'a> NamespacesReply<'a> {
         Self { namespaces: namespaces.collect(), default_documents, next: page.next.map(Cursor) }
     }
 }
-
-impl Shorten for NamespacesReply<'_> {}
 
 /// The reply of a removal. Removing what is not stored succeeds with `"removed": 0`, so that a
 /// removal may be retried.

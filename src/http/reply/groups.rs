@@ -1,5 +1,7 @@
 //! The JSON of groups of near-duplicates.
 
+use std::borrow::Cow;
+
 use nearprint_engine::document::{DocumentId, Expiry, Namespace, Sequence};
 use nearprint_engine::{
     GroupInfo, GroupPage, GroupsFailure, GroupsJob, GroupsState, MemberInfo, NamespaceFilter, Page,
@@ -8,7 +10,6 @@ use serde::Serialize;
 use serde_json::value::RawValue;
 use utoipa::ToSchema;
 
-use crate::http::budget::Shorten;
 use crate::http::reply::documents::as_json;
 use crate::http::reply::hex::Hex;
 use crate::http::request::selection::Cursor;
@@ -168,7 +169,7 @@ pub(crate) struct MemberReply<'a> {
     /// With `include=metadata`; missing if it has none.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<Object>, nullable = false)]
-    metadata: Option<&'a RawValue>,
+    metadata: Option<Cow<'a, RawValue>>,
 }
 
 impl<'a> From<&'a MemberInfo> for MemberReply<'a> {
@@ -202,18 +203,6 @@ impl<'a> GroupsReply<'a> {
     }
 }
 
-impl Shorten for GroupsReply<'_> {
-    fn halve(&mut self) -> bool {
-        let Some(found) = &mut self.found else { return false };
-        let listed = found.len();
-        found.truncate((listed / 2).max(1));
-        if listed > 1 {
-            self.next = found.last().map(|last| Cursor(last.group.saturating_add(1)));
-        }
-        listed > 1
-    }
-}
-
 /// A page of the documents of a group, oldest first.
 #[derive(Debug, Serialize, ToSchema)]
 pub(crate) struct MembersReply<'a> {
@@ -226,31 +215,16 @@ pub(crate) struct MembersReply<'a> {
     /// The `after` of the next page; null on the last one.
     #[schema(required)]
     next: Option<Cursor>,
-    #[serde(skip)]
-    first: u64,
 }
 
 impl<'a> MembersReply<'a> {
-    /// The documents of a group, those behind the first `first`.
-    pub(crate) fn new(group: u64, first: u64, page: &'a GroupPage) -> Self {
+    pub(crate) fn new(group: u64, page: &'a GroupPage) -> Self {
         Self {
             group,
             size: page.size,
             namespace: page.namespace.as_ref().map(Namespace::as_str),
             documents: page.members.iter().map(MemberReply::from).collect(),
             next: page.next.map(Cursor),
-            first,
         }
-    }
-}
-
-impl Shorten for MembersReply<'_> {
-    fn halve(&mut self) -> bool {
-        let listed = self.documents.len();
-        self.documents.truncate((listed / 2).max(1));
-        if listed > 1 {
-            self.next = Some(Cursor(self.first.saturating_add(self.documents.len() as u64)));
-        }
-        listed > 1
     }
 }

@@ -1,7 +1,11 @@
 //! Fingerprints and request ids in replies.
 
+use std::borrow::Cow;
+use std::fmt;
+
 use nearprint_fingerprint::Fingerprint;
-use serde::{Serialize, Serializer};
+use serde::de::Error as _;
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use utoipa::ToSchema;
 
 /// A fingerprint in a reply: a string of 16 lower-case hex digits, because a JavaScript client
@@ -31,6 +35,19 @@ impl Hex {
     }
 }
 
+impl fmt::Display for Hex {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:016x}", self.0)
+    }
+}
+
+impl<'de> Deserialize<'de> for Hex {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let digits = Cow::<str>::deserialize(deserializer)?;
+        u64::from_str_radix(&digits, 16).map(Self).map_err(D::Error::custom)
+    }
+}
+
 impl Serialize for Hex {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let digits = self.digits();
@@ -48,5 +65,7 @@ mod tests {
         assert_eq!(json(1), "\"0000000000000001\"");
         assert_eq!(json(u64::MAX), "\"ffffffffffffffff\"");
         assert_eq!(json(0x0123_4567_89ab_cdef), "\"0123456789abcdef\"");
+        let read: Hex = serde_json::from_str(&json(0x0123_4567_89ab_cdef)).unwrap();
+        assert_eq!(read.to_string(), "0123456789abcdef");
     }
 }

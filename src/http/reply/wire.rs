@@ -1,15 +1,17 @@
 //! The JSON of the replies. [`crate::http::request::types`] declares the requests.
 
-use nearprint_engine::document::{DocumentId, Expiry};
+use std::borrow::Cow;
+
+use nearprint_engine::document::Expiry;
 use nearprint_engine::machine::query::{self, Verification};
 use nearprint_engine::{Findings, Verdict, Written};
 use nearprint_fingerprint::Fingerprint;
 use nearprint_text::Recipe;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use utoipa::ToSchema;
 
-use crate::http::budget::Shorten;
+use crate::http::budget::{Shorten, halve};
 use crate::http::reply::documents::as_json;
 use crate::http::reply::explained::{
     BitReply, ComparisonExplanationReply, ExplanationReply, differing_bits,
@@ -100,34 +102,26 @@ impl<'a> QueryReply<'a> {
 
 impl Shorten for QueryReply<'_> {
     fn halve(&mut self) -> bool {
-        self.truncated |= self.hits.len() > 1;
-        halve(&mut self.hits)
+        halve_hits(&mut self.hits, &mut self.truncated)
     }
 }
 
 impl Shorten for CheckAndInsertReply<'_> {
     fn halve(&mut self) -> bool {
-        self.truncated |= self.hits.len() > 1;
-        halve(&mut self.hits)
+        halve_hits(&mut self.hits, &mut self.truncated)
     }
 }
 
 impl Shorten for FingerprintReply {}
 impl Shorten for CompareReply {}
 
-fn halve(hits: &mut Vec<HitReply<'_>>) -> bool {
-    let listed = hits.len();
-    hits.truncate((listed / 2).max(1));
-    // With metadata, the documents of a single hit may be too long.
-    let only = hits.first_mut().filter(|_| listed == 1);
-    listed > 1 || only.is_some_and(|hit| halve_documents(&mut hit.documents))
-}
-
-/// `document_count` says that there are more.
-fn halve_documents(documents: &mut Vec<HitDocumentReply<'_>>) -> bool {
-    let listed = documents.len();
-    documents.truncate((listed / 2).max(1));
-    listed > 1
+fn halve_hits(hits: &mut Vec<HitReply<'_>>, truncated: &mut bool) -> bool {
+    if halve(hits) {
+        *truncated = true;
+        return true;
+    }
+    // With metadata, the documents of a single hit may be too long; `document_count` counts them.
+    hits.first_mut().is_some_and(|hit| halve(&mut hit.documents))
 }
 
 /// What a reply repeats of a document.
@@ -150,24 +144,24 @@ impl From<&Prepared> for Subject {
 }
 
 /// One stored fingerprint near the query.
-#[derive(Debug, Serialize, ToSchema)]
+#[derive(Debug, Serialize, Deserialize, ToSchema)]
 pub(crate) struct HitReply<'a> {
-    fingerprint: Hex,
+    pub(crate) fingerprint: Hex,
     /// In how many bits it differs from the query.
     #[schema(example = 1)]
-    distance: u8,
+    pub(crate) distance: u8,
     /// About how much of the two texts agrees, 0 to 1, rounded down to 4 decimals; null if one side
     /// has no text.
     #[schema(example = 0.97)]
-    similarity: Option<f64>,
+    pub(crate) similarity: Option<f64>,
     /// Whether the similarity reaches `min_similarity`; null if there is none.
-    confirmed: Option<bool>,
+    pub(crate) confirmed: Option<bool>,
     /// Its documents with an id or metadata, oldest first, at most 10.
-    documents: Vec<HitDocumentReply<'a>>,
+    pub(crate) documents: Vec<HitDocumentReply<'a>>,
     /// How many documents it has. Up to 1,000 are counted where some of them expire or are too old.
-    document_count: u64,
+    pub(crate) document_count: u64,
     /// With `"explain": true`: the bits in which it differs, with their sums in the query.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none", skip_deserializing)]
     #[schema(nullable = false)]
     differing_bits: Option<Vec<BitReply>>,
 }
@@ -193,26 +187,26 @@ impl<'a> HitReply<'a> {
 }
 
 /// A document of a hit.
-#[derive(Debug, Serialize, ToSchema)]
+#[derive(Debug, Serialize, Deserialize, ToSchema)]
 pub(crate) struct HitDocumentReply<'a> {
     /// Null if it has none.
-    id: Option<&'a str>,
+    pub(crate) id: Option<Cow<'a, str>>,
     /// When it was stored, in milliseconds since 1970.
-    stored_at_ms: u64,
+    pub(crate) stored_at_ms: u64,
     /// When it expires, in seconds since 1970; missing if it does not.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
-    expires_at: Option<u32>,
+    pub(crate) expires_at: Option<u32>,
     /// With `"include": ["metadata"]`; missing if it has none.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<Object>, nullable = false)]
-    metadata: Option<&'a RawValue>,
+    pub(crate) metadata: Option<Cow<'a, RawValue>>,
 }
 
 impl<'a> From<&'a query::HitDocument> for HitDocumentReply<'a> {
     fn from(document: &'a query::HitDocument) -> Self {
         Self {
-            id: document.id.as_ref().map(DocumentId::as_str),
+            id: document.id.as_ref().map(|id| id.as_str().into()),
             stored_at_ms: document.stored_at_ms,
             expires_at: document.expiry.map(Expiry::second),
             metadata: document.metadata.as_ref().and_then(as_json),

@@ -37,7 +37,7 @@ pub(crate) async fn get_namespaces(
     let default_documents = reach.admits(None).then(|| service.engine.documents_in(None));
     let admits = move |name: &str| reach.admits(Some(name));
     let page = service.engine.namespaces(after, limit, admits).await?;
-    Ok(service.replies.answer_shorter(NamespacesReply::new(&page, default_documents), share))
+    Ok(service.replies.answer_page(&NamespacesReply::new(&page, default_documents), share))
 }
 
 /// Remove a namespace with all its documents.

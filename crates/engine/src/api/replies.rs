@@ -104,7 +104,7 @@ pub struct StoredDocument {
 pub struct PageOptions {
     /// The maximum number of documents.
     pub limit: usize,
-    /// The maximum bytes of a reply, about. The first document is listed whatever its size.
+    /// The maximum bytes of a reply. The first document is listed whatever its size.
     pub bytes_max: usize,
     /// Whether the documents have their metadata.
     pub with_metadata: bool,
@@ -119,11 +119,11 @@ impl From<usize> for PageOptions {
 
 /// A page of a listing.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Page<T> {
-    /// What is listed, in the order of the listing.
+pub struct Page<T, N = u64> {
+    /// What is listed.
     pub items: Vec<T>,
     /// Where the next page begins; `None` after the last one.
-    pub next: Option<u64>,
+    pub next: Option<N>,
 }
 
 /// A namespace that has documents.

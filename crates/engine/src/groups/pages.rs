@@ -17,6 +17,7 @@ use crate::groups::board::FoundGroups;
 use crate::groups::jobs::{GroupInfo, GroupPage, GroupsJob, GroupsRequest, MemberInfo};
 use crate::handle::Engine;
 use crate::published::Published;
+use crate::read::page::PageSpace;
 use crate::read::reader::RecordReader;
 
 impl Engine {
@@ -142,16 +143,12 @@ fn existing(state: &Published, members: &[Member]) -> Vec<bool> {
 /// Reads members for a page until it is full.
 struct Shown {
     records: RecordReader,
-    options: PageOptions,
-    bytes: usize,
+    space: PageSpace,
 }
 
 impl Shown {
-    /// The bytes of a member in a reply, apart from its strings.
-    const NUMBERS: usize = 240;
-
     fn new(state: &Published, options: PageOptions) -> Self {
-        Self { records: RecordReader::new(&state.records), options, bytes: 0 }
+        Self { records: RecordReader::new(&state.records), space: PageSpace::new(options) }
     }
 
     /// The next member, whose namespace has this mask; `None` if the page is full.
@@ -163,22 +160,11 @@ impl Shown {
         let Member { sequence, masked } = member;
         let mut stored = exists.then(|| self.records.stored(sequence)).transpose()?;
         if let Some(stored) = &mut stored {
-            let document = &mut stored.document;
-            document.sketch = None;
-            document.metadata = document.metadata.take().filter(|_| self.options.with_metadata);
+            stored.document.sketch = None;
         }
-        let strings = stored.as_ref().map_or(0, |stored| {
-            let document = &stored.document;
-            let metadata = document.metadata.as_ref().map_or(0, |metadata| metadata.as_str().len());
-            let id = document.id.as_ref().map_or(0, |id| id.as_str().len());
-            let namespace = document.namespace.as_ref().map_or(0, |name| name.as_str().len());
-            metadata + id + 2 * namespace
-        });
-        let bytes = self.bytes + Self::NUMBERS + strings;
-        if bytes > self.options.bytes_max && self.bytes > 0 {
+        if !self.space.takes(stored.as_mut().map(|stored| &mut stored.document)) {
             return Ok(None);
         }
-        self.bytes = bytes;
         let fingerprint = Fingerprint::new(masked.bits() ^ mask);
         Ok(Some(MemberInfo { sequence, fingerprint, stored }))
     }

@@ -4,13 +4,14 @@ use std::cmp::Reverse;
 use std::sync::Arc;
 
 use crate::api::error::Refused;
-use crate::api::replies::{PageOptions, StoredDocument};
+use crate::api::replies::{Page, PageOptions, StoredDocument};
 use crate::blocking::off_async;
 use crate::clock;
 use crate::document::Sequence;
 use crate::handle::Engine;
 use crate::machine::jobs::NamespaceFilter;
 use crate::originals::touches::Touch;
+use crate::read::page::PageSpace;
 use crate::read::reader::RecordReader;
 
 /// The order of a list of originals.
@@ -23,7 +24,7 @@ pub enum OriginalsOrder {
 }
 
 /// A place in a list of originals: the larger the first number, the earlier; then by sequence.
-pub(crate) type ListPlace = (u32, Sequence);
+pub type ListPlace = (u32, Sequence);
 
 /// Which originals to list, and in which order.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -45,29 +46,14 @@ pub struct Original {
     pub touch: Touch,
 }
 
-/// One page of a list of originals.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct OriginalsPage {
-    /// The originals, in the order of the query.
-    pub items: Vec<Original>,
-    /// Whether there are more after the last one.
-    pub has_more: bool,
-}
-
 impl Touch {
-    /// Its place in a list of this order.
-    pub fn place(&self, order: OriginalsOrder) -> ListPlace {
+    /// Its place in a list.
+    fn place(&self, order: OriginalsOrder) -> ListPlace {
         let number = match order {
             OriginalsOrder::Duplicates => self.duplicates,
             OriginalsOrder::Recent => self.last_s,
         };
         (number, self.sequence)
-    }
-
-    /// Its place as a cursor.
-    pub fn cursor(&self, order: OriginalsOrder) -> String {
-        let (number, sequence) = self.place(order);
-        format!("{number}.{sequence}")
     }
 }
 
@@ -87,7 +73,7 @@ impl Engine {
         &self,
         query: OriginalsQuery,
         options: impl Into<PageOptions>,
-    ) -> Result<OriginalsPage, Refused> {
+    ) -> Result<Page<Original, ListPlace>, Refused> {
         let (shared, options) = (Arc::clone(&self.shared), options.into());
         off_async(move || {
             let OriginalsQuery { reach, order, after } = query;
@@ -103,7 +89,8 @@ impl Engine {
             touches.retain(|touch| after.is_none_or(|after| key(touch) > after));
             touches.sort_unstable_by_key(key);
             let mut records = RecordReader::new(&state.records);
-            let (mut items, mut bytes) = (Vec::new(), 0);
+            let (mut space, mut items) = (PageSpace::new(options), Vec::new());
+            let mut last = None;
             for touch in touches {
                 let found = state.view.documents_at(&[(touch.sequence, touch.masked)]);
                 let is_wanted = found.first().is_some_and(|found| {
@@ -113,17 +100,14 @@ impl Engine {
                 if !is_wanted {
                     continue;
                 }
-                if items.len() == options.limit || bytes > options.bytes_max {
-                    return Ok(OriginalsPage { items, has_more: true });
-                }
                 let mut stored = records.stored(touch.sequence)?;
-                let document = &mut stored.document;
-                document.metadata = document.metadata.take().filter(|_| options.with_metadata);
-                bytes += 512 + document.metadata.as_ref().map_or(0, |m| m.as_str().len());
-                bytes += document.id.as_ref().map_or(0, |id| id.as_str().len());
+                if !space.takes(Some(&mut stored.document)) {
+                    return Ok(Page { items, next: last });
+                }
+                last = Some(touch.place(order));
                 items.push(Original { stored, touch });
             }
-            Ok(OriginalsPage { items, has_more: false })
+            Ok(Page { items, next: None })
         })
         .await
     }

@@ -6,7 +6,7 @@
 
 use std::sync::Arc;
 
-use nearprint_fingerprint::{Fingerprint, Sketch};
+use nearprint_fingerprint::Fingerprint;
 use nearprint_index::namespaces::NamespaceEntry;
 use nearprint_index::namespaces::NamespaceNumber;
 use nearprint_index::times::second;
@@ -21,6 +21,7 @@ use crate::document::{Namespace, Sequence};
 use crate::handle::Engine;
 use crate::machine::jobs::NamespaceFilter;
 use crate::published::Published;
+use crate::read::page::PageSpace;
 use crate::read::reader::{self, RecordReader};
 
 /// Documents that one pass over the view finds for a stream: at most 40 MiB.
@@ -114,69 +115,24 @@ impl DocumentStream {
     }
 
     fn page(mut self, options: PageOptions) -> Result<Page<StoredDocument>, Refused> {
-        let mut page = PageBuilder::new(options);
+        let (mut space, mut items) = (PageSpace::new(options), Vec::new());
         // One more, to know whether there is another page.
         let mut window = if self.prefix.is_some() { READ_FOR_PAGE_MAX } else { options.limit + 1 };
         let (mut seen, mut last) = (0, 0);
         while let Some(listed) = self.next_listed(window) {
-            if page.is_full() || seen == READ_FOR_PAGE_MAX {
-                return Ok(page.before_more(last));
+            if space.is_full() || seen == READ_FOR_PAGE_MAX {
+                return Ok(Page { items, next: Some(last) });
             }
-            if let Some(stored) = self.wanted(listed)?
-                && !page.takes(stored)
-            {
-                return Ok(page.before_more(last));
+            if let Some(mut stored) = self.wanted(listed)? {
+                if !space.takes(Some(&mut stored.document)) {
+                    return Ok(Page { items, next: Some(last) });
+                }
+                items.push(stored);
             }
             (seen, last) = (seen + 1, listed.posting.sequence.get());
             window = READ_FOR_PAGE_MAX;
         }
-        Ok(page.the_last())
-    }
-}
-
-/// A page that is being filled.
-struct PageBuilder {
-    options: PageOptions,
-    items: Vec<StoredDocument>,
-    bytes: usize,
-}
-
-impl PageBuilder {
-    /// The bytes of a document in a reply, apart from its strings.
-    const NUMBERS: usize = 224;
-
-    fn new(options: PageOptions) -> Self {
-        Self { options, items: Vec::new(), bytes: 0 }
-    }
-
-    fn is_full(&self) -> bool {
-        self.items.len() == self.options.limit
-    }
-
-    /// Adds a document, unless it would make the page too long.
-    fn takes(&mut self, mut stored: StoredDocument) -> bool {
-        let document = &mut stored.document;
-        document.metadata = document.metadata.take().filter(|_| self.options.with_metadata);
-        let metadata = document.metadata.as_ref().map_or(0, |metadata| metadata.as_str().len());
-        let id = document.id.as_ref().map_or(0, |id| id.as_str().len());
-        let namespace = document.namespace.as_ref().map_or(0, |name| name.as_str().len());
-        let sketch = document.sketch.as_ref().map_or(0, |_| 2 * Sketch::BYTES);
-        let bytes = self.bytes + Self::NUMBERS + namespace + id + metadata + sketch;
-        let fits = bytes <= self.options.bytes_max || self.items.is_empty();
-        if fits {
-            self.bytes = bytes;
-            self.items.push(stored);
-        }
-        fits
-    }
-
-    /// The page, with more documents after this change.
-    fn before_more(self, last: u64) -> Page<StoredDocument> {
-        Page { items: self.items, next: Some(last) }
-    }
-
-    fn the_last(self) -> Page<StoredDocument> {
-        Page { items: self.items, next: None }
+        Ok(Page { items, next: None })
     }
 }
 
@@ -220,14 +176,17 @@ impl Engine {
         off_async(move || {
             let documents = state.view.documents_of(fingerprint, visibility);
             let mut records = RecordReader::new(&state.records);
-            let (mut page, mut last) = (PageBuilder::new(options), after.get());
+            let (mut space, mut items) = (PageSpace::new(options), Vec::new());
+            let mut last = after.get();
             for posting in documents.filter(|posting| posting.sequence > after) {
-                if page.is_full() || !page.takes(records.stored(posting.sequence)?) {
-                    return Ok(page.before_more(last));
+                let mut stored = records.stored(posting.sequence)?;
+                if !space.takes(Some(&mut stored.document)) {
+                    return Ok(Page { items, next: Some(last) });
                 }
+                items.push(stored);
                 last = posting.sequence.get();
             }
-            Ok(page.the_last())
+            Ok(Page { items, next: None })
         })
         .await
     }

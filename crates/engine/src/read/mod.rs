@@ -3,6 +3,7 @@
 
 pub(crate) mod found;
 pub(crate) mod listing;
+pub(crate) mod page;
 pub(crate) mod reader;
 pub(crate) mod scheduler;
 pub(crate) mod stats;

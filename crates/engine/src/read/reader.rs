@@ -17,6 +17,7 @@ use crate::machine::change::{Change, Record};
 use crate::machine::query::{DOCUMENTS_SHOWN_MAX, Hit, HitDocument};
 use crate::machine::search::{Match, Probe, Search, others};
 use crate::published::Published;
+use crate::read::page::string_bytes;
 use crate::storage::Records;
 
 /// The matches of a document, and the documents that were read to verify them.
@@ -137,16 +138,14 @@ pub(crate) struct Listing {
     pub bytes_max: usize,
 }
 
-/// The bytes that a hit takes in a reply, about.
+/// The most bytes that a hit takes in a reply.
 pub(crate) fn listed_bytes(hit: &Hit) -> usize {
-    const NUMBERS: usize = 160;
-    const NUMBERS_OF_DOCUMENT: usize = 110;
+    const FIELDS: usize = 160;
+    const FIELDS_OF_DOCUMENT: usize = 110;
     let document = |document: &HitDocument| {
-        let id = document.id.as_ref().map_or(0, |id| id.as_str().len());
-        let metadata = document.metadata.as_ref().map_or(0, |metadata| metadata.as_str().len());
-        NUMBERS_OF_DOCUMENT + id + metadata
+        FIELDS_OF_DOCUMENT + string_bytes(document.id.as_ref(), None, document.metadata.as_ref())
     };
-    NUMBERS + hit.documents.iter().map(document).sum::<usize>()
+    FIELDS + hit.documents.iter().map(document).sum::<usize>()
 }
 
 /// The stored document of a posting.

@@ -15,7 +15,7 @@ use crate::cli::offline::{self, bar};
 
 /// The arguments of `reindex`.
 #[derive(Debug, clap::Args)]
-pub(crate) struct Args {
+pub(crate) struct ReindexArgs {
     #[command(flatten)]
     data: offline::Data,
     /// The largest distance of a look-up from now on
@@ -23,7 +23,7 @@ pub(crate) struct Args {
     distance: Distance,
 }
 
-pub(crate) fn run(args: &Args, out: &mut dyn Write) -> Result<()> {
+pub(crate) fn run(args: &ReindexArgs, out: &mut dyn Write) -> Result<()> {
     let stopped = args.data.open()?;
     let (before, after) = (stopped.distance_max(), args.distance);
     let directory = args.data.directory.display();

@@ -11,7 +11,7 @@ use crate::cli::offline::{self, bar};
 
 /// The arguments of `repair`.
 #[derive(Debug, clap::Args)]
-pub(crate) struct Args {
+pub(crate) struct RepairArgs {
     #[command(flatten)]
     data: offline::Data,
     /// Repair without confirmation
@@ -19,7 +19,7 @@ pub(crate) struct Args {
     yes: bool,
 }
 
-pub(crate) fn run(args: &Args, out: &mut dyn Write) -> Result<()> {
+pub(crate) fn run(args: &RepairArgs, out: &mut dyn Write) -> Result<()> {
     let stopped = args.data.open()?;
     let progress = bar("reading records", stopped.bytes()?);
     let plan = stopped.plan_repair(&mut |bytes| progress.inc(bytes))?;

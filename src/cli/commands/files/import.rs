@@ -8,7 +8,7 @@
 //! How the fields of files are understood goes to standard error before the first of their documents
 //! is stored.
 
-use std::io::{self, Write};
+use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
 use std::thread;
@@ -19,15 +19,14 @@ use nearprint_files::{
     Checkpoint, DocumentBatch, Documents, ReadOptions, batches, bytes_total, expand,
 };
 
-use crate::cli::client::{Client, ClientCredentials, DEFAULT_SERVER};
+use crate::cli::collection::CollectionArgs;
 use crate::cli::error_report::ErrorReport;
 use crate::cli::exit_code;
-use crate::cli::import::directory::ImportDirectory;
 use crate::cli::import::groups::Groups;
 use crate::cli::import::interrupt::Interrupt;
 use crate::cli::import::options::{ImportOptions, OnError, Reading};
 use crate::cli::import::progress::ImportProgress;
-use crate::cli::import::sink::{Destination, Sink};
+use crate::cli::import::sink::Sink;
 use crate::cli::import::state::{self, State};
 use crate::cli::import::summary::Summary;
 use crate::cli::reply::Reply;
@@ -56,7 +55,7 @@ Exit codes:
     // The options of the check require one of these.
     group = clap::ArgGroup::new("checking").args(["check", "groups"]).multiple(true),
 )]
-pub(crate) struct Args {
+pub(crate) struct ImportArgs {
     /// Files, folders and patterns ('*.warc.gz'); - is standard input. NDJSON, JSON arrays, CSV, TSV,
     /// Parquet, WARC and WET, lines of hex, texts, HTML and manual pages; compressed with gzip, zstd,
     /// bzip2, xz or not
@@ -70,23 +69,8 @@ pub(crate) struct Args {
     /// Read everything and report what fails, but store nothing
     #[arg(long, conflicts_with_all = ["data", "groups", "check"])]
     dry_run: bool,
-    /// The service to store them in
-    #[arg(
-        long,
-        visible_alias = "url",
-        value_name = "URL",
-        default_value = DEFAULT_SERVER,
-        conflicts_with = "data"
-    )]
-    server: String,
     #[command(flatten)]
-    credentials: ClientCredentials,
-    /// Store them in this data directory instead; no service may be running on it
-    #[arg(long, value_name = "DIR")]
-    data: Option<PathBuf>,
-    /// The configuration of the data directory
-    #[arg(long, value_name = "FILE", requires = "data")]
-    config: Option<PathBuf>,
+    collection: CollectionArgs,
     #[command(flatten)]
     options: ImportOptions,
     /// Keep in this file how far the import has come. The same command continues there after it was
@@ -101,7 +85,7 @@ pub(crate) struct Args {
     groups: Option<usize>,
 }
 
-pub(crate) fn run(mut args: Args, out: &mut dyn Write) -> Result<()> {
+pub(crate) fn run(mut args: ImportArgs, out: &mut dyn Write) -> Result<()> {
     if args.groups.is_some() {
         args.options.check = true;
         args.options.limit = 10;
@@ -148,8 +132,8 @@ pub(crate) fn run(mut args: Args, out: &mut dyn Write) -> Result<()> {
             state.remove();
         }
     }
-    sink.finish();
-    import.progress.end();
+    drop(sink);
+    drop(import.progress);
 
     write!(out, "{}", import.summary)?;
     if let (Some(groups), Some(count)) = (import.groups, args.groups) {
@@ -265,17 +249,14 @@ fn verdict(summary: &Summary, is_continued: bool) -> Result<()> {
 
 /// The state of an import that can be continued: its files can be read again, it stores something,
 /// and reports of nothing that was before.
-fn open_state(args: &Args, named: &[PathBuf], sink: &Sink) -> Result<Option<State>> {
+fn open_state(args: &ImportArgs, named: &[PathBuf], sink: &Sink) -> Result<Option<State>> {
     let has_input = args.paths.iter().any(|path| path == Path::new("-"));
     if args.dry_run || args.groups.is_some() || has_input {
         return Ok(None);
     }
-    let target = match &args.data {
-        Some(data) => std::path::absolute(data)?.display().to_string(),
-        None => args.server.clone(),
-    };
+    let address = args.collection.address()?;
     let reading = format!("{:?}", ReadOptions::from(args.reading.clone()));
-    let settings = state::settings(named, &[&target, sink.path(), &reading]);
+    let settings = state::settings(named, &[&address, sink.path(), &reading]);
     let opened = match &args.state {
         Some(path) => Some(State::open(path.clone(), settings, args.paths.clone())?),
         // Without a place for it, a continued import is too much to ask for.
@@ -290,15 +271,11 @@ fn open_state(args: &Args, named: &[PathBuf], sink: &Sink) -> Result<Option<Stat
     }))
 }
 
-fn open(args: &Args) -> Result<Sink> {
-    let destination = if args.dry_run {
-        Destination::Nowhere
-    } else if let Some(data) = &args.data {
-        Destination::Directory(ImportDirectory::open(data, args.config.as_deref())?)
-    } else {
-        let client = Client::new(&args.server, &args.credentials)?;
-        client.copy("/readyz", &mut io::sink())?;
-        Destination::Service(client)
-    };
-    Ok(Sink::new(destination, &args.options))
+fn open(args: &ImportArgs) -> Result<Sink> {
+    if args.dry_run {
+        return Ok(Sink::new(None, &args.options));
+    }
+    let collection = args.collection.open_or_create()?;
+    collection.check_ready()?;
+    Ok(Sink::new(Some(collection), &args.options))
 }

@@ -3,7 +3,7 @@
 //! The documents come as the stream of `GET /v1/documents`, from a service or from a directory that
 //! is opened in this process. Memory is a few thousand documents, whatever their number.
 
-use std::io::{self, BufRead, Write};
+use std::io::{BufRead, Write};
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
@@ -12,10 +12,9 @@ use indicatif::ProgressBar;
 use super::list::{self, End};
 use super::rows::{ExportFormat, ExportRows};
 use super::selection::SelectionArgs;
-use crate::cli::client::ServiceArgs;
+use crate::cli::collection::CollectionArgs;
 use crate::cli::error_report::ErrorReport;
 use crate::cli::exit_code;
-use crate::cli::import::directory::ImportDirectory;
 use crate::cli::measure::numbers::count;
 
 /// Documents between two movements of the progress.
@@ -23,7 +22,7 @@ const SHOWN_EVERY: u64 = 4_096;
 
 /// The arguments of `export`.
 #[derive(Debug, clap::Args)]
-pub(crate) struct Args {
+pub(crate) struct ExportArgs {
     /// The file; - is the standard output. It is there when it is whole. A name that ends with .gz or
     /// .zst compresses NDJSON and CSV
     #[arg(short, long, value_name = "FILE")]
@@ -39,17 +38,11 @@ pub(crate) struct Args {
     /// With the sketches that verify hits
     #[arg(long)]
     sketch: bool,
-    /// A data directory that no service uses, instead of a service
-    #[arg(long, value_name = "DIR", conflicts_with_all = ["server", "token", "ca_file"])]
-    data: Option<PathBuf>,
-    /// The configuration file of the directory
-    #[arg(long, value_name = "FILE", requires = "data")]
-    config: Option<PathBuf>,
     #[command(flatten)]
-    service: ServiceArgs,
+    collection: CollectionArgs,
 }
 
-pub(crate) fn run(args: &Args, out: &mut dyn Write) -> Result<()> {
+pub(crate) fn run(args: &ExportArgs, out: &mut dyn Write) -> Result<()> {
     let format = args.format.unwrap_or_else(|| ExportFormat::of(&args.output));
     let is_stdout = args.output == Path::new("-");
     if is_stdout && format == ExportFormat::Parquet {
@@ -58,25 +51,13 @@ pub(crate) fn run(args: &Args, out: &mut dyn Write) -> Result<()> {
         return Err(ErrorReport::new(what, next).with_code(exit_code::USAGE).into());
     }
     let path = list::path(&args.selection, [args.metadata, args.sketch]);
-    let Some(data) = &args.data else {
-        let mut lines = args.service.client()?.get_ndjson(&path)?;
-        return export(args, format, &mut lines, out);
-    };
-    // A name that is mistyped must not become a new directory.
-    if !data.is_dir() {
-        let what = format!("there is no data directory {}", data.display());
-        return Err(ErrorReport::new(what, "look at the name").into());
-    }
-    let directory = ImportDirectory::open(data, args.config.as_deref())?;
-    let exported = directory
-        .get_ndjson(&path)
-        .and_then(|lines| export(args, format, &mut io::BufReader::new(lines), out));
-    directory.close();
-    exported
+    let collection = args.collection.open()?;
+    let mut lines = collection.get_lines(&path)?;
+    export(args, format, &mut lines, out)
 }
 
 fn export(
-    args: &Args,
+    args: &ExportArgs,
     format: ExportFormat,
     lines: &mut dyn BufRead,
     out: &mut dyn Write,

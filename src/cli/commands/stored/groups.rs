@@ -4,20 +4,17 @@
 //! directory is opened in this process, without a socket.
 
 use std::io::Write;
-use std::path::PathBuf;
 use std::time::Duration;
 
 use anyhow::Result;
 use indicatif::{ProgressBar, ProgressStyle};
-use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
-use crate::cli::client::{self, Client, ServiceArgs};
+use crate::cli::collection::{self, Collection, CollectionArgs};
 use crate::cli::columns::{Column, table};
 use crate::cli::error_report::ErrorReport;
 use crate::cli::exit_code;
-use crate::cli::import::directory::ImportDirectory;
 use crate::cli::import::interrupt::Interrupt;
 use crate::cli::measure::numbers::count;
 use crate::cli::printable::printable;
@@ -27,8 +24,6 @@ use crate::cli::times;
 const LOOKS: [Duration; 2] = [Duration::from_millis(20), Duration::from_secs(1)];
 /// The steps of the progress bar.
 const STEPS: u64 = 1_000;
-/// Items of one page.
-const PAGE: u64 = 1_000;
 
 /// The arguments of `groups`.
 #[derive(Debug, clap::Args)]
@@ -58,49 +53,8 @@ pub(crate) struct Args {
     /// Print one JSON object a line for each group
     #[arg(long)]
     json: bool,
-    /// A data directory that no service uses, instead of a service
-    #[arg(long, value_name = "DIR", conflicts_with_all = ["server", "token", "ca_file"])]
-    data: Option<PathBuf>,
-    /// The configuration file of the directory
-    #[arg(long, value_name = "FILE", requires = "data")]
-    config: Option<PathBuf>,
     #[command(flatten)]
-    service: ServiceArgs,
-}
-
-/// Where the groups are found.
-enum Source {
-    Service(Client),
-    Directory(Box<ImportDirectory>),
-}
-
-impl Source {
-    fn get<T: DeserializeOwned>(&self, path: &str) -> Result<T> {
-        match self {
-            Self::Service(client) => client.get_json(path),
-            Self::Directory(directory) => directory.send_json("GET", path, None),
-        }
-    }
-
-    fn post<T: DeserializeOwned>(&self, path: &str, body: &Value) -> Result<T> {
-        match self {
-            Self::Service(client) => client.post_json(path, body),
-            Self::Directory(directory) => directory.send_json("POST", path, Some(body)),
-        }
-    }
-
-    fn delete<T: DeserializeOwned>(&self, path: &str) -> Result<T> {
-        match self {
-            Self::Service(client) => client.delete_json(path),
-            Self::Directory(directory) => directory.send_json("DELETE", path, None),
-        }
-    }
-
-    fn close(&self) {
-        if let Self::Directory(directory) = self {
-            directory.close();
-        }
-    }
+    collection: CollectionArgs,
 }
 
 /// A job as the service shows it.
@@ -116,14 +70,6 @@ struct Job {
     documents: u64,
 }
 
-/// A page of groups.
-#[derive(Debug, Deserialize)]
-struct Groups {
-    #[serde(default)]
-    found: Vec<Group>,
-    next: Option<String>,
-}
-
 /// A group; its documents come from pages of their own.
 #[derive(Debug, Serialize, Deserialize)]
 struct Group {
@@ -134,12 +80,6 @@ struct Group {
     oldest: Document,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     documents: Vec<Document>,
-}
-
-#[derive(Debug, Deserialize)]
-struct Members {
-    documents: Vec<Document>,
-    next: Option<String>,
 }
 
 #[derive(Debug, Serialize, Deserialize)]
@@ -163,24 +103,13 @@ impl Document {
 }
 
 pub(crate) fn run(args: &Args, out: &mut dyn Write) -> Result<()> {
-    let source = match &args.data {
-        Some(data) => {
-            Source::Directory(Box::new(ImportDirectory::open(data, args.config.as_deref())?))
-        }
-        None => Source::Service(args.service.client()?),
-    };
-    let shown = find_and_show(args, &source, out);
-    source.close();
-    shown
-}
-
-fn find_and_show(args: &Args, source: &Source, out: &mut dyn Write) -> Result<()> {
+    let collection = &args.collection.open()?;
     let interrupt = Interrupt::listen("removing the job")?;
-    let job: Job = source.post("/v1/groups", &request(args))?;
+    let job: Job = collection.post_json("/v1/groups", &request(args))?;
     let path = format!("/v1/groups/{}", job.number);
-    let job = watch(source, job, &interrupt)?;
+    let job = watch(collection, job, &interrupt)?;
     if interrupt.is_noted() {
-        drop(source.delete::<Value>(&path)?);
+        drop(collection.delete_json::<Value>(&path)?);
         let what = "interrupted; the job was removed";
         return Err(ErrorReport::new(what, "run it again")
             .with_code(exit_code::INTERRUPTED)
@@ -191,22 +120,13 @@ fn find_and_show(args: &Args, source: &Source, out: &mut dyn Write) -> Result<()
         let next = "the log of the service may say more";
         return Err(ErrorReport::new("the groups were not found", next).because(why).into());
     }
-    let mut groups = Vec::new();
-    let mut after = None;
-    while (groups.len() as u64) < args.limit {
-        let limit = PAGE.min(args.limit - groups.len() as u64);
-        let page: Groups = source.get(&page_path(&path, after, limit))?;
-        groups.extend(page.found);
-        after = page.next;
-        if after.is_none() {
-            break;
-        }
-    }
+    let mut groups: Vec<Group> = collection.items(&path, "found", args.limit)?;
     for group in &mut groups {
-        group.documents = members(source, &format!("{path}/{}", group.number), args.members)?;
+        let members = format!("{path}/{}", group.number);
+        group.documents = collection.items(&members, "documents", args.members)?;
     }
     // Its result is of no use to anybody else.
-    drop(source.delete::<Value>(&path)?);
+    drop(collection.delete_json::<Value>(&path)?);
     if args.json {
         for group in &groups {
             serde_json::to_writer(&mut *out, group)?;
@@ -230,37 +150,18 @@ fn request(args: &Args) -> Value {
     request.into()
 }
 
-fn page_path(path: &str, after: Option<String>, limit: u64) -> String {
-    client::path(path, &[("after", after), ("limit", Some(limit.to_string()))])
-}
-
-/// The first documents of a group.
-fn members(source: &Source, path: &str, count: u64) -> Result<Vec<Document>> {
-    let (mut documents, mut after) = (Vec::new(), None);
-    while (documents.len() as u64) < count {
-        let limit = PAGE.min(count - documents.len() as u64);
-        let page: Members = source.get(&page_path(path, after, limit))?;
-        documents.extend(page.documents);
-        after = page.next;
-        if after.is_none() {
-            break;
-        }
-    }
-    Ok(documents)
-}
-
 /// Shows the progress of a job until it has ended, or the user ends the command.
 #[expect(clippy::cast_sign_loss, reason = "the progress is not negative")]
-fn watch(source: &Source, mut job: Job, interrupt: &Interrupt) -> Result<Job> {
+fn watch(collection: &Collection, mut job: Job, interrupt: &Interrupt) -> Result<Job> {
     let template = "{bar:30} {percent:>3}%  {msg}";
     let style = ProgressStyle::with_template(template).expect("the template is a constant");
     let bar = ProgressBar::new(STEPS).with_style(style.progress_chars("=> "));
     let [mut pause, pause_max] = LOOKS;
     while (job.state == "waiting" || job.state == "running") && !interrupt.is_noted() {
         bar.set_message(job.state.clone());
-        client::wait(pause);
+        collection::wait(pause);
         pause = (pause * 2).min(pause_max);
-        job = source.get(&format!("/v1/groups/{}?limit=1", job.number))?;
+        job = collection.get_json(&format!("/v1/groups/{}?limit=1", job.number))?;
         bar.set_position((job.progress * 1_000.0) as u64);
     }
     bar.finish_and_clear();

@@ -6,7 +6,7 @@ use anyhow::Result;
 use serde::Deserialize;
 
 use super::selection::SelectionArgs;
-use crate::cli::client::{Client, ServiceArgs};
+use crate::cli::collection::{Collection, ServiceArgs};
 use crate::cli::columns::{Column, table};
 use crate::cli::measure::numbers::count;
 use crate::cli::times;
@@ -69,8 +69,8 @@ pub(super) enum JobStateReply {
 
 impl JobReply {
     /// The job with a number.
-    pub(super) fn get(client: &Client, number: u64) -> Result<Self> {
-        client.get_json(&format!("/v1/jobs/{number}"))
+    pub(super) fn get(service: &Collection, number: u64) -> Result<Self> {
+        service.get_json(&format!("/v1/jobs/{number}"))
     }
 
     /// How far it has come, or how it ended.
@@ -96,8 +96,8 @@ impl JobReply {
 
 pub(crate) fn run(args: &Args, out: &mut dyn Write) -> Result<()> {
     match &args.action {
-        None => list(&args.service.client()?, out),
-        Some(Action::Cancel { job, service }) => cancel(&service.client()?, *job, out),
+        None => list(&args.service.open()?, out),
+        Some(Action::Cancel { job, service }) => cancel(&service.open()?, *job, out),
     }
 }
 
@@ -116,8 +116,8 @@ struct Jobs {
     jobs: Vec<JobReply>,
 }
 
-fn list(client: &Client, out: &mut dyn Write) -> Result<()> {
-    let Jobs { jobs } = client.get_json("/v1/jobs")?;
+fn list(service: &Collection, out: &mut dyn Write) -> Result<()> {
+    let Jobs { jobs } = service.get_json("/v1/jobs")?;
     if jobs.is_empty() {
         writeln!(out, "no job runs, and none is remembered")?;
         return Ok(());
@@ -126,8 +126,8 @@ fn list(client: &Client, out: &mut dyn Write) -> Result<()> {
     Ok(())
 }
 
-fn cancel(client: &Client, number: u64, out: &mut dyn Write) -> Result<()> {
-    let job: JobReply = client.delete_json(&format!("/v1/jobs/{number}"))?;
+fn cancel(service: &Collection, number: u64, out: &mut dyn Write) -> Result<()> {
+    let job: JobReply = service.delete_json(&format!("/v1/jobs/{number}"))?;
     let removed = count(job.removed);
     match job.state {
         JobStateReply::Running => writeln!(out, "job {number} ends soon")?,

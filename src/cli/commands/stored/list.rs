@@ -7,7 +7,7 @@ use std::io::{self, BufRead, BufWriter, Write};
 use anyhow::{Result, anyhow};
 
 use super::selection::SelectionArgs;
-use crate::cli::client::{self, ServiceArgs};
+use crate::cli::collection::{self, ServiceArgs};
 use crate::cli::error_report::ErrorReport;
 use crate::cli::reply::Reply;
 
@@ -18,7 +18,7 @@ const ERROR: &[u8] = b"{\"error\":";
 
 /// The arguments of `list`.
 #[derive(Debug, clap::Args)]
-pub(crate) struct Args {
+pub(crate) struct ListArgs {
     #[command(flatten)]
     selection: SelectionArgs,
     /// List at most this many documents
@@ -34,9 +34,10 @@ pub(crate) struct Args {
     service: ServiceArgs,
 }
 
-pub(crate) fn run(args: &Args, out: &mut dyn Write) -> Result<()> {
+pub(crate) fn run(args: &ListArgs, out: &mut dyn Write) -> Result<()> {
     let path = path(&args.selection, [args.metadata, args.sketch]);
-    let mut lines = args.service.client()?.get_ndjson(&path)?;
+    let service = args.service.open()?;
+    let mut lines = service.get_lines(&path)?;
     let mut out = BufWriter::with_capacity(BUFFER_BYTES, out);
     let end = copy_lines(&mut lines, args.limit.unwrap_or(u64::MAX), &mut out)?;
     out.flush()?;
@@ -52,7 +53,7 @@ pub(super) fn path(selection: &SelectionArgs, [metadata, sketch]: [bool; 2]) -> 
         .filter_map(|(part, is_wanted)| is_wanted.then_some(part))
         .collect();
     let SelectionArgs { namespace, all_namespaces, prefix } = selection;
-    client::path(
+    collection::path(
         "/v1/documents",
         &[
             ("namespace", namespace.clone()),

@@ -4,24 +4,22 @@ use std::io::Write;
 
 use anyhow::Result;
 use serde::Deserialize;
+use serde_json::Value;
 
-use crate::cli::client::{self, Client, ServiceArgs};
+use crate::cli::collection::{Collection, ServiceArgs};
 use crate::cli::columns::{Column, table};
 use crate::cli::measure::numbers::count;
 use crate::cli::printable::printable;
 
-/// The namespaces that are asked for at one time.
-const PAGE: u64 = 1_000;
-
 /// The arguments of `namespaces`.
 #[derive(Debug, clap::Args)]
-pub(crate) struct Args {
+pub(crate) struct NamespacesArgs {
     #[command(flatten)]
     service: ServiceArgs,
 }
 
-pub(crate) fn run(args: &Args, out: &mut dyn Write) -> Result<()> {
-    let rows = rows(&args.service.client()?)?;
+pub(crate) fn run(args: &NamespacesArgs, out: &mut dyn Write) -> Result<()> {
+    let rows = rows(&args.service.open()?)?;
     if rows.is_empty() {
         writeln!(out, "the token reaches no namespace that has documents")?;
         return Ok(());
@@ -44,28 +42,11 @@ struct Row {
     documents: u64,
 }
 
-#[derive(Debug, Deserialize)]
-struct Page {
-    namespaces: Vec<Row>,
-    /// `None` if the token does not reach them.
-    default_documents: Option<u64>,
-    next: Option<String>,
-}
-
-/// The default namespace, and then the others.
-fn rows(client: &Client) -> Result<Vec<Row>> {
-    let mut rows = Vec::new();
-    let mut after: Option<String> = None;
-    loop {
-        let is_first = after.is_none();
-        let parameters = [("limit", Some(PAGE.to_string())), ("after", after)];
-        let page: Page = client.get_json(&client::path("/v1/namespaces", &parameters))?;
-        let default = page.default_documents.filter(|_| is_first);
-        rows.extend(default.map(|documents| Row { namespace: None, documents }));
-        rows.extend(page.namespaces);
-        after = page.next;
-        if after.is_none() {
-            return Ok(rows);
-        }
-    }
+/// The default namespace, unless the token does not reach it, and then the others.
+fn rows(service: &Collection) -> Result<Vec<Row>> {
+    let page: Value = service.get_json("/v1/namespaces?limit=1")?;
+    let default = page["default_documents"].as_u64();
+    let default = default.map(|documents| Row { namespace: None, documents });
+    let named = service.items("/v1/namespaces", "namespaces", u64::MAX)?;
+    Ok(default.into_iter().chain(named).collect())
 }

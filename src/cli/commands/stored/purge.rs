@@ -16,7 +16,7 @@ use tokio::signal::unix::{SignalKind, signal};
 
 use super::jobs::{JobReply, JobStateReply};
 use super::selection::SelectionArgs;
-use crate::cli::client::{self, Client, ServiceArgs};
+use crate::cli::collection::{self, Collection, ServiceArgs};
 use crate::cli::confirmation;
 use crate::cli::error_report::ErrorReport;
 use crate::cli::exit_code;
@@ -59,9 +59,9 @@ pub(crate) struct Args {
 }
 
 pub(crate) fn run(args: &Args, out: &mut dyn Write) -> Result<()> {
-    let client = args.service.client()?;
-    confirm(args, &client)?;
-    let job: JobReply = client.post_json("/v1/purge", &request(args))?;
+    let service = args.service.open()?;
+    confirm(args, &service)?;
+    let job: JobReply = service.post_json("/v1/purge", &request(args))?;
     if args.detach {
         writeln!(out, "job {}", job.number)?;
         eprintln!(
@@ -70,12 +70,12 @@ pub(crate) fn run(args: &Args, out: &mut dyn Write) -> Result<()> {
         );
         return Ok(());
     }
-    let ended = watch(client, job)?;
+    let ended = watch(service, job)?;
     report(&ended, out)
 }
 
 /// Asks before documents are removed.
-fn confirm(args: &Args, client: &Client) -> Result<()> {
+fn confirm(args: &Args, service: &Collection) -> Result<()> {
     if args.yes || args.dry_run {
         return Ok(());
     }
@@ -86,7 +86,7 @@ fn confirm(args: &Args, client: &Client) -> Result<()> {
         return Err(ErrorReport::new(nothing, next).because(why).into());
     }
     let question =
-        format!("remove the documents of {} at {} for good?", what(args), client.server());
+        format!("remove the documents of {} at {} for good?", what(args), service.name());
     if confirmation::agreed(&question)? {
         Ok(())
     } else {
@@ -124,13 +124,13 @@ enum Event {
 }
 
 /// Shows the progress of a job until it has ended.
-fn watch(client: Client, mut job: JobReply) -> Result<JobReply> {
+fn watch(service: Collection, mut job: JobReply) -> Result<JobReply> {
     let number = job.number;
     let (events, received) = mpsc::channel();
     send_interrupt(events.clone()).context("cannot wait for an interrupt")?;
     let bar = bar(&job);
     if job.state == JobStateReply::Running {
-        thread::spawn(move || send_looks(&client, number, &events));
+        thread::spawn(move || send_looks(&service, number, &events));
     }
     while job.state == JobStateReply::Running {
         job = match received.recv().expect("the looks end with the job, or with an error") {
@@ -159,12 +159,12 @@ fn watch(client: Client, mut job: JobReply) -> Result<JobReply> {
 }
 
 /// Looks at a job until it has ended.
-fn send_looks(client: &Client, number: u64, events: &Sender<Event>) {
+fn send_looks(service: &Collection, number: u64, events: &Sender<Event>) {
     let [mut pause, pause_max] = LOOKS;
     loop {
-        client::wait(pause);
+        collection::wait(pause);
         pause = (pause * 2).min(pause_max);
-        let look = JobReply::get(client, number);
+        let look = JobReply::get(service, number);
         let is_last = !look.as_ref().is_ok_and(|job| job.state == JobStateReply::Running);
         if events.send(Event::Look(look)).is_err() || is_last {
             return;

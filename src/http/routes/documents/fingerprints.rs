@@ -11,7 +11,7 @@ use nearprint_fingerprint::Fingerprint;
 
 use crate::http::description::Problems;
 use crate::http::problem::Problem;
-use crate::http::reply::documents::{DocumentsReply, FingerprintDocumentsReply, RemovedReply};
+use crate::http::reply::documents::{FingerprintDocumentsReply, RemovedReply};
 use crate::http::request::parameters;
 use crate::http::request::reach::NamespaceAccess;
 use crate::http::request::selection::{
@@ -40,9 +40,8 @@ pub(crate) async fn get_fingerprint(
     let (bytes_max, share) = service.replies.page();
     let options = parts.page(limit, bytes_max);
     let page = service.engine.documents_of(namespace.as_ref(), fingerprint, after, options).await?;
-    let documents = DocumentsReply::new(&page, parts);
-    let reply = FingerprintDocumentsReply::new(fingerprint, namespace.as_ref(), documents);
-    Ok(service.replies.answer_shorter(reply, share))
+    let reply = FingerprintDocumentsReply::new(fingerprint, namespace.as_ref(), &page, parts);
+    Ok(service.replies.answer_page(&reply, share))
 }
 
 /// Remove a fingerprint with all its documents.

@@ -75,7 +75,7 @@ pub(crate) async fn get_groups(
     let (bytes_max, share) = service.replies.page();
     let (after, options) = page(&parameters, limit, bytes_max);
     let page = service.engine.groups_of_job(number, after, options).await?;
-    Ok(service.replies.answer_shorter(GroupsReply::new(job, page.as_ref()), share))
+    Ok(service.replies.answer_page(&GroupsReply::new(job, page.as_ref()), share))
 }
 
 /// List the documents of a group, oldest first.
@@ -103,7 +103,7 @@ pub(crate) async fn get_group(
         let detail = format!("The job has found {} groups, numbered from 0.", job.groups);
         Problem::new(Code::GroupsNotFound, detail)
     })?;
-    Ok(service.replies.answer_shorter(MembersReply::new(group, after, &page), share))
+    Ok(service.replies.answer_page(&MembersReply::new(group, &page), share))
 }
 
 /// Remove a job that finds groups, with its result.

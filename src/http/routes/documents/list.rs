@@ -64,5 +64,5 @@ async fn page(
     let parts = parameters.include.unwrap_or_default();
     let (bytes_max, share) = service.replies.page();
     let page = service.engine.list(query, parts.page(limit, bytes_max)).await?;
-    Ok(service.replies.answer_shorter(DocumentsReply::new(&page, parts), share))
+    Ok(service.replies.answer_page(&DocumentsReply::new(&page, parts), share))
 }

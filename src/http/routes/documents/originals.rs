@@ -37,5 +37,5 @@ pub(crate) async fn get_originals(
     let (bytes_max, share) = service.replies.page();
     let query = OriginalsQuery { reach, order, after };
     let page = service.engine.originals(query, parts.page(limit, bytes_max)).await?;
-    Ok(service.replies.answer_shorter(OriginalsReply::new(&page, order, parts), share))
+    Ok(service.replies.answer_page(&OriginalsReply::new(&page, parts), share))
 }

@@ -7,7 +7,7 @@ use nearprint_files::dedup::choice::KeepBy;
 use nearprint_files::dedup::grouping;
 use nearprint_fingerprint::Distance;
 
-use crate::cli::client::ClientCredentials;
+use crate::cli::collection::ClientCredentials;
 use crate::cli::document::MethodArgs;
 use crate::cli::import::options::{OnError, Reading};
 use crate::cli::measure::arguments::{count, distance};
@@ -27,7 +27,7 @@ Exit codes:
     group = clap::ArgGroup::new("what").args(["output", "groups", "pairs", "dry_run"]).multiple(true).required(true),
 )]
 #[expect(clippy::struct_excessive_bools, reason = "switches of a command line")]
-pub(crate) struct Args {
+pub(crate) struct DedupArgs {
     /// Files, folders and patterns ('*.warc.gz'), as for import; - is the standard input. They are
     /// read twice; what comes from the standard input is kept in a temporary file meanwhile
     #[arg(value_name = "PATH", required = true)]

@@ -1,7 +1,7 @@
 //! `dedup`: the unique documents of files, without a service.
 
+mod against;
 mod args;
-mod collection;
 mod summary;
 mod target;
 
@@ -37,10 +37,10 @@ use nearprint_files::{
 };
 use nearprint_fingerprint::MinResemblance;
 
-pub(crate) use args::Args;
+pub(crate) use args::DedupArgs;
 
+use against::Against;
 use args::SearchRule;
-use collection::Collection;
 use target::Target;
 
 /// The least limit of memory.
@@ -66,7 +66,7 @@ impl Watcher for Shown<'_> {
     }
 }
 
-pub(crate) fn run(mut args: Args, out: &mut dyn Write) -> Result<()> {
+pub(crate) fn run(mut args: DedupArgs, out: &mut dyn Write) -> Result<()> {
     args.paths = expand(std::mem::take(&mut args.paths));
     check(&args)?;
     let mut options = ReadOptions::from(args.reading.clone());
@@ -115,7 +115,7 @@ pub(crate) fn run(mut args: Args, out: &mut dyn Write) -> Result<()> {
 
 /// Writes the files of groups and of pairs.
 fn write_tables(
-    args: &Args,
+    args: &DedupArgs,
     (scanned, index): (&Scanned, &Index),
     (groups, choice): (&DuplicateGroups, &Choice),
 ) -> Result<()> {
@@ -134,7 +134,7 @@ fn write_tables(
 }
 
 /// Refuses invalid arguments before anything is read.
-fn check(args: &Args) -> Result<()> {
+fn check(args: &DedupArgs) -> Result<()> {
     if !(0.0..=1.0).contains(&args.min_similarity) {
         let what = format!("--min-similarity is {}; it must be 0 to 1", args.min_similarity);
         let next = "leave it out for the default";
@@ -150,7 +150,7 @@ fn check(args: &Args) -> Result<()> {
 }
 
 /// Saves what comes from the standard input in a file without a name, if it is read twice.
-fn saved_input(args: &Args) -> Result<Option<Arc<File>>> {
+fn saved_input(args: &DedupArgs) -> Result<Option<Arc<File>>> {
     let is_read_twice = args.output.is_some() || args.against.is_some();
     if !is_read_twice || args.paths.iter().all(|path| path != Path::new("-")) {
         return Ok(None);
@@ -164,7 +164,7 @@ fn saved_input(args: &Args) -> Result<Option<Arc<File>>> {
 }
 
 /// The most memory of the run, after it is said.
-fn memory_max(args: &Args, wishes: &str) -> u64 {
+fn memory_max(args: &DedupArgs, wishes: &str) -> u64 {
     let limit = args.memory_max.or_else(memory::available).unwrap_or(u64::MAX);
     let documents = limit.saturating_sub(FIXED_BYTES) / DOCUMENT_BYTES;
     eprintln!(
@@ -178,12 +178,12 @@ fn memory_max(args: &Args, wishes: &str) -> u64 {
     limit
 }
 
-fn threads(args: &Args) -> usize {
+fn threads(args: &DedupArgs) -> usize {
     let cores = || thread::available_parallelism().map_or(1, usize::from);
     args.threads.map_or_else(cores, usize::from)
 }
 
-fn scan(args: &Args, options: ReadOptions, interrupt: &Interrupt) -> Result<Scanned> {
+fn scan(args: &DedupArgs, options: ReadOptions, interrupt: &Interrupt) -> Result<Scanned> {
     let names = args.mark || args.revisit || args.groups.is_some() || args.pairs.is_some();
     let more = match (args.revisit, names) {
         (true, _) => ", its id and three headers",
@@ -205,7 +205,7 @@ fn scan(args: &Args, options: ReadOptions, interrupt: &Interrupt) -> Result<Scan
     let progress = ImportProgress::new(total, documents.records().bytes_read());
     let mut shown = Shown { progress, interrupt };
     let scanned = Scanned::of(&mut documents, &wishes, &mut shown);
-    shown.progress.end();
+    drop(shown);
     let scanned = scanned.map_err(|error| {
         let next = match &error {
             ScanError::Memory(_) => {
@@ -233,36 +233,31 @@ fn interrupted() -> anyhow::Error {
 
 /// The documents that a collection has nearly, by their numbers.
 fn known(
-    args: &Args,
+    args: &DedupArgs,
     collection: &str,
     options: ReadOptions,
     interrupt: &Interrupt,
 ) -> Result<BTreeMap<u32, Known>> {
-    let collection = Collection::open(collection, args)?;
+    let against = Against::open(collection, args)?;
     let mut documents = Documents::new(args.paths.clone(), options);
     let total = bytes_total(&args.paths)?;
     let mut progress = ImportProgress::new(total, documents.records().bytes_read());
     let (mut all, mut number) = (BTreeMap::new(), 0);
-    let mut look_up = || -> Result<()> {
-        for batch in batches(&mut documents, args.on_error.batches()) {
-            if interrupt.is_noted() {
-                return Err(interrupted());
-            }
-            for found in collection.find(&batch.documents)? {
-                all.extend(found.map(|known| (number, known)));
-                number += 1;
-            }
-            progress.at(number.into());
+    for batch in batches(&mut documents, args.on_error.batches()) {
+        if interrupt.is_noted() {
+            return Err(interrupted());
         }
-        Ok(())
-    };
-    let looked_up = look_up();
-    collection.close();
-    progress.end();
-    looked_up.map(|()| all)
+        for found in against.find(&batch.documents)? {
+            all.extend(found.map(|known| (number, known)));
+            number += 1;
+        }
+        progress.at(number.into());
+    }
+    drop(progress);
+    Ok(all)
 }
 
-fn criteria(args: &Args) -> GroupingCriteria {
+fn criteria(args: &DedupArgs) -> GroupingCriteria {
     GroupingCriteria {
         distance: args.distance,
         min_resemblance: MinResemblance::of_similarity(args.min_similarity),
@@ -273,7 +268,7 @@ fn criteria(args: &Args) -> GroupingCriteria {
 
 /// The groups, and the index that found them.
 fn search(
-    args: &Args,
+    args: &DedupArgs,
     scanned: &Scanned,
     interrupt: &Interrupt,
 ) -> Result<(DuplicateGroups, Index)> {
@@ -300,7 +295,7 @@ fn search(
 
 /// The second pass: writes what stays.
 fn copied(
-    args: &Args,
+    args: &DedupArgs,
     target: Target,
     copy: Copy<'_>,
     (options, stamps): (ReadOptions, &Stamps),
@@ -323,7 +318,7 @@ fn copied(
     let progress = ImportProgress::new(total, records.bytes_read());
     let mut shown = Shown { progress, interrupt };
     let written = copy.write(&mut records, &mut outputs, &mut shown);
-    shown.progress.end();
+    drop(shown);
     let copied = written.and_then(|copied| stamps.check().map(|()| copied)).map_err(failed)?;
     let written = outputs.finish().map_err(|error| failed(error.into()))?;
     Ok((copied, written))

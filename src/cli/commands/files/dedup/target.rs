@@ -12,7 +12,7 @@ use nearprint_files::dedup::copy::has_fields;
 use nearprint_files::dedup::outputs::{Names, Outputs};
 use nearprint_files::{Format, files};
 
-use super::args::Args;
+use super::args::DedupArgs;
 use crate::cli::error_report::ErrorReport;
 use crate::cli::exit_code;
 
@@ -36,7 +36,7 @@ impl Target {
     ///
     /// # Errors
     /// There can be no such copy.
-    pub(super) fn of(args: &Args, saved_input: Option<&Arc<File>>) -> Result<Option<Self>> {
+    pub(super) fn of(args: &DedupArgs, saved_input: Option<&Arc<File>>) -> Result<Option<Self>> {
         let Some(output) = &args.output else { return Ok(None) };
         let is_folder = output.as_os_str().as_encoded_bytes().ends_with(b"/") || output.is_dir();
         if is_folder && args.paths.iter().any(|path| path == Path::new("-")) {
@@ -85,7 +85,7 @@ fn name_of(path: &Path) -> String {
 }
 
 /// All files that are read.
-fn inputs(args: &Args, saved_input: Option<&Arc<File>>) -> Result<Vec<Input>> {
+fn inputs(args: &DedupArgs, saved_input: Option<&Arc<File>>) -> Result<Vec<Input>> {
     let mut inputs = Vec::new();
     for path in &args.paths {
         if path.is_dir() {

@@ -1,0 +1,370 @@
+//! The door of the commands to a collection: a running service, or a data directory that no service
+//! uses. The directory is opened in this process; its routes are those of a service, without a
+//! socket.
+
+mod directory;
+mod service;
+
+use std::fmt::{self, Write as _};
+use std::io::{self, BufRead, BufReader, Read, Write};
+use std::path::{self, Path, PathBuf};
+use std::thread;
+use std::time::Duration;
+
+use anyhow::{Context as _, Result, bail};
+use axum::http::{HeaderMap, Method, Response};
+use bytes::Bytes;
+use clap::error::ErrorKind;
+use clap::parser::ValueSource;
+use clap::{ArgMatches, Command};
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
+use serde::Deserialize;
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+
+use super::error_report::ErrorReport;
+use super::reply::Reply;
+pub(super) use directory::Directory;
+pub(super) use service::{ClientCredentials, Service};
+
+/// The address of a service without a configuration.
+const DEFAULT_SERVER: &str = "http://127.0.0.1:7878";
+
+/// How often a request is sent to a service that is too busy for it.
+const ATTEMPTS_MAX: u32 = 60;
+/// The longest single wait, whatever `Retry-After` is.
+const WAIT_SECONDS_MAX: u64 = 30;
+/// The longest reply that is read as a whole.
+const REPLY_BYTES_MAX: u64 = 256 << 20;
+/// The buffer of a long stream.
+const STREAM_BUFFER_BYTES: usize = 64 << 10;
+/// The items of one page.
+const PAGE: u64 = 1_000;
+/// All but the characters that every part of an address may contain.
+const RESERVED: AsciiSet = NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
+
+const JSON: &str = "application/json";
+const NDJSON: &str = "application/x-ndjson";
+const OTHER_VERSION: &str = "the reply is not one of a nearprint service of this version";
+
+/// Which service a command speaks to.
+#[derive(Debug, Clone, clap::Args)]
+pub(super) struct ServiceArgs {
+    /// Where the service listens
+    #[arg(long, visible_alias = "url", value_name = "URL", default_value = DEFAULT_SERVER)]
+    server: String,
+    #[command(flatten)]
+    credentials: ClientCredentials,
+}
+
+impl ServiceArgs {
+    /// The collection of the service, which is connected to with the first request.
+    ///
+    /// # Errors
+    /// The file of certificates cannot be used.
+    pub(super) fn open(&self) -> Result<Collection> {
+        Ok(Collection::Service(Service::new(&self.server, &self.credentials)?))
+    }
+}
+
+/// Which service or data directory a command speaks to.
+#[derive(Debug, Clone, clap::Args)]
+pub(super) struct CollectionArgs {
+    #[command(flatten)]
+    service: ServiceArgs,
+    /// A data directory that no service uses, instead of a service
+    #[arg(long, value_name = "DIR", conflicts_with = "server")]
+    data: Option<PathBuf>,
+    /// The configuration file of the directory
+    #[arg(long, value_name = "FILE", requires = "data")]
+    config: Option<PathBuf>,
+}
+
+impl CollectionArgs {
+    /// The service, or the directory, which must exist: a name that is mistyped must not become a
+    /// new directory.
+    ///
+    /// # Errors
+    /// As [`Directory::open`] and [`ServiceArgs::open`].
+    pub(super) fn open(&self) -> Result<Collection> {
+        match &self.data {
+            Some(data) => Collection::in_directory(data, self.config.as_deref()),
+            None => self.service.open(),
+        }
+    }
+
+    /// The same; a directory that does not exist is created.
+    ///
+    /// # Errors
+    /// As [`Directory::open`] and [`ServiceArgs::open`].
+    pub(super) fn open_or_create(&self) -> Result<Collection> {
+        let Some(data) = &self.data else { return self.service.open() };
+        Ok(Collection::Directory(Box::new(Directory::open(data, self.config.as_deref())?)))
+    }
+
+    /// What tells the collection from others.
+    pub(super) fn address(&self) -> io::Result<String> {
+        let Some(data) = &self.data else { return Ok(self.service.server.clone()) };
+        Ok(path::absolute(data)?.display().to_string())
+    }
+}
+
+/// Refuses `--token` and `--ca-file` if a command connects to no service that could use them.
+///
+/// Clap's own `requires` would also refuse the variables, which may be set for other commands.
+pub(super) fn check_credentials_are_sent(
+    matches: &ArgMatches,
+    command: &mut Command,
+) -> Result<(), clap::Error> {
+    let mut path = Vec::new();
+    let mut innermost = matches;
+    while let Some((name, below)) = innermost.subcommand() {
+        path.push(name);
+        innermost = below;
+    }
+    let is_given = |id: &str| {
+        let source = innermost.try_contains_id(id).ok().and_then(|_| innermost.value_source(id));
+        source == Some(ValueSource::CommandLine)
+    };
+    let (is_sent, advice) = match path.as_slice() {
+        ["import" | "export" | "groups"] => (!is_given("data"), "leave out --data"),
+        ["dedup"] => (is_given("against"), "add --against URL"),
+        ["snapshot", "export"] => (is_given("server"), "add --server URL"),
+        ["health"] => (is_given("url"), "add --url URL"),
+        _ => return Ok(()),
+    };
+    match ["token", "ca_file"].into_iter().find(|id| !is_sent && is_given(id)) {
+        Some(id) => {
+            let option = id.replace('_', "-");
+            let message = format!("--{option} is for a service, and none is named: {advice}");
+            Err(command.error(ErrorKind::MissingRequiredArgument, message))
+        }
+        None => Ok(()),
+    }
+}
+
+/// A collection of documents.
+pub(super) enum Collection {
+    Service(Service),
+    Directory(Box<Directory>),
+}
+
+/// A reply whose body is read as it arrives.
+type Incoming<'a> = Response<Box<dyn Read + 'a>>;
+
+impl Collection {
+    /// The collection of a directory that exists.
+    ///
+    /// # Errors
+    /// As [`Directory::open`].
+    pub(super) fn in_directory(data: &Path, config: Option<&Path>) -> Result<Self> {
+        if !data.is_dir() {
+            let what = format!("there is no data directory {}", data.display());
+            let next = format!("name a data directory, or a service by its URL: {DEFAULT_SERVER}");
+            return Err(ErrorReport::new(what, next).into());
+        }
+        Ok(Self::Directory(Box::new(Directory::open(data, config)?)))
+    }
+
+    /// The collection in messages.
+    pub(super) fn name(&self) -> &str {
+        match self {
+            Self::Service(service) => service.address(),
+            Self::Directory(_) => "the data directory",
+        }
+    }
+
+    /// An error unless it accepts requests.
+    pub(super) fn check_ready(&self) -> Result<()> {
+        self.copy("/readyz", &mut io::sink()).map(drop)
+    }
+
+    /// Gets a path and copies the body.
+    pub(super) fn copy(&self, path: &str, sink: &mut dyn Write) -> Result<u64> {
+        Ok(io::copy(&mut self.send(&Method::GET, path, "*/*", None)?, sink)?)
+    }
+
+    /// Gets a path and reads the reply.
+    pub(super) fn get_json<T: DeserializeOwned>(&self, path: &str) -> Result<T> {
+        self.json(&Method::GET, path, None)
+    }
+
+    /// Deletes what a path names and reads the reply.
+    pub(super) fn delete_json<T: DeserializeOwned>(&self, path: &str) -> Result<T> {
+        self.json(&Method::DELETE, path, None)
+    }
+
+    /// Posts a JSON object and reads the reply.
+    pub(super) fn post_json<T: DeserializeOwned>(&self, path: &str, body: &Value) -> Result<T> {
+        self.json(&Method::POST, path, Some(body))
+    }
+
+    fn json<T: DeserializeOwned>(
+        &self,
+        method: &Method,
+        path: &str,
+        body: Option<&Value>,
+    ) -> Result<T> {
+        let body = body.map(|body| body.to_string().into());
+        let mut json = Vec::new();
+        self.send(method, path, JSON, body)?.take(REPLY_BYTES_MAX).read_to_end(&mut json)?;
+        serde_json::from_slice(&json).context(OTHER_VERSION)
+    }
+
+    /// The items of a listing, at most `limit`; `name` is their field in a page.
+    pub(super) fn items<T: DeserializeOwned>(
+        &self,
+        listing: &str,
+        name: &str,
+        limit: u64,
+    ) -> Result<Vec<T>> {
+        let (mut items, mut after) = (Vec::new(), None);
+        while (items.len() as u64) < limit {
+            let count = PAGE.min(limit - items.len() as u64).to_string();
+            let parameters = [("limit", Some(count)), ("after", after)];
+            let mut page: Value = self.get_json(&path(listing, &parameters))?;
+            let mut field = |name| page.get_mut(name).map(Value::take).unwrap_or_default();
+            let listed: Vec<T> = serde_json::from_value(field(name)).context(OTHER_VERSION)?;
+            items.extend(listed);
+            after = field("next").as_str().map(str::to_owned);
+            if after.is_none() {
+                break;
+            }
+        }
+        Ok(items)
+    }
+
+    /// Gets a path as lines of JSON, which can be read as they arrive.
+    pub(super) fn get_lines(&self, path: &str) -> Result<impl BufRead> {
+        let body = self.send(&Method::GET, path, NDJSON, None)?;
+        Ok(BufReader::with_capacity(STREAM_BUFFER_BYTES, body))
+    }
+
+    /// Posts lines of JSON to the route of a batch, and reads a reply for each.
+    pub(super) fn post_lines(&self, path: &str, lines: &[&str]) -> Result<Vec<Reply>> {
+        let cut_off = || {
+            let what = format!("{} stopped in the middle of a batch", self.name());
+            let next = "look at its log, start it again, and repeat the command: an import does not \
+                        store documents with an id that are already there twice";
+            ErrorReport::new(what, next)
+        };
+        let body = self.send(&Method::POST, path, NDJSON, Some(lines.join("\n").into()))?;
+        let mut replies = Vec::with_capacity(lines.len());
+        for line in BufReader::new(body).lines() {
+            let line = line.map_err(|error| cut_off().because(error))?;
+            replies.push(serde_json::from_str(&line).context("a reply line is no JSON")?);
+        }
+        if replies.len() == lines.len() { Ok(replies) } else { Err(cut_off().into()) }
+    }
+
+    /// Sends a request, again while a service is busy. Any status but success is an error.
+    fn send(
+        &self,
+        method: &Method,
+        path: &str,
+        media_type: &str,
+        body: Option<Bytes>,
+    ) -> Result<Box<dyn Read + '_>> {
+        for attempt in 1.. {
+            let reply: Incoming<'_> = match self {
+                Self::Service(service) => service.send(method, path, media_type, body.as_ref())?,
+                Self::Directory(directory) => {
+                    directory.send(method, path, media_type, body.clone())?
+                }
+            };
+            let (head, body) = reply.into_parts();
+            let status = head.status.as_u16();
+            if head.status.is_success() {
+                return Ok(body);
+            }
+            let is_busy = matches!(self, Self::Service(_)) && matches!(status, 429 | 503);
+            if is_busy && attempt < ATTEMPTS_MAX {
+                wait(retry_after(&head.headers));
+                continue;
+            }
+            let problem = serde_json::from_reader(body.take(REPLY_BYTES_MAX)).unwrap_or_default();
+            let problem = ProblemReply { status, ..problem };
+            let refused = format!("{} refused {path}: {problem}", self.name());
+            let next = match (status, problem.code.as_str()) {
+                (401 | 403, _) => {
+                    "send a token that allows it: NEARPRINT_TOKEN=TOKEN or --token TOKEN"
+                }
+                (_, "job_not_found") => "`nearprint jobs` lists the jobs",
+                _ => bail!(refused),
+            };
+            return Err(ErrorReport::new(refused, next).into());
+        }
+        unreachable!("the last attempt returns")
+    }
+}
+
+/// The shown fields of a problem document.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+pub(super) struct ProblemReply {
+    /// The stable code, such as `empty_document`.
+    pub(super) code: String,
+    /// What exactly is wrong.
+    pub(super) detail: String,
+    /// The HTTP status.
+    pub(super) status: u16,
+}
+
+impl ProblemReply {
+    /// The service was busy, and the same request may succeed later.
+    pub(super) fn is_temporary(&self) -> bool {
+        matches!(self.status, 429 | 503)
+    }
+}
+
+impl fmt::Display for ProblemReply {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match (self.detail.as_str(), self.code.as_str()) {
+            ("", "") => write!(f, "status {}", self.status),
+            ("", code) => f.write_str(code),
+            (detail, "") => f.write_str(detail),
+            (detail, code) => write!(f, "{detail} ({code})"),
+        }
+    }
+}
+
+/// A path of the service with those query parameters that have a value.
+pub(super) fn path(route: &str, parameters: &[(&str, Option<String>)]) -> String {
+    let mut path = route.to_owned();
+    for (name, value) in parameters {
+        let Some(value) = value else { continue };
+        let separator = if path.contains('?') { '&' } else { '?' };
+        let value = utf8_percent_encode(value, &RESERVED);
+        write!(path, "{separator}{name}={value}").expect("a string takes any text");
+    }
+    path
+}
+
+/// The seconds of a `Retry-After` header; 1 without one.
+fn retry_after(headers: &HeaderMap) -> Duration {
+    let header = headers.get("retry-after");
+    let seconds = header.and_then(|value| value.to_str().ok()?.trim().parse().ok());
+    Duration::from_secs(seconds.unwrap_or(1).min(WAIT_SECONDS_MAX))
+}
+
+/// Waits before a retry.
+#[expect(
+    clippy::disallowed_methods,
+    reason = "Retry-After names a time; there is no event to wait for"
+)]
+pub(super) fn wait(time: Duration) {
+    thread::sleep(time);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn values_of_parameters_are_escaped() {
+        let parameters =
+            [("a", Some("x/y z&\u{e4}".to_owned())), ("b", None), ("c", Some("1.5".to_owned()))];
+        assert_eq!(path("/v1/p", &parameters), "/v1/p?a=x%2Fy%20z%26%C3%A4&c=1.5");
+        assert_eq!(path("/v1/p", &[]), "/v1/p");
+    }
+}

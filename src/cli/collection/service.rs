@@ -1,0 +1,145 @@
+//! A running service, over HTTP.
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use anyhow::{Context as _, Result, ensure};
+use axum::http::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE};
+use axum::http::{Method, Request};
+use bytes::Bytes;
+use ureq::Agent;
+use ureq::tls::{PemItem, RootCerts, TlsConfig, parse_pem};
+
+use super::Incoming;
+use crate::cli::error_report::ErrorReport;
+
+/// The options that a service with tokens or TLS needs.
+#[derive(Debug, Clone, Default, clap::Args)]
+pub(crate) struct ClientCredentials {
+    /// The token to send, if the service requires one
+    #[arg(long, value_name = "TOKEN", env = "NEARPRINT_TOKEN", hide_env_values = true)]
+    token: Option<String>,
+    /// Trust the certificates of this PEM file instead of those of public authorities
+    #[arg(long, value_name = "FILE", env = "NEARPRINT_CA_FILE")]
+    ca_file: Option<PathBuf>,
+}
+
+/// A service, with what it asks of its clients.
+pub(crate) struct Service {
+    agent: Agent,
+    address: String,
+    authorization: Option<String>,
+}
+
+impl Service {
+    /// The service at an address such as `http://127.0.0.1:7878`; connects with the first request.
+    ///
+    /// # Errors
+    /// The file of certificates cannot be used.
+    pub(crate) fn new(address: &str, credentials: &ClientCredentials) -> Result<Self> {
+        let roots = credentials.ca_file.as_deref().map(roots).transpose()?;
+        let tls = roots.map(|roots| TlsConfig::builder().root_certs(roots).build());
+        let authorization = credentials.token.as_ref().map(|token| format!("Bearer {token}"));
+        Ok(Self { authorization, ..Self::with_tls(address, tls.unwrap_or_default()) })
+    }
+
+    /// For a probe of a service on this machine. Its certificate is not verified: it is not for a
+    /// loopback address, and the probe sends no secret.
+    pub(crate) fn of_this_machine(address: &str) -> Self {
+        Self::with_tls(address, TlsConfig::builder().disable_verification(true).build())
+    }
+
+    fn with_tls(address: &str, tls: TlsConfig) -> Self {
+        let address = address.trim_end_matches('/');
+        let scheme = if address.contains("://") { "" } else { "http://" };
+        let config = Agent::config_builder()
+            .http_status_as_error(false)
+            .proxy(None)
+            .tls_config(tls)
+            .max_redirects(0)
+            .timeout_connect(Some(Duration::from_secs(5)))
+            .timeout_per_read(Some(Duration::from_mins(2)))
+            .timeout_per_write(Some(Duration::from_mins(2)))
+            .build();
+        Self { agent: config.into(), address: format!("{scheme}{address}"), authorization: None }
+    }
+
+    /// Where it listens.
+    pub(crate) fn address(&self) -> &str {
+        &self.address
+    }
+
+    /// Sends a request once.
+    pub(super) fn send(
+        &self,
+        method: &Method,
+        path: &str,
+        media_type: &str,
+        body: Option<&Bytes>,
+    ) -> Result<Incoming<'static>, ErrorReport> {
+        let uri = format!("{}{path}", self.address);
+        let mut request = Request::builder().method(method).uri(uri).header(ACCEPT, media_type);
+        if let Some(authorization) = &self.authorization {
+            request = request.header(AUTHORIZATION, authorization);
+        }
+        let sent = match body {
+            Some(body) => request
+                .header(CONTENT_TYPE, media_type)
+                .body(&body[..])
+                .map_err(ureq::Error::from)
+                .and_then(|request| self.agent.run(request)),
+            None => {
+                let request = request.body(()).map_err(ureq::Error::from);
+                request.and_then(|request| self.agent.run(request))
+            }
+        };
+        let reply = sent.map_err(|error| self.unreachable(error))?;
+        Ok(reply.map(|body| {
+            Box::new(body.into_with_config().limit(u64::MAX).reader()) as Box<dyn std::io::Read>
+        }))
+    }
+
+    /// Gets a path once, without waiting for a busy service; its status.
+    pub(crate) fn probe(&self, path: &str, timeout: Duration) -> Result<u16> {
+        let url = format!("{}{path}", self.address);
+        let request = self.agent.get(&url).config();
+        let response = request.timeout_global(Some(timeout)).build().call();
+        Ok(response.map_err(|error| self.unreachable(error))?.status().as_u16())
+    }
+
+    fn unreachable(&self, error: ureq::Error) -> ErrorReport {
+        ErrorReport::new(
+            format!("no answer from a nearprint service at {}", self.address),
+            "start one with `nearprint serve`, or name another with --server URL",
+        )
+        .because(error)
+    }
+}
+
+/// The certificates of a PEM file.
+fn roots(path: &Path) -> Result<RootCerts> {
+    let text = std::fs::read_to_string(path)
+        .with_context(|| format!("cannot read the certificates of {}", path.display()))?;
+    let mut roots = Vec::new();
+    for item in parse_pem(text.as_bytes()) {
+        let item = item.with_context(|| format!("{} is not PEM", path.display()))?;
+        if let PemItem::Certificate(certificate) = item {
+            roots.push(certificate);
+        }
+    }
+    ensure!(!roots.is_empty(), "there is no certificate in {}", path.display());
+    Ok(RootCerts::new_with_certs(&roots))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_address_may_come_with_or_without_its_scheme() {
+        for written in ["127.0.0.1:1", "http://127.0.0.1:1", "http://127.0.0.1:1/"] {
+            let service = Service::new(written, &ClientCredentials::default()).unwrap();
+            assert_eq!(service.address(), "http://127.0.0.1:1");
+        }
+    }
+}
