@@ -5,7 +5,9 @@ use std::borrow::Cow;
 use serde::Deserialize;
 
 use super::collection::ProblemReply;
-use crate::http::reply::wire::HitReply;
+use crate::http::batch::direct::DirectOutcome;
+use crate::http::problem::Problem;
+use crate::http::reply::wire::{self, HitReply, Outcome};
 
 /// The reply to a query or a write.
 #[derive(Debug, Default, Deserialize)]
@@ -27,6 +29,26 @@ pub(super) struct Reply {
     pub(super) hit_count: u64,
     /// The line was refused.
     pub(super) error: Option<ProblemReply>,
+}
+
+impl From<Result<DirectOutcome, Problem>> for Reply {
+    fn from(outcome: Result<DirectOutcome, Problem>) -> Self {
+        let DirectOutcome { subject, written, findings } = match outcome {
+            Ok(outcome) => outcome,
+            Err(problem) => return Self { error: Some((&problem).into()), ..Self::default() },
+        };
+        let hits = findings.iter().flat_map(|found| wire::hits(found, subject.min_similarity));
+        Self {
+            fingerprint: subject.fingerprint.to_string(),
+            short: subject.short,
+            outcome: written.map_or("", |written| Outcome::from(written.verdict).name()).to_owned(),
+            stored: written.is_some_and(|written| written.verdict.is_stored()),
+            sequence: written.map_or(0, |written| written.sequence.get()),
+            hits: hits.map(HitReply::into_owned).collect(),
+            hit_count: findings.as_ref().map_or(0, |found| found.hit_count as u64),
+            error: None,
+        }
+    }
 }
 
 impl HitReply<'_> {

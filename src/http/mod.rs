@@ -20,14 +20,14 @@
 )]
 
 mod analyses;
-mod batch;
+pub(crate) mod batch;
 mod budget;
 mod description;
 mod host;
 mod level;
 mod middleware;
 mod options;
-mod problem;
+pub(crate) mod problem;
 pub(crate) mod reply;
 mod request;
 mod router;

@@ -243,12 +243,12 @@ pub(crate) struct ProblemBody<'a> {
     title: &'static str,
     /// The status of the reply (in a batch: the status this line would have had alone).
     #[schema(example = 400)]
-    status: u16,
+    pub(crate) status: u16,
     /// What is wrong with this request.
-    detail: &'a str,
+    pub(crate) detail: &'a str,
     /// The stable name of the error.
     #[schema(example = "invalid_value")]
-    code: &'static str,
+    pub(crate) code: &'static str,
     /// The field of the body, or the query parameter, that is wrong.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]

@@ -1,36 +1,34 @@
 //! The routes of a service on a data directory, in this process and without a socket.
 
-use std::convert::Infallible;
 use std::io::{self, Read};
-use std::iter;
 use std::path::Path;
+use std::sync::Arc;
 
-use anyhow::Result;
+use anyhow::{Result, anyhow};
 use axum::Router;
 use axum::body::Body;
 use axum::http::header::{ACCEPT, CONTENT_TYPE, HOST};
 use axum::http::{Method, Request};
 use bytes::Bytes;
-use futures_util::stream;
 use http_body_util::BodyExt as _;
 use nearprint_engine::Engine;
+use nearprint_files::Entry;
 use tokio::runtime::{self, Runtime};
 use tower::ServiceExt as _;
 
-use super::Incoming;
+use super::{Incoming, ProblemReply};
 use crate::access::{Access, TokenSource};
 use crate::cli::configuration;
 use crate::cli::error_report::ErrorReport;
+use crate::cli::reply::Reply;
 use crate::config::Sources;
 use crate::http;
-
-/// The smallest frame of a batch but the last. The service analyses each frame by itself, so that
-/// several keep all cores busy.
-const FRAME_BYTES_MIN: usize = 4 << 10;
+use crate::http::batch::Operation;
+use crate::http::batch::direct::DirectBatch;
 
 /// An open data directory.
 pub(crate) struct Directory {
-    engine: Engine,
+    service: Arc<http::Service>,
     router: Router,
     runtime: Runtime,
 }
@@ -43,19 +41,30 @@ impl Directory {
     pub(crate) fn open(data: &Path, config: Option<&Path>) -> Result<Self> {
         let mut sources = Sources::of_process(config.map(Path::to_path_buf));
         sources.data = Some(data.to_path_buf());
-        let (_, mut settings) = configuration::load(&sources)?;
-        // The readers of files limit a document already, and there is one batch at a time.
-        settings.http.line_bytes_max = usize::MAX;
-        settings.http.bodies_held_bytes_max = usize::MAX;
+        let (_, settings) = configuration::load(&sources)?;
         let engine = Engine::open(settings.engine).map_err(|error| {
             let what = format!("cannot open the data directory {}", data.display());
             let next = "if a service runs on it, name the service instead: --server URL";
             ErrorReport::new(what, next).because(error)
         })?;
         let access = Access::open(TokenSource::default())?;
-        let service = http::Service::new(engine.clone(), settings.http, access.into());
+        let service = http::Service::new(engine, settings.http, access.into());
         let runtime = runtime::Builder::new_multi_thread().enable_time().build()?;
-        Ok(Self { engine, router: http::router(service), runtime })
+        Ok(Self { router: http::router(Arc::clone(&service)), service, runtime })
+    }
+
+    /// Does with documents what the batch route of this path does.
+    pub(super) fn batch(&self, path: &str, entries: &[&Entry]) -> Result<Vec<Reply>> {
+        let (route, query) = path.split_once('?').map_or((path, None), |(r, q)| (r, Some(q)));
+        let operation = match route {
+            "/v1/query/batch" => Operation::Query,
+            "/v1/check-and-insert/batch" => Operation::CheckAndInsert,
+            _ => Operation::Insert,
+        };
+        let batch = DirectBatch::new(Arc::clone(&self.service), operation, query)
+            .map_err(|problem| anyhow!("{}", ProblemReply::from(&problem)))?;
+        let outcomes = batch.run(entries, self.runtime.handle());
+        Ok(outcomes.into_iter().map(Reply::from).collect())
     }
 
     /// Sends a request.
@@ -69,9 +78,7 @@ impl Directory {
         let mut request = Request::builder().method(method).uri(path);
         request = request.header(HOST, "localhost").header(ACCEPT, media_type);
         let request = match body {
-            Some(body) => request
-                .header(CONTENT_TYPE, media_type)
-                .body(Body::from_stream(stream::iter(frames(body))))?,
+            Some(body) => request.header(CONTENT_TYPE, media_type).body(Body::from(body))?,
             None => request.body(Body::empty())?,
         };
         let Ok(reply) = self.runtime.block_on(self.router.clone().oneshot(request));
@@ -84,18 +91,8 @@ impl Directory {
 
 impl Drop for Directory {
     fn drop(&mut self) {
-        self.engine.close();
+        self.service.engine.close();
     }
-}
-
-/// The frames of a body, cut at the ends of lines.
-fn frames(mut body: Bytes) -> impl Iterator<Item = Result<Bytes, Infallible>> {
-    iter::from_fn(move || {
-        let behind = body.get(FRAME_BYTES_MIN..).unwrap_or_default();
-        let end = memchr::memchr(b'\n', behind).map(|at| FRAME_BYTES_MIN + at + 1);
-        let frame = body.split_to(end.unwrap_or(body.len()));
-        (!frame.is_empty()).then_some(Ok(frame))
-    })
 }
 
 /// The body of a reply that is read as it comes.

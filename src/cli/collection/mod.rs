@@ -17,6 +17,7 @@ use bytes::Bytes;
 use clap::error::ErrorKind;
 use clap::parser::ValueSource;
 use clap::{ArgMatches, Command};
+use nearprint_files::Entry;
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
@@ -24,6 +25,7 @@ use serde_json::Value;
 
 use super::error_report::ErrorReport;
 use super::reply::Reply;
+use crate::http::problem::{Problem, ProblemBody};
 pub(super) use directory::Directory;
 pub(super) use service::{ClientCredentials, Service};
 
@@ -240,14 +242,18 @@ impl Collection {
         Ok(BufReader::with_capacity(STREAM_BUFFER_BYTES, body))
     }
 
-    /// Posts lines of JSON to the route of a batch, and reads a reply for each.
-    pub(super) fn post_lines(&self, path: &str, lines: &[&str]) -> Result<Vec<Reply>> {
+    /// Sends documents to the route of a batch, and returns a reply for each.
+    pub(super) fn batch(&self, path: &str, entries: &[&Entry]) -> Result<Vec<Reply>> {
+        if let Self::Directory(directory) = self {
+            return directory.batch(path, entries);
+        }
         let cut_off = || {
             let what = format!("{} stopped in the middle of a batch", self.name());
             let next = "look at its log, start it again, and repeat the command: an import does not \
                         store documents with an id that are already there twice";
             ErrorReport::new(what, next)
         };
+        let lines: Vec<String> = entries.iter().map(|entry| entry.to_json()).collect();
         let body = self.send(&Method::POST, path, NDJSON, Some(lines.join("\n").into()))?;
         let mut replies = Vec::with_capacity(lines.len());
         for line in BufReader::new(body).lines() {
@@ -308,6 +314,13 @@ pub(super) struct ProblemReply {
     pub(super) detail: String,
     /// The HTTP status.
     pub(super) status: u16,
+}
+
+impl From<&Problem> for ProblemReply {
+    fn from(problem: &Problem) -> Self {
+        let ProblemBody { code, detail, status, .. } = problem.body();
+        Self { code: code.to_owned(), detail: detail.to_owned(), status }
+    }
 }
 
 impl ProblemReply {

@@ -43,11 +43,11 @@ impl Sink {
         self.collection.as_ref().map_or("nothing", Collection::name)
     }
 
-    /// Sends some lines and reads as many replies.
-    fn send(&self, lines: &[&str]) -> Result<Vec<Reply>> {
+    /// Sends some documents and returns as many replies.
+    fn send(&self, documents: &[&Entry]) -> Result<Vec<Reply>> {
         match &self.collection {
-            Some(collection) => collection.post_lines(&self.path, lines),
-            None => Ok(lines.iter().map(|_| Reply::default()).collect()),
+            Some(collection) => collection.batch(&self.path, documents),
+            None => Ok(documents.iter().map(|_| Reply::default()).collect()),
         }
     }
 
@@ -68,15 +68,14 @@ impl Sink {
     /// Stores documents in this order; for each, the reply or why it failed. An error means that
     /// the import cannot go on.
     pub(crate) fn store(&self, documents: &[Entry]) -> Result<Vec<Result<Reply, String>>> {
-        let lines: Vec<String> = documents.iter().map(Entry::to_json).collect();
-        let mut answers: Vec<Option<Reply>> = lines.iter().map(|_| None).collect();
+        let mut answers: Vec<Option<Reply>> = documents.iter().map(|_| None).collect();
         for _ in 0..ROUNDS_MAX {
             let waiting: Vec<usize> =
-                (0..lines.len()).filter(|&at| answers[at].is_none()).collect();
+                (0..documents.len()).filter(|&at| answers[at].is_none()).collect();
             if waiting.is_empty() {
                 break;
             }
-            let unsent: Vec<&str> = waiting.iter().map(|&at| lines[at].as_str()).collect();
+            let unsent: Vec<&Entry> = waiting.iter().map(|&at| &documents[at]).collect();
             for (at, reply) in waiting.into_iter().zip(self.send(&unsent)?) {
                 let busy = reply.error.as_ref().is_some_and(ProblemReply::is_temporary);
                 if !busy {

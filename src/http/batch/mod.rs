@@ -23,6 +23,7 @@
 //! - [`ndjson`] connects the two; [`packed`] replies with one byte a fingerprint.
 
 pub(crate) mod context;
+pub(crate) mod direct;
 mod ndjson;
 mod ordered;
 mod packed;

@@ -166,12 +166,21 @@ pub(crate) struct HitReply<'a> {
     differing_bits: Option<Vec<BitReply>>,
 }
 
-fn hits(findings: &Findings, min_similarity: f64) -> Vec<HitReply<'_>> {
+pub(crate) fn hits(findings: &Findings, min_similarity: f64) -> Vec<HitReply<'_>> {
     let hits = findings.hits.iter();
     hits.map(|hit| HitReply::new(hit, min_similarity)).collect()
 }
 
 impl<'a> HitReply<'a> {
+    pub(crate) fn into_owned(self) -> HitReply<'static> {
+        let owned = |document: HitDocumentReply<'_>| HitDocumentReply {
+            id: document.id.map(|id| id.into_owned().into()),
+            metadata: document.metadata.map(|json| Cow::Owned(json.into_owned())),
+            ..document
+        };
+        HitReply { documents: self.documents.into_iter().map(owned).collect(), ..self }
+    }
+
     fn new(hit: &'a query::Hit, min_similarity: f64) -> Self {
         let (similarity, confirmed) = verified(hit.verification, min_similarity);
         Self {
@@ -259,6 +268,19 @@ pub(crate) enum Outcome {
     Refreshed,
     /// This id was stored with another fingerprint, which the new one replaced.
     Replaced,
+}
+
+impl Outcome {
+    /// As in JSON.
+    pub(crate) const fn name(self) -> &'static str {
+        match self {
+            Self::Inserted => "inserted",
+            Self::Duplicate => "duplicate",
+            Self::AlreadyPresent => "already_present",
+            Self::Refreshed => "refreshed",
+            Self::Replaced => "replaced",
+        }
+    }
 }
 
 impl From<Verdict> for Outcome {

@@ -3,13 +3,11 @@
 use std::path::Path;
 
 use anyhow::{Result, bail};
-use nearprint_files::Entry;
 use nearprint_files::dedup::scan::Known;
-use serde_json::Value;
+use nearprint_files::{Entry, Raw};
 
 use crate::cli::collection::{self, Collection, Service};
 use crate::cli::commands::files::dedup::args::DedupArgs;
-use crate::cli::document;
 use crate::cli::reply::Reply;
 
 /// A collection that documents are looked up in.
@@ -49,20 +47,18 @@ impl Against {
     /// # Errors
     /// The collection does not reply, or cannot compare documents of this kind.
     pub(super) fn find(&self, entries: &[Entry]) -> Result<Vec<Option<Known>>> {
-        let lines: Vec<String> = entries.iter().map(line).collect();
-        let lines: Vec<&str> = lines.iter().map(String::as_str).collect();
-        self.collection.post_lines(&self.path, &lines)?.into_iter().map(stored).collect()
+        let asked: Vec<Entry> = entries.iter().map(unnamed).collect();
+        let asked: Vec<&Entry> = asked.iter().collect();
+        self.collection.batch(&self.path, &asked)?.into_iter().map(stored).collect()
     }
 }
 
-/// A document as one line of a batch.
-fn line(entry: &Entry) -> String {
-    let mut fields = document::to_wire(None, &entry.content);
-    let namespace = entry.passed.iter().find(|(name, _)| *name == "namespace");
-    if let Some(namespace) = namespace.and_then(|(_, json)| serde_json::from_str(json).ok()) {
-        fields.insert("namespace".to_owned(), namespace);
-    }
-    Value::Object(fields).to_string()
+/// A document without its id, whose own document in the collection would not count as a duplicate,
+/// and without what a look-up does not take.
+fn unnamed(entry: &Entry) -> Entry {
+    let is_name = |json: &str| serde_json::from_str::<String>(json).is_ok();
+    let passed = entry.passed.iter().filter(|(name, json)| *name == "namespace" && is_name(json));
+    Entry { id: None, passed: passed.cloned().collect(), raw: Raw::None, ..entry.clone() }
 }
 
 fn stored(reply: Reply) -> Result<Option<Known>> {
