@@ -1,4 +1,7 @@
-//! The bytes of replies that wait for their clients: one budget for all connections.
+//! Budgets of bytes: how many bytes of bodies, and of replies, may be in memory at one time.
+//!
+//! A [`ByteBudget`] gives [`ByteShare`]s, which go back when they are dropped. Small bodies and
+//! replies take none. A body that gets no share is refused ([`crate::http::request::body`]).
 //!
 //! A reply of up to [`SHORT_BYTES`] does not count, because each connection has a buffer of that
 //! size anyway; nor does one that lists a single hit. A longer reply counts from before its hits
@@ -33,12 +36,83 @@ pub(crate) const SHORT_BYTES: usize = 16 << 10;
 /// spent.
 pub(crate) const OWN_BYTES: usize = 64 << 10;
 
+/// Bytes that may be in memory at one time.
+#[derive(Debug)]
+pub(crate) struct ByteBudget {
+    free: Arc<Semaphore>,
+    bytes_max: usize,
+}
+
+impl ByteBudget {
+    pub(crate) fn new(bytes_max: usize) -> Self {
+        let bytes_max = bytes_max.min(Semaphore::MAX_PERMITS);
+        Self { free: Arc::new(Semaphore::new(bytes_max)), bytes_max }
+    }
+
+    /// The bytes of all shares.
+    pub(crate) fn bytes_in_memory(&self) -> usize {
+        self.bytes_max.saturating_sub(self.free.available_permits())
+    }
+
+    /// A share, unless the budget is spent.
+    pub(crate) fn try_take(&self, bytes: usize) -> Option<ByteShare> {
+        Arc::clone(&self.free).try_acquire_many_owned(permits(bytes)).ok().map(ByteShare)
+    }
+
+    /// A share of no bytes, which can grow.
+    pub(crate) fn empty_share(&self) -> ByteShare {
+        self.try_take(0).expect("never closed")
+    }
+
+    /// Waits for a share.
+    pub(crate) async fn take(&self, bytes: usize) -> ByteShare {
+        let share = Arc::clone(&self.free).acquire_many_owned(permits(bytes)).await;
+        ByteShare(share.expect("never closed"))
+    }
+}
+
+/// A share of a budget; given back on drop.
+#[derive(Debug)]
+pub(crate) struct ByteShare(OwnedSemaphorePermit);
+
+impl ByteShare {
+    /// Grows or shrinks it to `bytes`; false if the budget has fewer.
+    pub(crate) fn resize(&mut self, bytes: usize) -> bool {
+        let more = permits(bytes).saturating_sub(permits(self.0.num_permits()));
+        if more == 0 {
+            self.shrink_to(bytes);
+            return true;
+        }
+        let more = Arc::clone(self.0.semaphore()).try_acquire_many_owned(more);
+        more.map(|more| self.0.merge(more)).is_ok()
+    }
+
+    /// Gives back all but `bytes` of it.
+    pub(crate) fn shrink_to(&mut self, bytes: usize) {
+        let excess = self.0.num_permits().saturating_sub(bytes);
+        drop(self.0.split(excess));
+    }
+
+    /// Takes `bytes` out of it; `None` if it has fewer.
+    pub(crate) fn split(&mut self, bytes: usize) -> Option<Self> {
+        self.0.split(bytes).map(Self)
+    }
+
+    /// Takes `bytes` out of it, or all that it has.
+    pub(crate) fn split_up_to(&mut self, bytes: usize) -> Self {
+        self.split(bytes.min(self.0.num_permits())).expect("it has as many")
+    }
+}
+
+fn permits(bytes: usize) -> u32 {
+    u32::try_from(bytes).unwrap_or(u32::MAX)
+}
+
 /// The budget of all replies.
 #[derive(Debug)]
 pub(crate) struct Replies {
-    long: Arc<Semaphore>,
-    ahead: Arc<Semaphore>,
-    held_bytes_max: usize,
+    long: ByteBudget,
+    ahead: ByteBudget,
     /// No reply, and no line of a batch, is longer.
     pub(crate) bytes_max: usize,
 }
@@ -54,56 +128,22 @@ pub(crate) enum WhenSpent {
     Wait,
 }
 
-/// A share of a budget, in bytes; given back on drop.
-#[derive(Debug)]
-pub(crate) struct ReplyShare(OwnedSemaphorePermit);
-
-impl ReplyShare {
-    /// Waits for a share of a budget.
-    pub(crate) async fn waited_for(budget: &Arc<Semaphore>, bytes: usize) -> Self {
-        let share = Arc::clone(budget).acquire_many_owned(permits(bytes)).await;
-        Self(share.expect("never closed"))
-    }
-
-    /// Gives back all but `bytes` of it.
-    pub(crate) fn shrink_to(&mut self, bytes: usize) {
-        let excess = self.0.num_permits().saturating_sub(bytes);
-        drop(self.0.split(excess));
-    }
-
-    /// Takes `bytes` out of it; `None` if it has fewer.
-    pub(crate) fn split(&mut self, bytes: usize) -> Option<Self> {
-        self.0.split(bytes).map(Self)
-    }
-}
-
 impl Replies {
     /// For replies of at most `bytes_max` each, and about `held_bytes_max` together, which is at
     /// least twice that.
     pub(crate) fn new(bytes_max: usize, held_bytes_max: usize) -> Self {
-        let half = || Arc::new(Semaphore::new(held_bytes_max / 2));
-        Self { long: half(), ahead: half(), held_bytes_max, bytes_max }
+        let half = || ByteBudget::new(held_bytes_max / 2);
+        Self { long: half(), ahead: half(), bytes_max }
     }
 
     /// The bytes of all shares.
     pub(crate) fn bytes_in_memory(&self) -> usize {
-        let free = self.long.available_permits().saturating_add(self.ahead.available_permits());
-        self.held_bytes_max.saturating_sub(free)
+        self.long.bytes_in_memory().saturating_add(self.ahead.bytes_in_memory())
     }
 
     /// A share for a batch that works ahead, unless that half is spent.
-    pub(crate) fn ahead(&self, bytes: usize) -> Option<ReplyShare> {
-        Arc::clone(&self.ahead).try_acquire_many_owned(permits(bytes)).ok().map(ReplyShare)
-    }
-
-    /// A share for one long reply, unless that half is spent.
-    fn try_long(&self, bytes: usize) -> Option<ReplyShare> {
-        Arc::clone(&self.long).try_acquire_many_owned(permits(bytes)).ok().map(ReplyShare)
-    }
-
-    /// Waits for a share for one long reply. Only for the reply that a client gets next.
-    async fn long(&self, bytes: usize) -> ReplyShare {
-        ReplyShare::waited_for(&self.long, bytes).await
+    pub(crate) fn ahead(&self, bytes: usize) -> Option<ByteShare> {
+        self.ahead.try_take(bytes)
     }
 
     /// Reads the hits of a look-up, with the share that they take if they are long.
@@ -111,16 +151,16 @@ impl Replies {
         &self,
         found: Found,
         when_spent: WhenSpent,
-    ) -> Result<(Findings, Option<ReplyShare>), Problem> {
+    ) -> Result<(Findings, Option<ByteShare>), Problem> {
         let (fewer, found) = match found.show(SHORT_BYTES).await? {
             Shown::All(findings) => return Ok((findings, None)),
             Shown::Cut(fewer, found) => (fewer, found),
         };
-        let share = match (self.try_long(self.bytes_max), when_spent) {
+        let share = match (self.long.try_take(self.bytes_max), when_spent) {
             (Some(share), _) => share,
             (None, WhenSpent::Refuse) => return Err(spent()),
             (None, WhenSpent::Shorten) => return Ok((fewer, None)),
-            (None, WhenSpent::Wait) => self.long(self.bytes_max).await,
+            (None, WhenSpent::Wait) => self.long.take(self.bytes_max).await,
         };
         Ok((found.show(self.bytes_max).await?.into_findings(), Some(share)))
     }
@@ -129,11 +169,11 @@ impl Replies {
     pub(crate) fn answer(
         &self,
         mut reply: impl Shorten,
-        share: Option<ReplyShare>,
+        share: Option<ByteShare>,
     ) -> Result<Response, Problem> {
         let bytes = within(&mut reply, self.bytes_max);
         let share = if share.is_none() && bytes.len() > SHORT_BYTES {
-            Some(self.try_long(bytes.len()).ok_or_else(spent)?)
+            Some(self.long.try_take(bytes.len()).ok_or_else(spent)?)
         } else {
             share
         };
@@ -142,15 +182,15 @@ impl Replies {
 
     /// How many bytes a page of a list may take, with the share of them. A page can always be
     /// shorter, so it is never refused; it is read within these bytes.
-    pub(crate) fn page(&self) -> (usize, Option<ReplyShare>) {
-        match self.try_long(self.bytes_max) {
+    pub(crate) fn page(&self) -> (usize, Option<ByteShare>) {
+        match self.long.try_take(self.bytes_max) {
             Some(share) => (self.bytes_max, Some(share)),
             None => (SHORT_BYTES, None),
         }
     }
 
     /// A page of a list, with its share.
-    pub(crate) fn answer_page(&self, page: &impl Serialize, share: Option<ReplyShare>) -> Response {
+    pub(crate) fn answer_page(&self, page: &impl Serialize, share: Option<ByteShare>) -> Response {
         json(counted(serde_json::to_vec(page).expect("replies are JSON"), share))
     }
 
@@ -158,11 +198,12 @@ impl Replies {
     pub(crate) fn answer_shorter(
         &self,
         mut reply: impl Shorten,
-        share: Option<ReplyShare>,
+        share: Option<ByteShare>,
     ) -> Response {
         let bytes = within(&mut reply, self.bytes_max);
-        let share = share
-            .or_else(|| if bytes.len() > SHORT_BYTES { self.try_long(bytes.len()) } else { None });
+        let share = share.or_else(|| {
+            if bytes.len() > SHORT_BYTES { self.long.try_take(bytes.len()) } else { None }
+        });
         if share.is_none() && bytes.len() > SHORT_BYTES {
             return json(Bytes::from(within(&mut reply, SHORT_BYTES)));
         }
@@ -173,19 +214,15 @@ impl Replies {
     pub(crate) async fn line(
         &self,
         mut reply: impl Shorten,
-        mut share: Option<ReplyShare>,
-    ) -> (Vec<u8>, Option<ReplyShare>) {
+        mut share: Option<ByteShare>,
+    ) -> (Vec<u8>, Option<ByteShare>) {
         let mut line = within(&mut reply, self.bytes_max.saturating_sub(1));
         line.push(b'\n');
         if share.is_none() && line.len() > SHORT_BYTES {
-            share = Some(self.long(line.len()).await);
+            share = Some(self.long.take(line.len()).await);
         }
         (line, share)
     }
-}
-
-fn permits(bytes: usize) -> u32 {
-    u32::try_from(bytes).unwrap_or(u32::MAX)
 }
 
 fn spent() -> Problem {
@@ -227,7 +264,7 @@ pub(crate) fn within(reply: &mut impl Shorten, bytes_max: usize) -> Vec<u8> {
 }
 
 /// Bytes that give their share back when the last reference to them is dropped.
-pub(crate) fn counted(bytes: Vec<u8>, share: Option<ReplyShare>) -> Bytes {
+pub(crate) fn counted(bytes: Vec<u8>, share: Option<ByteShare>) -> Bytes {
     match share {
         Some(mut share) if bytes.len() > SHORT_BYTES => {
             share.shrink_to(bytes.capacity());
@@ -239,7 +276,7 @@ pub(crate) fn counted(bytes: Vec<u8>, share: Option<ReplyShare>) -> Bytes {
 
 struct Counted {
     bytes: Vec<u8>,
-    _share: ReplyShare,
+    _share: ByteShare,
 }
 
 impl AsRef<[u8]> for Counted {
@@ -286,7 +323,7 @@ mod tests {
     #[test]
     fn a_share_goes_back_with_the_last_reference_to_its_bytes() {
         let replies = Replies::new(SHORT_BYTES * 2, SHORT_BYTES * 8);
-        let share = replies.try_long(replies.bytes_max);
+        let share = replies.long.try_take(replies.bytes_max);
         assert_eq!(replies.bytes_in_memory(), SHORT_BYTES * 2);
         let bytes = counted(vec![b'a'; SHORT_BYTES + 1], share);
         assert_eq!(replies.bytes_in_memory(), SHORT_BYTES + 1);
@@ -300,8 +337,27 @@ mod tests {
     #[test]
     fn a_short_reply_gives_its_share_back_at_once() {
         let replies = Replies::new(SHORT_BYTES * 2, SHORT_BYTES * 8);
-        let bytes = counted(vec![b'a'; SHORT_BYTES], replies.try_long(replies.bytes_max));
+        let bytes = counted(vec![b'a'; SHORT_BYTES], replies.long.try_take(replies.bytes_max));
         assert_eq!((replies.bytes_in_memory(), bytes.len()), (0, SHORT_BYTES));
+    }
+
+    #[test]
+    fn a_share_grows_as_far_as_its_budget_and_parts_of_it_go_back_by_themselves() {
+        let budget = ByteBudget::new(100);
+        let mut share = budget.empty_share();
+        assert!(share.resize(80) && share.resize(30) && share.resize(90));
+        assert_eq!(budget.bytes_in_memory(), 90);
+        assert!(!share.resize(101));
+        assert_eq!(budget.bytes_in_memory(), 90, "a refusal changes nothing");
+        let part = share.split(40).unwrap();
+        assert!(share.split(51).is_none());
+        let rest = share.split_up_to(51);
+        drop(share);
+        assert_eq!(budget.bytes_in_memory(), 90);
+        drop(part);
+        assert_eq!(budget.bytes_in_memory(), 50);
+        drop(rest);
+        assert_eq!(budget.bytes_in_memory(), 0);
     }
 
     #[test]
@@ -309,8 +365,8 @@ mod tests {
         let replies = Replies::new(100, 200);
         let ahead = replies.ahead(100).unwrap();
         assert!(replies.ahead(1).is_none());
-        let long = replies.try_long(100).unwrap();
-        assert!(replies.try_long(1).is_none());
+        let long = replies.long.try_take(100).unwrap();
+        assert!(replies.long.try_take(1).is_none());
         assert_eq!(replies.bytes_in_memory(), 200);
         drop((ahead, long));
         assert_eq!(replies.bytes_in_memory(), 0);

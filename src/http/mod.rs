@@ -6,8 +6,9 @@
 //! - [`mod@router`] lists every route; [`routes`] holds the handlers, one file a resource.
 //! - [`middleware`] runs around every handler: checks of the head, tokens, the access log.
 //! - [`request`] reads bodies and query strings, within their limits, and names the field that is wrong.
-//! - [`reply`] has the JSON of the replies and limits their bytes; [`problem`] is the only table of errors.
-//! - [`analyses`] is the queue of long texts.
+//! - [`reply`] has the JSON of the replies; [`problem`] is the only table of errors.
+//! - [`budget`] bounds the bytes of bodies and replies in memory; [`analyses`] is the queue of long
+//!   texts.
 //! - [`batch`] streams NDJSON and packed 64-bit words in bounded memory.
 //!
 //! Cost: a JSON query with a bare fingerprint is parsed without an intermediate tree and makes a
@@ -24,7 +25,6 @@ pub(crate) mod batch;
 mod budget;
 mod description;
 mod host;
-mod level;
 mod middleware;
 mod options;
 pub(crate) mod problem;

@@ -11,7 +11,6 @@ use tokio::time::Instant;
 use crate::access::Access;
 use crate::http::analyses::Analyses;
 use crate::http::budget::Replies;
-use crate::http::level::BoundedCounter;
 use crate::http::options::HttpOptions;
 use crate::http::problem::{Code, Problem};
 use crate::http::request::body::{self, Bodies};
@@ -30,8 +29,9 @@ pub struct Service {
     pub(crate) options: HttpOptions,
     pub(crate) access: Arc<Access>,
     pub(crate) started: Instant,
-    pub(crate) in_flight: BoundedCounter,
-    pub(crate) bodies: Arc<Bodies>,
+    /// A permit for each request that may be worked on.
+    pub(crate) in_flight: Arc<Semaphore>,
+    pub(crate) bodies: Bodies,
     pub(crate) replies: Replies,
     /// A permit for each export, and each list of all documents, that may run.
     exports: Arc<Semaphore>,
@@ -45,12 +45,12 @@ impl Service {
         Arc::new(Self {
             replies: Replies::new(options.reply_bytes_max, options.replies_held_bytes_max),
             exports: Arc::new(Semaphore::new(options.exports_max)),
-            bodies: Arc::new(Bodies::new(&options)),
+            in_flight: Arc::new(Semaphore::new(options.requests_in_flight_max)),
+            bodies: Bodies::new(&options),
             engine,
             options,
             access,
             started: Instant::now(),
-            in_flight: BoundedCounter::default(),
             analyses: Analyses::new(cores()),
         })
     }

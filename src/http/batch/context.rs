@@ -5,9 +5,9 @@ use std::sync::Arc;
 use nearprint_engine::document::Namespace;
 use nearprint_files::offer::OfferOptions;
 use serde::Serialize;
-use tokio::sync::{Semaphore, mpsc};
+use tokio::sync::mpsc;
 
-use crate::http::budget::{OWN_BYTES, ReplyShare};
+use crate::http::budget::{ByteBudget, ByteShare, OWN_BYTES};
 use crate::http::problem::{Problem, ProblemBody};
 use crate::http::request::lifetime::Lifetime;
 use crate::http::request::prepare::Prepared;
@@ -61,7 +61,7 @@ pub(crate) struct Batch {
     /// The namespaces that its documents may have.
     pub(crate) reach: NamespaceAccess,
     /// The bytes that the batch may keep when the budget of all connections is spent.
-    pub(crate) own: Arc<Semaphore>,
+    pub(crate) own: ByteBudget,
 }
 
 impl Batch {
@@ -78,10 +78,10 @@ impl Batch {
 
     /// A share for what the batch keeps until its client has read everything before it. Waits for
     /// the client when both the budget of all connections and that of the batch are spent.
-    pub(crate) async fn reserve(&self, bytes: usize) -> ReplyShare {
+    pub(crate) async fn reserve(&self, bytes: usize) -> ByteShare {
         match self.service.replies.ahead(bytes) {
             Some(share) => share,
-            None => ReplyShare::waited_for(&self.own, bytes.min(OWN_BYTES)).await,
+            None => self.own.take(bytes.min(OWN_BYTES)).await,
         }
     }
 }
@@ -89,7 +89,7 @@ impl Batch {
 /// The steps that are left for a piece of the body, and the share of its finished replies.
 pub(crate) struct BatchSteps {
     pub(crate) steps: Vec<BatchStep>,
-    pub(crate) share: Option<ReplyShare>,
+    pub(crate) share: Option<ByteShare>,
 }
 
 /// What is left to do for a document, or for several.

@@ -13,7 +13,7 @@ use tokio::task::JoinHandle;
 use crate::http::batch::context::{
     Batch, BatchStep, BatchSteps, Operation, error_line, line_of, send,
 };
-use crate::http::budget::{self, ReplyShare, SHORT_BYTES, WhenSpent};
+use crate::http::budget::{self, ByteShare, SHORT_BYTES, WhenSpent};
 use crate::http::problem::Problem;
 use crate::http::reply::counts::{count_hits, count_verdict};
 use crate::http::reply::wire::{
@@ -29,7 +29,7 @@ const PENDING_BYTES: usize = 512;
 
 /// A position in the order of replies.
 pub(super) enum Slot {
-    Done(Vec<u8>, ReplyShare),
+    Done(Vec<u8>, ByteShare),
     Written(Box<Write>),
     /// An internal fault: the reply is cut off, so that the client cannot take it for complete.
     Broken,
@@ -40,7 +40,7 @@ pub(super) struct Write {
     line: u64,
     subject: Subject,
     answer: Answer,
-    share: ReplyShare,
+    share: ByteShare,
 }
 
 enum Answer {
@@ -82,7 +82,7 @@ pub(super) async fn run(
 }
 
 /// Finished replies with their share; without one, waits for it.
-async fn done(batch: &Batch, replies: Vec<u8>, share: Option<ReplyShare>) -> Slot {
+async fn done(batch: &Batch, replies: Vec<u8>, share: Option<ByteShare>) -> Slot {
     let share = match share {
         Some(share) => share,
         None => batch.reserve(replies.len()).await,
@@ -94,7 +94,7 @@ async fn done(batch: &Batch, replies: Vec<u8>, share: Option<ReplyShare>) -> Slo
 async fn any_reply(
     batch: &Batch,
     prepared: &Prepared,
-) -> Result<(Vec<u8>, Option<ReplyShare>), Problem> {
+) -> Result<(Vec<u8>, Option<ByteShare>), Problem> {
     let service = &batch.service;
     if batch.operation == Operation::Fingerprint {
         let reply = FingerprintReply::new(prepared, service.options.defaults.recipe);
@@ -145,7 +145,7 @@ impl Answer {
         self,
         batch: &Batch,
         subject: &Subject,
-    ) -> Result<(Vec<u8>, Option<ReplyShare>), Problem> {
+    ) -> Result<(Vec<u8>, Option<ByteShare>), Problem> {
         match self {
             Self::Insert(pending) => {
                 let written = pending.wait().await?;
@@ -208,7 +208,7 @@ struct Outgoing {
 
 impl Outgoing {
     /// False when the client is gone.
-    async fn add(&mut self, replies: Vec<u8>, share: Option<ReplyShare>) -> bool {
+    async fn add(&mut self, replies: Vec<u8>, share: Option<ByteShare>) -> bool {
         if replies.len() <= SHORT_BYTES {
             self.buffer.extend_from_slice(&replies);
             return self.buffer.len() < REPLY_BYTES || self.flush().await;

@@ -4,12 +4,11 @@ use std::sync::Arc;
 
 use axum::extract::Request;
 use axum::response::Response;
-use tokio::sync::Semaphore;
 
 use crate::http::batch::context::{Batch, Operation};
 use crate::http::batch::unordered::LineSource;
 use crate::http::batch::{ndjson, packed};
-use crate::http::budget::OWN_BYTES;
+use crate::http::budget::{ByteBudget, OWN_BYTES};
 use crate::http::problem::Problem;
 use crate::http::request::body::{self, ContentKind};
 use crate::http::request::lifetime::Lifetime;
@@ -39,7 +38,7 @@ pub(crate) async fn run(
         options: defaults,
         lifetime,
         reach: NamespaceAccess::of(&head.extensions),
-        own: Arc::new(Semaphore::new(OWN_BYTES)),
+        own: ByteBudget::new(OWN_BYTES),
     };
     match (kind, operation) {
         (ContentKind::Ndjson, _) => Ok(ndjson::respond(batch, LineSource::Lines(stream))),

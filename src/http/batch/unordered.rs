@@ -14,11 +14,11 @@ use crate::http::batch::context::{
     Batch, BatchStep, BatchSteps, Operation, error_line, line_of, send,
 };
 use crate::http::batch::words::BatchWords;
-use crate::http::budget::SHORT_BYTES;
+use crate::http::budget::{ByteShare, SHORT_BYTES};
 use crate::http::problem::{Code, Problem};
 use crate::http::reply::counts::count_hits;
 use crate::http::reply::wire::{FingerprintReply, QueryReply};
-use crate::http::request::body::{self, Reserved};
+use crate::http::request::body;
 use crate::http::request::prepare::{self, Prepared, Setting};
 use crate::lines::{LineCutter, StreamLine};
 
@@ -41,7 +41,7 @@ pub(crate) enum LineSource {
 /// Some documents of the batch, as they came.
 enum Chunk {
     /// With their share of `server.bodies_held_bytes_max`.
-    Lines(Vec<StreamLine>, Reserved),
+    Lines(Vec<StreamLine>, ByteShare),
     Packed {
         first: u64,
         fingerprints: Vec<Fingerprint>,
@@ -75,7 +75,7 @@ async fn read_lines(
 ) -> Result<(), (u64, Problem)> {
     let options = &batch.service.options;
     let mut cutter = LineCutter::new(options.line_bytes_max);
-    let mut reserved = Reserved::none(&batch.service.bodies);
+    let mut being_read = batch.service.bodies.share();
     let mut deadline = body::deadline(options.body_timeout);
     loop {
         let next = timeout_at(deadline, body::next_data(&mut body))
@@ -92,13 +92,13 @@ async fn read_lines(
         while lines.len() > 0 {
             let piece: Vec<StreamLine> = lines.by_ref().take(DOCUMENTS_PER_PIECE).collect();
             // The line that was being read is complete now, and takes its share along.
-            let share = reserved.split(piece.iter().map(StreamLine::bytes).sum());
+            let share = being_read.split_up_to(piece.iter().map(StreamLine::bytes).sum());
             let work = tokio::spawn(steps(Arc::clone(batch), Chunk::Lines(piece, share)));
             if !send(chunks, work).await {
                 return Ok(());
             }
         }
-        let covered = reserved.cover(cutter.partial_bytes());
+        let covered = body::cover(&mut being_read, cutter.partial_bytes());
         covered.map_err(|problem| (cutter.number(), problem))?;
         if any_line {
             // Only a whole line is progress. The time that the client takes to read replies does
@@ -208,7 +208,7 @@ impl Chunk {
 fn prepare_all(batch: &Batch, chunk: Chunk) -> Vec<Numbered> {
     let setting = batch.service.setting();
     match chunk {
-        Chunk::Lines(lines, _reserved) => {
+        Chunk::Lines(lines, _share) => {
             let prepared = |line: StreamLine| (line.number, prepare_line(batch, &line, &setting));
             lines.into_iter().map(prepared).collect()
         }

@@ -1,6 +1,5 @@
 //! The body of a packed batch: little-endian words of 64 bits.
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use axum::body::{Body, HttpBody as _};
@@ -21,10 +20,7 @@ const CHUNK: usize = PACKED_MAX;
 const WORD: usize = size_of::<u64>();
 
 /// The body and its length, which is a multiple of 8.
-pub(crate) async fn whole_words(
-    bodies: &Arc<Bodies>,
-    stream: Body,
-) -> Result<(Body, u64), Problem> {
+pub(crate) async fn whole_words(bodies: &Bodies, stream: Body) -> Result<(Body, u64), Problem> {
     let (stream, bytes) = if let Some(bytes) = stream.size_hint().exact() {
         (stream, bytes)
     } else {

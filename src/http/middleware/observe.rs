@@ -20,6 +20,7 @@ use axum::http::{HeaderMap, HeaderValue, Method, StatusCode};
 use axum::middleware::Next;
 use axum::response::{IntoResponse as _, Response};
 use futures_util::FutureExt as _;
+use tokio::sync::OwnedSemaphorePermit;
 use tokio::time::Instant;
 
 use crate::http::middleware::access;
@@ -120,7 +121,7 @@ struct Observed {
     request_id: HeaderValue,
     status: StatusCode,
     failure: Option<Failure>,
-    has_permit: bool,
+    permit: Option<OwnedSemaphorePermit>,
 }
 
 impl Observed {
@@ -136,18 +137,18 @@ impl Observed {
             // The status in the log if the client leaves before the reply.
             status: StatusCode::REQUEST_TIMEOUT,
             failure: None,
-            has_permit: false,
+            permit: None,
         }
     }
 
-    fn is_exempt(&self) -> bool {
-        self.route.is_some_and(is_probe)
-    }
-
     fn take_permit(&mut self) -> Result<(), Problem> {
-        let max = self.observer.service.options.requests_in_flight_max;
-        self.has_permit = !self.is_exempt() && self.observer.service.in_flight.take(1, max);
-        if self.has_permit || self.is_exempt() { Ok(()) } else { Err(shed(max)) }
+        if self.route.is_some_and(is_probe) {
+            return Ok(());
+        }
+        let service = &self.observer.service;
+        let permit = Arc::clone(&service.in_flight).try_acquire_owned();
+        self.permit = Some(permit.map_err(|_| shed(service.options.requests_in_flight_max))?);
+        Ok(())
     }
 
     /// Completes the reply; a streamed one is over when its last byte is sent.
@@ -167,9 +168,7 @@ impl Observed {
 
 impl Drop for Observed {
     fn drop(&mut self) {
-        if self.has_permit {
-            self.observer.service.in_flight.give_back(1);
-        }
+        drop(self.permit.take());
         let took = self.started.elapsed();
         let metrics = self.route.and_then(|route| self.observer.routes.get(route));
         metrics.unwrap_or(&self.observer.unrouted).answered(self.status.as_u16(), took);

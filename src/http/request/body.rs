@@ -1,7 +1,6 @@
 //! Bodies: their type by their headers, and reading them within the limits on bytes and time.
 
 use std::pin::Pin;
-use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
@@ -14,7 +13,7 @@ use hyper::body::{Frame, SizeHint};
 use tokio::sync::oneshot;
 use tokio::time::{Instant, timeout};
 
-use crate::http::level::BoundedCounter;
+use crate::http::budget::{ByteBudget, ByteShare};
 use crate::http::options::HttpOptions;
 use crate::http::problem::{Code, Problem, quoted};
 
@@ -121,15 +120,14 @@ fn utf8_only(charset: Option<String>) -> Result<(), Problem> {
     }
 }
 
-/// The limits on bodies, and the number of their bytes in memory.
+/// The limits on bodies, and the budget of their bytes in memory.
 #[derive(Debug)]
 pub(crate) struct Bodies {
     /// The largest body of a single request.
     pub(crate) bytes_max: usize,
     /// How long a body may take.
     pub(crate) timeout: Duration,
-    in_memory: BoundedCounter,
-    in_memory_bytes_max: usize,
+    budget: ByteBudget,
 }
 
 impl Bodies {
@@ -137,26 +135,41 @@ impl Bodies {
         Self {
             bytes_max: options.body_bytes_max,
             timeout: options.body_timeout,
-            in_memory: BoundedCounter::default(),
-            in_memory_bytes_max: options.bodies_held_bytes_max,
+            budget: ByteBudget::new(options.bodies_held_bytes_max),
         }
     }
 
     /// The bytes of all bodies in memory, as far as they count.
     pub(crate) fn bytes_in_memory(&self) -> usize {
-        self.in_memory.now()
+        self.budget.bytes_in_memory()
+    }
+
+    /// A share for a body of which nothing has been read.
+    pub(crate) fn share(&self) -> ByteShare {
+        self.budget.empty_share()
     }
 }
 
-/// A body in memory, with its share of the bytes of all bodies.
+/// Makes the share cover `bytes` of a body; a small body needs none.
+pub(crate) fn cover(share: &mut ByteShare, bytes: usize) -> Result<(), Problem> {
+    if share.resize(if bytes <= UNCOUNTED_BYTES_MAX { 0 } else { bytes }) {
+        return Ok(());
+    }
+    Err(Problem::new(
+        Code::Overloaded,
+        "The service has as many bytes of bodies in memory as it may (server.bodies_held_bytes_max). Try again after a moment.",
+    ))
+}
+
+/// A body in memory, with its share of the budget.
 #[derive(Debug)]
 pub(crate) struct WholeBody {
     pub(crate) bytes: Bytes,
-    _reserved: Reserved,
+    _share: ByteShare,
 }
 
 /// Reads a whole body within `server.body_bytes_max` and `server.body_timeout_ms`.
-pub(crate) async fn read(bodies: &Arc<Bodies>, body: Body) -> Result<WholeBody, Problem> {
+pub(crate) async fn read(bodies: &Bodies, body: Body) -> Result<WholeBody, Problem> {
     let limit = bodies.bytes_max;
     if body.size_hint().lower() > limit as u64 {
         return Err(too_large(limit));
@@ -165,16 +178,14 @@ pub(crate) async fn read(bodies: &Arc<Bodies>, body: Body) -> Result<WholeBody, 
     timeout(bodies.timeout, reading).await.unwrap_or_else(|_| Err(too_slow(bodies.timeout)))
 }
 
-async fn collect(bodies: &Arc<Bodies>, mut body: Body, limit: usize) -> Result<WholeBody, Problem> {
-    let mut reserved = Reserved::none(bodies);
+async fn collect(bodies: &Bodies, mut body: Body, limit: usize) -> Result<WholeBody, Problem> {
+    let mut share = bodies.share();
     let first = next_data(&mut body).await?.unwrap_or_default();
     // Nearly every body is a single frame, which needs no copy.
     let Some(second) = next_data(&mut body).await? else {
         return match first.len() {
             length if length > limit => Err(too_large(limit)),
-            length => {
-                reserved.cover(length).map(|()| WholeBody { bytes: first, _reserved: reserved })
-            }
+            length => cover(&mut share, length).map(|()| WholeBody { bytes: first, _share: share }),
         };
     };
     let mut bytes = BytesMut::from(first);
@@ -184,10 +195,10 @@ async fn collect(bodies: &Arc<Bodies>, mut body: Body, limit: usize) -> Result<W
             return Err(too_large(limit));
         }
         bytes.extend_from_slice(&data);
-        reserved.cover(bytes.len())?;
+        cover(&mut share, bytes.len())?;
         next = next_data(&mut body).await?;
     }
-    Ok(WholeBody { bytes: bytes.freeze(), _reserved: reserved })
+    Ok(WholeBody { bytes: bytes.freeze(), _share: share })
 }
 
 /// The next data of a body; `None` at its end.
@@ -236,50 +247,6 @@ pub(crate) fn too_slow(timeout: Duration) -> Problem {
             timeout.as_millis()
         ),
     )
-}
-
-/// A share of `server.bodies_held_bytes_max`, given back on drop.
-#[derive(Debug)]
-pub(crate) struct Reserved {
-    bodies: Arc<Bodies>,
-    bytes: usize,
-}
-
-impl Reserved {
-    pub(crate) fn none(bodies: &Arc<Bodies>) -> Self {
-        Self { bodies: Arc::clone(bodies), bytes: 0 }
-    }
-
-    /// Grows or shrinks the share to cover `bytes`; a small body needs none.
-    pub(crate) fn cover(&mut self, bytes: usize) -> Result<(), Problem> {
-        let bytes = if bytes <= UNCOUNTED_BYTES_MAX { 0 } else { bytes };
-        let in_memory = &self.bodies.in_memory;
-        let more = bytes.saturating_sub(self.bytes);
-        if more > 0 && !in_memory.take(more, self.bodies.in_memory_bytes_max) {
-            return Err(Problem::new(
-                Code::Overloaded,
-                "The service has as many bytes of bodies in memory as it may (server.bodies_held_bytes_max). Try again after a moment.",
-            ));
-        }
-        in_memory.give_back(self.bytes.saturating_sub(bytes));
-        self.bytes = bytes;
-        Ok(())
-    }
-
-    /// Splits off the part that covers `bytes`, which are worked on while more is read.
-    pub(crate) fn split(&mut self, bytes: usize) -> Self {
-        let bytes = bytes.min(self.bytes);
-        self.bytes = self.bytes.saturating_sub(bytes);
-        Self { bodies: Arc::clone(&self.bodies), bytes }
-    }
-}
-
-impl Drop for Reserved {
-    fn drop(&mut self) {
-        if self.bytes > 0 {
-            self.bodies.in_memory.give_back(self.bytes);
-        }
-    }
 }
 
 /// Wraps a body; [`Rest::discard`] gets what a handler leaves unread.
