@@ -18,6 +18,7 @@
 //! | `source` | decompression; the window that readers of text look through |
 //! | `formats` | one reader a format |
 //! | `mapping` | which fields of a record become the parts of a document |
+//! | [`rows`] | a writer of rows as NDJSON, CSV or Parquet |
 //!
 //! Knows neither the service nor the fingerprints of texts, only [`nearprint_fingerprint`] and the
 //! charset rules of [`nearprint_text`].
@@ -37,6 +38,7 @@ mod input;
 mod mapping;
 pub mod offer;
 mod reader;
+pub mod rows;
 mod source;
 mod stamp;
 

@@ -4,20 +4,18 @@ use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use arrow_array::Float64Array;
-use arrow_array::{ArrayRef, BooleanArray, RecordBatch, StringArray, UInt8Array, UInt32Array};
-use arrow_schema::{DataType, Field, Schema, SchemaRef};
+use arrow_array::{BooleanArray, RecordBatch};
+use arrow_schema::{Schema, SchemaRef};
 use bytes::Bytes;
 use flate2::write::GzEncoder;
 use parquet::arrow::ArrowWriter;
-use parquet::file::properties::WriterProperties;
-use serde::Serialize;
 
 use crate::Format;
 use crate::atomic_file::{AtomicFile, Compression};
+use crate::rows::{self, Cell, Cells, Column, Kind};
 
 /// What is said of a document in a marked copy.
-#[derive(Debug, Clone, Default, PartialEq, Serialize)]
+#[derive(Debug, Clone, Default, PartialEq)]
 pub struct Mark {
     /// The name of the document that stands for its group; `None` for that one, and for a document
     /// without near-duplicates.
@@ -33,7 +31,20 @@ pub struct Mark {
 /// The level of the frames of Zstandard in a web archive.
 const FRAME_LEVEL: i32 = 3;
 
-const MARK: [&str; 4] = ["duplicate_of", "distance", "similarity", "group"];
+static MARK: [Column; 4] = [
+    Column::optional("duplicate_of", Kind::Text),
+    Column::optional("distance", Kind::UInt8),
+    Column::optional("similarity", Kind::Float64),
+    Column::optional("group", Kind::UInt32),
+];
+
+impl Mark {
+    fn cells(&self) -> [Cell<'_>; 4] {
+        let (distance, group) = (self.distance.map(u64::from), self.group.map(u64::from));
+        let name = self.duplicate_of.as_deref();
+        [name.into(), distance.into(), self.similarity.into(), group.into()]
+    }
+}
 
 /// A file that is being written, and is there once it is whole.
 pub struct Output {
@@ -60,7 +71,7 @@ struct Rows {
     writer: ArrowWriter<AtomicFile>,
     batch: Option<Arc<RecordBatch>>,
     wanted: Vec<bool>,
-    marks: Option<Vec<Mark>>,
+    marks: Option<Cells>,
 }
 
 impl std::fmt::Debug for Output {
@@ -130,9 +141,9 @@ impl Output {
         self.header = Some(header.clone());
         let mut line = header.to_vec();
         if self.is_marked {
-            for name in MARK {
+            for column in &MARK {
                 line.push(self.delimiter);
-                line.extend_from_slice(name.as_bytes());
+                line.extend_from_slice(column.name.as_bytes());
             }
         }
         line.push(b'\n');
@@ -158,7 +169,8 @@ impl Output {
             (Format::Ndjson | Format::Json, Some(mark)) => add_fields(&mut line, raw, mark)?,
             (_, Some(mark)) => {
                 line.extend_from_slice(raw);
-                add_cells(&mut line, mark, self.delimiter);
+                line.push(self.delimiter);
+                rows::write_csv(MARK.iter().zip(mark.cells()), self.delimiter, &mut line)?;
             }
         }
         if self.format != Format::Json {
@@ -181,8 +193,8 @@ impl Output {
         if self.sink.is_none() {
             let schema = schema(batch, self.is_marked);
             let file = AtomicFile::create(&self.path, None)?;
-            let writer = ArrowWriter::try_new(file, schema, Some(parquet_properties()))?;
-            let marks = self.is_marked.then(Vec::new);
+            let writer = rows::parquet_writer(file, schema)?;
+            let marks = self.is_marked.then(|| Cells::new(&MARK));
             let rows = Rows { writer, batch: None, wanted: Vec::new(), marks };
             self.sink = Some(Sink::Rows(Box::new(rows)));
         }
@@ -209,12 +221,6 @@ impl Output {
     }
 }
 
-/// How all Parquet files of this program are compressed.
-pub(super) fn parquet_properties() -> WriterProperties {
-    let zstd = parquet::basic::Compression::ZSTD(parquet::basic::ZstdLevel::default());
-    WriterProperties::builder().set_compression(zstd).build()
-}
-
 /// The bytes of an object with the fields of a mark behind its own.
 fn add_fields(line: &mut Vec<u8>, raw: &[u8], mark: &Mark) -> io::Result<()> {
     let end = raw.iter().rposition(|&byte| byte == b'}');
@@ -224,25 +230,9 @@ fn add_fields(line: &mut Vec<u8>, raw: &[u8], mark: &Mark) -> io::Result<()> {
     if object.last() != Some(&b'{') {
         line.push(b',');
     }
-    let fields = serde_json::to_vec(mark)?;
-    line.extend_from_slice(&fields[1..]);
-    line.extend_from_slice(&raw[end + 1..]);
+    rows::write_json(MARK.iter().zip(mark.cells()), line)?;
+    line.extend_from_slice(&raw[end..]);
     Ok(())
-}
-
-fn add_cells(line: &mut Vec<u8>, mark: &Mark, delimiter: u8) {
-    let number = |number: Option<f64>| number.map_or(String::new(), |number| number.to_string());
-    let name = crate::quoted(mark.duplicate_of.as_deref().unwrap_or_default(), delimiter);
-    let cells = [
-        name.into_owned(),
-        number(mark.distance.map(f64::from)),
-        number(mark.similarity),
-        number(mark.group.map(f64::from)),
-    ];
-    for cell in cells {
-        line.push(delimiter);
-        line.extend_from_slice(cell.as_bytes());
-    }
 }
 
 fn schema(batch: &RecordBatch, is_marked: bool) -> SchemaRef {
@@ -250,8 +240,7 @@ fn schema(batch: &RecordBatch, is_marked: bool) -> SchemaRef {
         return batch.schema();
     }
     let of = batch.schema();
-    let kinds = [DataType::Utf8, DataType::UInt8, DataType::Float64, DataType::UInt32];
-    let marks = MARK.iter().zip(kinds).map(|(name, kind)| Arc::new(Field::new(*name, kind, true)));
+    let marks = rows::fields(&MARK).map(Arc::new);
     let fields: Vec<_> = of.fields().iter().cloned().chain(marks).collect();
     Arc::new(Schema::new_with_metadata(fields, of.metadata().clone()))
 }
@@ -264,8 +253,8 @@ impl Rows {
             self.wanted = vec![false; batch.num_rows()];
         }
         self.wanted[row] = true;
-        if let Some(marks) = &mut self.marks {
-            marks.extend(mark);
+        if let (Some(marks), Some(mark)) = (&mut self.marks, mark) {
+            marks.add(mark.cells());
         }
         Ok(())
     }
@@ -276,14 +265,7 @@ impl Rows {
         let mut kept =
             arrow_select::filter::filter_record_batch(&batch, &wanted).map_err(io::Error::other)?;
         if let Some(marks) = &mut self.marks {
-            let marks = std::mem::take(marks);
-            let names: StringArray = marks.iter().map(|m| m.duplicate_of.as_deref()).collect();
-            let distances: UInt8Array = marks.iter().map(|mark| mark.distance).collect();
-            let similarities: Float64Array = marks.iter().map(|mark| mark.similarity).collect();
-            let groups: UInt32Array = marks.iter().map(|mark| mark.group).collect();
-            let marks: [ArrayRef; 4] =
-                [Arc::new(names), Arc::new(distances), Arc::new(similarities), Arc::new(groups)];
-            let columns = kept.columns().iter().cloned().chain(marks).collect();
+            let columns = kept.columns().iter().cloned().chain(marks.take()).collect();
             kept = RecordBatch::try_new(schema(&kept, true), columns).map_err(io::Error::other)?;
         }
         Ok(self.writer.write(&kept)?)

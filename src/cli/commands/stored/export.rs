@@ -8,9 +8,10 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
 use indicatif::ProgressBar;
+use nearprint_files::rows::RowFormat;
 
 use super::list::{self, End};
-use super::rows::{ExportFormat, ExportRows};
+use super::rows::ExportRows;
 use super::selection::SelectionArgs;
 use crate::cli::collection::CollectionArgs;
 use crate::cli::error_report::ErrorReport;
@@ -29,7 +30,7 @@ pub(crate) struct ExportArgs {
     output: PathBuf,
     /// The format [default: by the name of the file, or ndjson]
     #[arg(long, value_enum)]
-    format: Option<ExportFormat>,
+    format: Option<RowFormat>,
     #[command(flatten)]
     selection: SelectionArgs,
     /// With their metadata
@@ -43,9 +44,9 @@ pub(crate) struct ExportArgs {
 }
 
 pub(crate) fn run(args: &ExportArgs, out: &mut dyn Write) -> Result<()> {
-    let format = args.format.unwrap_or_else(|| ExportFormat::of(&args.output));
+    let format = args.format.unwrap_or_else(|| RowFormat::of(&args.output));
     let is_stdout = args.output == Path::new("-");
-    if is_stdout && format == ExportFormat::Parquet {
+    if is_stdout && format == RowFormat::Parquet {
         let next = "name a file, or use --format ndjson or csv";
         let what = "Parquet is written to files only";
         return Err(ErrorReport::new(what, next).with_code(exit_code::USAGE).into());
@@ -58,7 +59,7 @@ pub(crate) fn run(args: &ExportArgs, out: &mut dyn Write) -> Result<()> {
 
 fn export(
     args: &ExportArgs,
-    format: ExportFormat,
+    format: RowFormat,
     lines: &mut dyn BufRead,
     out: &mut dyn Write,
 ) -> Result<()> {
