@@ -12,13 +12,6 @@ pub(crate) struct StreamLine {
     pub(crate) bytes: Option<Bytes>,
 }
 
-impl StreamLine {
-    /// The number of bytes that it has in memory.
-    pub(crate) fn bytes(&self) -> usize {
-        self.bytes.as_ref().map_or(0, Bytes::len)
-    }
-}
-
 /// Cuts a stream into lines.
 #[derive(Debug)]
 pub(crate) struct LineCutter {

@@ -11,7 +11,7 @@
 //! - **long replies.** If this half is spent, a single look-up is refused (503), and a single write
 //!   gets fewer hits (`truncated`), because it must be answered. A batch waits.
 //! - **batches that work ahead** of what their clients have read. If this half is spent, a batch
-//!   continues with [`OWN_BYTES`] of its own, one line at a time.
+//!   continues with [`OWN_BYTES`] of its own, a few lines at a time.
 //!
 //! A batch never waits while it keeps what another one waits for: it waits for shares of the first
 //! half only at the line whose reply is sent next, and never for shares of the second half.
@@ -93,14 +93,9 @@ impl ByteShare {
         drop(self.0.split(excess));
     }
 
-    /// Takes `bytes` out of it; `None` if it has fewer.
-    pub(crate) fn split(&mut self, bytes: usize) -> Option<Self> {
-        self.0.split(bytes).map(Self)
-    }
-
     /// Takes `bytes` out of it, or all that it has.
     pub(crate) fn split_up_to(&mut self, bytes: usize) -> Self {
-        self.split(bytes.min(self.0.num_permits())).expect("it has as many")
+        Self(self.0.split(bytes.min(self.0.num_permits())).expect("it has as many"))
     }
 }
 
@@ -349,8 +344,7 @@ mod tests {
         assert_eq!(budget.bytes_in_memory(), 90);
         assert!(!share.resize(101));
         assert_eq!(budget.bytes_in_memory(), 90, "a refusal changes nothing");
-        let part = share.split(40).unwrap();
-        assert!(share.split(51).is_none());
+        let part = share.split_up_to(40);
         let rest = share.split_up_to(51);
         drop(share);
         assert_eq!(budget.bytes_in_memory(), 90);

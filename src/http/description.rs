@@ -10,7 +10,7 @@ use utoipa::openapi::{
 };
 use utoipa::{IntoResponses, ToSchema};
 
-use crate::http::batch::context::ErrorLine;
+use crate::http::batch::replies::ErrorLine;
 use crate::http::problem::{Code, ProblemBody};
 use crate::http::request::types::ComparedDocument;
 

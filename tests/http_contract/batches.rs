@@ -2,6 +2,7 @@
 
 use serde_json::json;
 
+use crate::limits::poll;
 use crate::support::{Server, hex, ids, text};
 
 const NDJSON: [(&str, &str); 1] = [("content-type", "application/x-ndjson")];
@@ -189,4 +190,39 @@ fn a_line_has_the_limit_and_not_one_byte_more() {
     assert_eq!(replies[0]["short"], true);
     assert_eq!(replies[1]["error"]["code"], "line_too_large");
     assert!(replies[1]["error"]["detail"].as_str().unwrap().contains("1024"));
+}
+
+/// More bytes of replies than the batches of all clients may keep, from look-ups whose replies are
+/// short and from those whose replies have no room before their turn.
+#[test]
+fn short_and_long_replies_of_a_batch_stay_in_order() {
+    let server = Server::with(|config| {
+        config.server.reply_bytes_max = 131_072;
+        config.server.replies_held_bytes_max = 262_144;
+    });
+    let near: Vec<_> = (0..64_u64)
+        .flat_map(|bit| {
+            let id = move |number: u64| format!("{bit}/{number}/{}", "x".repeat(1_000));
+            (0..2).map(move |number| json!({"id": id(number), "fingerprint": hex(1 << bit)}))
+        })
+        .collect();
+    server.insert_all(near);
+    let limits = [1_u64, 5, 1_000, 20, 2];
+    let lines = (0..500_usize).map(|line| {
+        let (far, limit) = (line % 7 == 3, limits[line % 5]);
+        let fingerprint = hex(if far { 0xffff_ffff } else { 0 });
+        format!("{}\n", json!({"fingerprint": fingerprint, "limit": limit}))
+    });
+    let replies = server.post_lines("/v1/query/batch", &lines.collect::<String>());
+    assert_eq!(replies.len(), 500);
+    for (line, reply) in replies.iter().enumerate() {
+        let far = line % 7 == 3;
+        assert_eq!(reply["hit_count"], if far { 0 } else { 64 }, "line {line}");
+        let hits = reply["hits"].as_array().unwrap().len() as u64;
+        let listed = limits[line % 5].min(64);
+        // The longest reply has no space for all.
+        assert!(far || hits == listed || (listed == 64 && hits > 40), "line {line}: {hits}");
+    }
+    let bytes = || server.get("/v1/stats").json()["memory"]["replies_bytes"].clone();
+    poll(|| (bytes() == 0).then_some(()));
 }

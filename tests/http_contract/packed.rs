@@ -131,3 +131,28 @@ fn replies_stream_while_the_words_still_come() {
         assert_eq!(connection.byte(), reply);
     }
 }
+
+#[test]
+fn words_before_a_body_that_breaks_off_are_stored_and_answered() {
+    let server = Server::with(|config| config.server.body_timeout_ms = 300);
+    let begin = |path: &str| {
+        let mut connection = server.connect();
+        let head = format!(
+            "POST {path} HTTP/1.1\r\nhost: localhost\r\ncontent-length: 24\r\n\
+             content-type: application/octet-stream\r\n\r\n"
+        );
+        connection.write(head.as_bytes()).unwrap();
+        connection.write(&[7; 8]).unwrap();
+        connection
+    };
+    let reply = begin("/v1/insert/batch").reply();
+    assert_eq!(reply.problem(), (408, "request_timeout".to_owned()));
+    assert!(reply.text().contains("its first 1 fingerprints were stored"), "{}", reply.text());
+    for path in ["/v1/query/batch", "/v1/check-and-insert/batch"] {
+        let mut connection = begin(path);
+        assert_eq!(connection.reply_head().header("content-length"), Some("3"));
+        assert_eq!(connection.byte(), 0, "{path}");
+        assert!(connection.is_closed(), "{path}: two bytes are missing");
+    }
+    assert_eq!(server.get("/v1/stats").json()["documents"], 1);
+}

@@ -441,7 +441,9 @@ mod tests {
             let path = folder.path().join(name);
             let mut writer =
                 RowWriter::create(&path, RowFormat::of(&path), columns.clone()).unwrap();
-            rows.iter().for_each(|row| writer.row(row).unwrap());
+            for row in &rows {
+                writer.row(row).unwrap();
+            }
             assert_eq!(writer.finish().unwrap(), fs::metadata(&path).unwrap().len());
             path
         };

@@ -9,7 +9,7 @@ use nearprint_files::Entry;
 use nearprint_files::offer::OfferOptions;
 use tokio::runtime::Handle;
 
-use crate::http::batch::context::Operation;
+use crate::http::batch::run::Operation;
 use crate::http::problem::{Code, Problem};
 use crate::http::reply::wire::Subject;
 use crate::http::request::prepare::{self, Prepared, Setting};

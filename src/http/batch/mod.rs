@@ -1,35 +1,34 @@
-//! Batches of documents: NDJSON in, NDJSON out, streamed both ways in bounded memory.
+//! Batches of documents: one ordered pipeline, streamed both ways in bounded memory.
 //!
 //! ```text
-//! body -read-> lines -prepare, look up (parallel)-> steps -run (in order)-> slots -wait-> reply
-//!              CHUNKS_AHEAD pieces of the body              PENDING_MAX writes
+//! body -> source -> prepare (parallel) -> begin (in order) -> replies -> client
+//!                   PIECES_AHEAD                              SLOTS_MAX, or CHUNKS_AHEAD if packed
 //! ```
 //!
-//! Three tasks are joined by bounded channels. A slow client, a slow disk or a full write queue
-//! blocks the task before it, and in the end the reading of the body (back-pressure). Many writes
-//! wait for one sync together. They enter the write queue in the order of their lines, which is the
-//! order of effect. A client that sends everything before it reads anything can block itself once
+//! - [`run()`] checks the head of the request, and makes the head of a streamed reply;
+//! - [`source`] cuts the body into pieces: lines, or packed words;
+//! - [`documents`] prepares them, looks up in parallel what is not to be stored, and puts writes
+//!   into the queue of the engine in the order of their lines, which is the order of effect;
+//! - [`packed`] begins chunks of fingerprints, which need no preparation and have no lines;
+//! - [`replies`] keeps all replies in order until the client takes them.
+//!
+//! Tasks are joined by bounded channels. A slow client, a slow disk or a full write queue blocks
+//! the task before it, and in the end the reading of the body (back-pressure). Many writes wait for
+//! one sync together. A client that sends everything before it reads anything can block itself once
 //! its replies fill the sockets; `proto-free-api.md` warns of that.
 //!
-//! The channels bound numbers; [`crate::http::budget`] bounds bytes. A piece of the body is
-//! looked up in parallel as long as its replies fit in `unordered::AHEAD_BYTES`, which come from
-//! the budget of all connections. What does not fit, and everything while that budget is spent, is
-//! looked up in order, once all replies before it have been sent, and within
-//! [`OWN_BYTES`](crate::http::budget::OWN_BYTES) of the batch itself.
-//!
-//! - [`run()`] checks the head of the request and chooses between [`ndjson`] and [`packed`];
-//! - [`unordered`] reads the body and does what needs no order;
-//! - [`ordered`] does the rest in the order of the lines, and sends the replies;
-//! - [`ndjson`] connects the two; [`packed`] replies with one byte a fingerprint.
+//! The channels bound numbers; [`crate::http::budget`] bounds bytes. A piece is looked up once it
+//! has room for its replies, and a write keeps a share until its reply is finished. Both come from
+//! the budget of all connections, or while that is spent from the
+//! [`OWN_BYTES`](crate::http::budget::OWN_BYTES) of the batch itself. Shares are taken in the order
+//! of the lines, so that no line waits for the share of a later one. A look-up whose reply has no
+//! room is left for its turn, when all replies before it have been sent.
 
-pub(crate) mod context;
 pub(crate) mod direct;
-mod ndjson;
-mod ordered;
+mod documents;
 mod packed;
+pub(crate) mod replies;
 mod run;
-mod unordered;
-mod words;
+mod source;
 
-pub(crate) use context::Operation;
-pub(crate) use run::run;
+pub(crate) use run::{Operation, run};

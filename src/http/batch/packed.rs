@@ -1,40 +1,37 @@
 //! Batches of packed little-endian 64-bit fingerprints: the fast way in and the fast look-up.
 //!
-//! The body is cut into chunks of up to [`PACKED_MAX`](nearprint_engine::machine::change::PACKED_MAX)
-//! fingerprints. The look-ups of a few chunks run at one time on all cores, scheduled with those of
-//! other requests, and their replies are sent in order.
+//! The body is cut into chunks of up to [`PACKED_MAX`] fingerprints. The look-ups of a few chunks
+//! run at one time on all cores, scheduled with those of other requests. Each chunk has a fixed
+//! size, so their number bounds their bytes.
 //!
 //! A length that is no multiple of 8 is refused before anything is done. With a Content-Length that
 //! is known at once. A body without one is first read whole, up to `server.body_bytes_max`; above
 //! that the client must send a Content-Length (411), since nothing else keeps both that promise and
 //! bounded memory.
 
-use std::collections::VecDeque;
+use std::sync::Arc;
 
 use axum::Json;
 use axum::body::Body;
-use axum::http::header::{CONTENT_LENGTH, CONTENT_TYPE};
+use axum::http::header::CONTENT_LENGTH;
 use axum::http::{HeaderMap, HeaderValue};
 use axum::response::{IntoResponse as _, Response};
-use bytes::Bytes;
-use futures_util::stream;
-use nearprint_engine::document::{Namespace, Packed};
-use nearprint_engine::{
-    Admission, Criteria, Engine, PackedInserted, PackedQuery, Pending, QueryOptions, Refused, Share,
-};
+use futures_util::FutureExt as _;
+use nearprint_engine::document::Packed;
+use nearprint_engine::machine::change::PACKED_MAX;
+use nearprint_engine::{Admission, Engine, PackedQuery, QueryOptions, Share};
+use nearprint_files::offer::OfferOptions;
 use nearprint_fingerprint::Fingerprint;
 use tokio::sync::mpsc;
-use tokio::task::JoinHandle;
 
-use crate::http::batch::context::{Batch, Operation};
-use crate::http::batch::ndjson;
-use crate::http::batch::unordered::LineSource;
-use crate::http::batch::words::{BatchWords, whole_words};
+use crate::http::batch::documents::{self, Source};
+use crate::http::batch::replies::{Finishing, Reply, Slot, finished};
+use crate::http::batch::run::{Batch, Operation, in_lines, streamed};
+use crate::http::batch::source::{DOCUMENTS_PER_PIECE, Words, whole_words};
 use crate::http::problem::Problem;
 use crate::http::reply::wire::PackedInsertReply;
 use crate::http::request::body;
-use crate::http::request::lifetime::Lifetime;
-use crate::metrics;
+use crate::metrics::{self, WriteOutcome};
 
 /// Chunks of one batch that are worked on at one time.
 const CHUNKS_AHEAD: usize = 4;
@@ -43,192 +40,161 @@ const CHUNKS_AHEAD: usize = 4;
 const NO_HIT: u8 = 255;
 
 /// Answers a packed batch.
-pub(crate) async fn run(
-    batch: Batch,
+pub(super) async fn run(
+    batch: Arc<Batch>,
     options: QueryOptions,
     headers: &HeaderMap,
     stream: Body,
 ) -> Result<Response, Problem> {
     let namespace = batch.options.namespace.clone();
     batch.check_namespace(namespace.as_ref())?;
+    let inserts = batch.operation == Operation::Insert;
     let (stream, bytes) = whole_words(&batch.service.bodies, stream).await?;
-    let words = BatchWords::new(stream, batch.service.bodies.timeout);
-    let operation = batch.operation;
-    match operation {
-        Operation::Insert => {
-            refuse_ids(&batch, "Packed fingerprints are stored without ids.")?;
-            insert(Target::new(&batch), words).await
-        }
-        Operation::Query | Operation::CheckAndInsert if body::accepts_ndjson(headers) => {
-            Ok(ndjson::respond(batch, LineSource::Packed(words)))
-        }
-        Operation::CheckAndInsert if batch.options.on_duplicate.is_some() => {
-            Err(Problem::invalid("on_duplicate", ONLY_NDJSON))
-        }
-        Operation::CheckAndInsert if batch.options.touch == Some(true) => {
-            Err(Problem::invalid("touch", "Packed fingerprints are never counted as duplicates."))
-        }
-        Operation::Query | Operation::CheckAndInsert => {
-            refuse_ids(&batch, ONLY_NDJSON)?;
-            let query = PackedQuery { namespace, criteria: options.criteria };
-            Ok(respond(Target::new(&batch), words, operation, query, bytes / 8))
-        }
-        Operation::Fingerprint => {
-            Err(body::unsupported("A packed fingerprint is a fingerprint already.".to_owned()))
-        }
+    let timeout = batch.service.bodies.timeout;
+    if !inserts && body::accepts_ndjson(headers) {
+        let words = Words::new(stream, timeout, DOCUMENTS_PER_PIECE);
+        return Ok(in_lines(documents::start(batch, Source::Words(words))));
     }
+    check_options(&batch.options, inserts)?;
+    let (words, count) = (Words::new(stream, timeout, PACKED_MAX), bytes / 8);
+    if inserts {
+        return insert(batch, words, count).await;
+    }
+    let share = batch.service.engine.share();
+    let query = PackedQuery { namespace, criteria: options.criteria };
+    let nearest = Arc::new(Nearest { batch, query, share });
+    let slots = start(words, move |chunk| Arc::clone(&nearest).begin(chunk));
+    let mut response = streamed("application/octet-stream", slots);
+    // One byte a fingerprint: a client that gets fewer knows that the reply was cut off.
+    response.headers_mut().insert(CONTENT_LENGTH, HeaderValue::from(count));
+    Ok(response)
 }
 
-/// Why an option is refused that replies of one byte a fingerprint cannot honour.
-const ONLY_NDJSON: &str =
-    "Packed replies have no place for it; ask for Accept: application/x-ndjson.";
-
-fn refuse_ids(batch: &Batch, detail: &'static str) -> Result<(), Problem> {
-    if batch.options.id_from.is_some() {
-        return Err(Problem::invalid("id_from", detail));
-    }
-    Ok(())
+/// Refuses options that a reply without lines cannot honour.
+fn check_options(options: &OfferOptions, inserts: bool) -> Result<(), Problem> {
+    const ONLY_NDJSON: &str =
+        "Packed replies have no place for it; ask for Accept: application/x-ndjson.";
+    let (field, detail) = if options.on_duplicate.is_some() {
+        ("on_duplicate", ONLY_NDJSON)
+    } else if options.touch == Some(true) {
+        ("touch", "Packed fingerprints are never counted as duplicates.")
+    } else if options.id_from.is_some() {
+        let stored = "Packed fingerprints are stored without ids.";
+        ("id_from", if inserts { stored } else { ONLY_NDJSON })
+    } else {
+        return Ok(());
+    };
+    Err(Problem::invalid(field, detail))
 }
 
-/// Where the fingerprints are stored, and for how long.
-#[derive(Debug, Clone)]
-struct Target {
-    engine: Engine,
-    namespace: Option<Namespace>,
-    lifetime: Lifetime,
-}
-
-impl Target {
-    fn new(batch: &Batch) -> Self {
-        let engine = batch.service.engine.clone();
-        let namespace = batch.options.namespace.clone();
-        Self { engine, namespace, lifetime: batch.lifetime }
-    }
-
-    /// A chunk that is stored now.
-    fn packed(&self, fingerprints: Vec<Fingerprint>) -> Packed {
-        let expiry = self.lifetime.expiry(Engine::now_ms());
-        Packed { namespace: self.namespace.clone(), expiry, fingerprints }
-    }
-}
-
-/// A running piece of work; its result has one byte a fingerprint.
-type Work = JoinHandle<Result<Vec<u8>, Problem>>;
-
-/// Replies with one byte a fingerprint, from pieces of work that start in order.
-fn respond(
-    target: Target,
-    mut words: BatchWords,
-    operation: Operation,
-    query: PackedQuery,
-    count: u64,
-) -> Response {
-    let (to_reply, work) = mpsc::channel(CHUNKS_AHEAD);
-    let share = target.engine.share();
+/// Begins each chunk in the order of the body. An error ends the batch.
+fn start<T: Send + 'static, F>(
+    mut words: Words,
+    begin: impl Fn(Vec<Fingerprint>) -> F + Send + 'static,
+) -> mpsc::Receiver<Slot<T>>
+where
+    F: Future<Output = Result<Finishing<T>, Problem>> + Send,
+{
+    let (to_reply, slots) = mpsc::channel(CHUNKS_AHEAD);
     drop(tokio::spawn(async move {
         loop {
             let begun = match words.next().await {
                 Ok(None) => return,
-                Ok(Some(chunk)) if operation.writes() => {
-                    check_and_insert(&target, &share, chunk, query.criteria).await
-                }
-                Ok(Some(chunk)) => {
-                    Ok(look_up(target.engine.clone(), share.clone(), chunk, query.clone()))
-                }
+                Ok(Some(chunk)) => begin(chunk).await,
                 Err(problem) => Err(problem),
             };
-            let broken = begun.is_err();
-            if to_reply.send(begun).await.is_err() || broken {
+            let is_last = begun.is_err();
+            let reply = begun.unwrap_or_else(|problem| finished(Err(problem)));
+            let slot = Slot { line: None, share: None, reply };
+            if to_reply.send(slot).await.is_err() || is_last {
                 return;
             }
         }
     }));
-    let replies = stream::unfold(work, |mut work| async move {
-        let replies = match work.recv().await? {
-            Ok(work) => work.await.map_err(std::io::Error::other),
-            Err(problem) => Ok(Err(problem)),
+    slots
+}
+
+impl Batch {
+    /// A chunk that is stored now.
+    fn packed(&self, fingerprints: Vec<Fingerprint>) -> Packed {
+        let expiry = self.lifetime.expiry(Engine::now_ms());
+        Packed { namespace: self.options.namespace.clone(), expiry, fingerprints }
+    }
+}
+
+/// A batch of look-ups or check-and-inserts that replies with one byte a fingerprint.
+struct Nearest {
+    batch: Arc<Batch>,
+    query: PackedQuery,
+    share: Share,
+}
+
+impl Nearest {
+    /// Begins a look-up, which then runs beside others, or puts a chunk into the queue of the engine.
+    async fn begin(self: Arc<Self>, chunk: Vec<Fingerprint>) -> Result<Finishing<Reply>, Problem> {
+        if !self.batch.operation.writes() {
+            let look_up = tokio::spawn(self.look_up(chunk));
+            let fault = |fault| Err(Problem::internal(format!("a batch: {fault}")));
+            return Ok(look_up.map(move |done| done.unwrap_or_else(fault)).boxed());
+        }
+        let (packed, criteria) = (self.batch.packed(chunk), self.query.criteria);
+        let engine = &self.batch.service.engine;
+        let pending = engine
+            .begin_check_and_insert_packed(&self.share, packed, criteria, Admission::Wait)
+            .await?;
+        let reply = async {
+            let nearest = pending.wait().await?;
+            let duplicates = count_hits(&nearest);
+            let inserted = (nearest.len() as u64).saturating_sub(duplicates);
+            metrics::written(WriteOutcome::Duplicate, duplicates);
+            metrics::written(WriteOutcome::Inserted, inserted);
+            Ok((nearest, None))
         };
-        Some((cut_off_on_error(replies), work))
-    });
-    let mut response = Response::new(Body::from_stream(replies));
-    let headers = response.headers_mut();
-    headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/octet-stream"));
-    // One byte a fingerprint: a client that gets fewer knows that the reply was cut off.
-    headers.insert(CONTENT_LENGTH, HeaderValue::from(count));
-    response
-}
+        Ok(reply.boxed())
+    }
 
-/// The head has been sent, so the only way to report a failure is to end before the length.
-fn cut_off_on_error(
-    replies: Result<Result<Vec<u8>, Problem>, std::io::Error>,
-) -> Result<Bytes, std::io::Error> {
-    match replies? {
-        Ok(distances) => Ok(Bytes::from(distances)),
-        Err(problem) => {
-            let failure = problem.logged();
-            tracing::error!(code = failure.code, cause = failure.cause, "a packed batch broke off");
-            Err(std::io::Error::other("the batch broke off"))
-        }
+    async fn look_up(self: Arc<Self>, chunk: Vec<Fingerprint>) -> Result<Reply, Problem> {
+        let engine = &self.batch.service.engine;
+        let nearest = engine.nearest_scheduled(&self.share, chunk, &self.query).await?;
+        count_hits(&nearest);
+        Ok((nearest, None))
     }
 }
 
-fn look_up(engine: Engine, share: Share, chunk: Vec<Fingerprint>, query: PackedQuery) -> Work {
-    tokio::spawn(async move {
-        let nearest = engine.nearest_scheduled(&share, chunk, &query).await?;
-        count_nearest(&nearest);
-        Ok(nearest)
-    })
-}
-
-async fn check_and_insert(
-    target: &Target,
-    share: &Share,
-    chunk: Vec<Fingerprint>,
-    criteria: Criteria,
-) -> Result<Work, Problem> {
-    let packed = target.packed(chunk);
-    // The chunk enters the write queue here, in order; only the waiting runs in parallel.
-    let pending = target
-        .engine
-        .begin_check_and_insert_packed(share, packed, criteria, Admission::Wait)
-        .await?;
-    Ok(tokio::spawn(async move {
-        let nearest = pending.wait().await?;
-        let inserted = count_nearest(&nearest);
-        metrics::written(metrics::WriteOutcome::Inserted, inserted);
-        let duplicates = (nearest.len() as u64).saturating_sub(inserted);
-        metrics::written(metrics::WriteOutcome::Duplicate, duplicates);
-        Ok(nearest)
-    }))
-}
-
-/// Counts hits by distance; returns the number of fingerprints without a hit.
-fn count_nearest(nearest: &[u8]) -> u64 {
-    let mut without = 0_u64;
-    for &distance in nearest {
-        if distance == NO_HIT {
-            without = without.saturating_add(1);
-        } else {
-            metrics::hit(distance);
-        }
-    }
-    without
+/// Counts hits by distance; returns their number.
+fn count_hits(nearest: &[u8]) -> u64 {
+    let hits = nearest.iter().filter(|&&distance| distance != NO_HIT);
+    hits.map(|&distance| metrics::hit(distance)).count() as u64
 }
 
 /// Stores all fingerprints and replies with counts.
-async fn insert(target: Target, mut words: BatchWords) -> Result<Response, Problem> {
-    let mut reply = PackedInsertReply {
-        received: 0,
-        inserted: 0,
-        stored: false,
-        sequence: target.engine.sequence().get(),
-    };
-    let mut in_queue = VecDeque::new();
-    let outcome = store_all(&target, &mut words, &mut reply, &mut in_queue).await;
-    // Chunks in the write queue are stored whatever went wrong after them.
-    while let Some(pending) = in_queue.pop_front() {
-        finish(pending, &mut reply).await?;
+async fn insert(batch: Arc<Batch>, words: Words, received: u64) -> Result<Response, Problem> {
+    let sequence = batch.service.engine.sequence().get();
+    let mut reply = PackedInsertReply { received, inserted: 0, stored: false, sequence };
+    let mut slots = start(words, move |chunk| {
+        let batch = Arc::clone(&batch);
+        async move {
+            let engine = &batch.service.engine;
+            let pending = engine.begin_insert_packed(batch.packed(chunk), Admission::Wait).await?;
+            Ok(async { Ok(pending.wait().await?) }.boxed())
+        }
+    });
+    let mut outcome = Ok(());
+    while let Some(slot) = slots.recv().await {
+        match slot.reply.await {
+            Ok(done) => {
+                reply.inserted = reply.inserted.saturating_add(done.inserted);
+                reply.sequence = done.sequence.get();
+                reply.stored = reply.inserted > 0;
+            }
+            Err(problem) => {
+                // Chunks in the write queue are stored whatever went wrong before them.
+                slots.close();
+                outcome = outcome.and(Err(problem));
+            }
+        }
     }
+    metrics::written(WriteOutcome::Inserted, reply.inserted);
     let partly = |problem: Problem| match reply.inserted {
         0 => problem,
         inserted => problem.with_detail(format!(
@@ -236,36 +202,5 @@ async fn insert(target: Target, mut words: BatchWords) -> Result<Response, Probl
         )),
     };
     outcome.map_err(partly)?;
-    metrics::written(metrics::WriteOutcome::Inserted, reply.inserted);
     Ok(Json(reply).into_response())
-}
-
-async fn store_all(
-    target: &Target,
-    words: &mut BatchWords,
-    reply: &mut PackedInsertReply,
-    in_queue: &mut VecDeque<Pending<PackedInserted>>,
-) -> Result<(), Problem> {
-    while let Some(chunk) = words.next().await? {
-        reply.received = reply.received.saturating_add(chunk.len() as u64);
-        let pending = target.engine.begin_insert_packed(target.packed(chunk), Admission::Wait);
-        in_queue.push_back(pending.await?);
-        if in_queue.len() > CHUNKS_AHEAD
-            && let Some(oldest) = in_queue.pop_front()
-        {
-            finish(oldest, reply).await?;
-        }
-    }
-    Ok(())
-}
-
-async fn finish(
-    pending: Pending<PackedInserted>,
-    reply: &mut PackedInsertReply,
-) -> Result<(), Refused> {
-    let done = pending.wait().await?;
-    reply.inserted = reply.inserted.saturating_add(done.inserted);
-    reply.sequence = done.sequence.get();
-    reply.stored = reply.inserted > 0;
-    Ok(())
 }

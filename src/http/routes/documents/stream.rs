@@ -3,7 +3,7 @@
 use axum::response::Response;
 use nearprint_engine::DocumentStream;
 
-use crate::http::batch::context::last_line;
+use crate::http::batch::replies::last_line;
 use crate::http::problem::Problem;
 use crate::http::reply::documents::DocumentReply;
 use crate::http::reply::streamed::{self, ReplyPieces};

@@ -1,0 +1,248 @@
+//! A batch with one reply a line: look-ups ahead of their turn, writes in the order of the lines.
+
+use std::sync::{Arc, LazyLock};
+use std::thread;
+
+use axum::body::Body;
+use futures_util::FutureExt as _;
+use nearprint_engine::{Admission, Checked, Shown};
+use tokio::sync::mpsc;
+use tokio::task::JoinHandle;
+
+use crate::http::batch::replies::{Finishing, Reply, Slot, error_line, finished, line_of};
+use crate::http::batch::run::{Batch, Operation};
+use crate::http::batch::source::{self, Content, Numbered, Words};
+use crate::http::budget::{ByteShare, OWN_BYTES, SHORT_BYTES, WhenSpent};
+use crate::http::problem::Problem;
+use crate::http::reply::counts::{count_hits, count_verdict};
+use crate::http::reply::wire::{
+    CheckAndInsertReply, FingerprintReply, InsertReply, QueryReply, Subject,
+};
+use crate::http::request::prepare::{self, Prepared};
+use crate::http::service::Service;
+
+/// Pieces of the body that each batch prepares at one time: one a core, and at least four.
+static PIECES_AHEAD: LazyLock<usize> =
+    LazyLock::new(|| thread::available_parallelism().map_or(0, usize::from).max(4));
+
+/// The maximum bytes of replies to a piece before all earlier replies are sent.
+const ROOM_BYTES: usize = OWN_BYTES;
+
+/// Writes of one batch that wait for their sync at one time.
+const SLOTS_MAX: usize = 4_096;
+
+/// The memory of a write that waits for its sync, apart from its matches.
+const PENDING_BYTES: usize = 512;
+
+/// The replies to the first documents of a piece, and the documents that are left for their turn.
+type PreparedPiece = (Option<Reply>, Numbered<Prepared>);
+
+pub(super) type ToBegin = mpsc::Sender<JoinHandle<PreparedPiece>>;
+
+/// The source of the documents.
+pub(super) enum Source {
+    Lines(Body),
+    Words(Words),
+}
+
+/// Starts the stages. Each ends when the one after it is gone.
+pub(super) fn start(batch: Arc<Batch>, source: Source) -> mpsc::Receiver<Slot<Reply>> {
+    let (to_begin, pieces) = mpsc::channel(*PIECES_AHEAD);
+    let (to_reply, slots) = mpsc::channel(SLOTS_MAX);
+    drop(tokio::spawn(prepare_all(Arc::clone(&batch), source, to_begin)));
+    drop(tokio::spawn(begin_all(batch, pieces, to_reply)));
+    slots
+}
+
+async fn prepare_all(batch: Arc<Batch>, source: Source, to_begin: ToBegin) {
+    let read = match source {
+        Source::Lines(body) => source::lines(&batch, body, &to_begin).await,
+        Source::Words(words) => source::bare(&batch, words, &to_begin).await,
+    };
+    if let Err((line, problem)) = read {
+        let mut none = batch.service.bodies.share();
+        batch.prepare_next(vec![(line, Err(problem))], &mut none, &to_begin).await;
+    }
+}
+
+/// Begins what needs the order of the lines.
+async fn begin_all(
+    batch: Arc<Batch>,
+    mut pieces: mpsc::Receiver<JoinHandle<PreparedPiece>>,
+    to_reply: mpsc::Sender<Slot<Reply>>,
+) {
+    while let Some(piece) = pieces.recv().await {
+        let (ahead, left) = match piece.await {
+            Ok((ahead, left)) => (ahead.map(Ok), left),
+            Err(fault) => (Some(Err(Problem::internal(format!("a batch: {fault}")))), Vec::new()),
+        };
+        if let Some(reply) = ahead {
+            let slot = Slot { line: None, share: None, reply: finished(reply) };
+            if to_reply.send(slot).await.is_err() {
+                return;
+            }
+        }
+        for (line, document) in left {
+            let slot = batch.begin(line, document).await;
+            if to_reply.send(slot).await.is_err() {
+                return;
+            }
+        }
+    }
+}
+
+impl Batch {
+    /// Starts the preparation of a piece of the body, once there is room for its replies. False
+    /// when the client is gone.
+    pub(super) async fn prepare_next(
+        self: &Arc<Self>,
+        piece: Numbered<Content>,
+        reserved: &mut ByteShare,
+        to_begin: &ToBegin,
+    ) -> bool {
+        let bytes = piece.iter().flat_map(|(_, content)| content).map(Content::bytes).sum();
+        // A line that was being read is complete now, and takes its share along.
+        let share = reserved.split_up_to(bytes);
+        let writes = self.operation.writes();
+        let room = if writes { None } else { Some(self.reserve(ROOM_BYTES).await) };
+        let batch = Arc::clone(self);
+        let prepared = tokio::spawn(async move {
+            let reader = Arc::clone(&batch);
+            let work = move || {
+                let _share = share;
+                reader.read(piece)
+            };
+            let documents = batch.service.analyse(bytes, work).await;
+            // The work panicked, and nobody knows at which line.
+            let documents = documents.unwrap_or_else(|problem| vec![(0, Err(problem))]);
+            match room {
+                Some(room) => batch.look_up_ahead(documents, room).await,
+                None => (None, documents),
+            }
+        });
+        to_begin.send(prepared).await.is_ok()
+    }
+
+    fn read(&self, piece: Numbered<Content>) -> Numbered<Prepared> {
+        let setting = self.service.setting();
+        let read = |content| match content {
+            Content::Bare(bits) => prepare::bare(bits, None, self.options.clone(), &setting),
+            Content::Json(json) => {
+                let request = self.operation.request();
+                let prepared = prepare::line(&json, request, &self.options, &setting)?;
+                self.check_namespace(prepared.sought.document.namespace.as_ref())?;
+                Ok(prepared)
+            }
+        };
+        piece.into_iter().map(|(line, content)| (line, content.and_then(read))).collect()
+    }
+
+    /// Replies to the first documents, as long as the replies are short and have room.
+    async fn look_up_ahead(
+        &self,
+        documents: Numbered<Prepared>,
+        mut room: ByteShare,
+    ) -> PreparedPiece {
+        let (mut replies, mut left) = (Vec::new(), Vec::new());
+        for (line, document) in documents {
+            let has_room =
+                left.is_empty() && replies.len() <= ROOM_BYTES.saturating_sub(SHORT_BYTES);
+            let reply = match &document {
+                Ok(document) if has_room => self.short_reply(document).await,
+                Err(problem) if has_room => Err(problem.clone()),
+                Ok(_) | Err(_) => Ok(None),
+            };
+            match reply {
+                Ok(Some(reply)) => replies.extend_from_slice(&reply),
+                Ok(None) => left.push((line, document)),
+                Err(problem) => replies.extend_from_slice(&error_line(problem, line)),
+            }
+        }
+        room.shrink_to(replies.len());
+        ((!replies.is_empty()).then_some((replies, Some(room))), left)
+    }
+
+    /// The reply to a document that is not to be stored, if it is short.
+    async fn short_reply(&self, document: &Prepared) -> Result<Option<Vec<u8>>, Problem> {
+        let line = if self.operation == Operation::Fingerprint {
+            line_of(&FingerprintReply::new(document, self.service.options.defaults.recipe))
+        } else {
+            let found = self.service.engine.find(&document.sought, document.options).await?;
+            let Shown::All(findings) = found.show(SHORT_BYTES).await? else { return Ok(None) };
+            let line = line_of(&QueryReply::new(document, &findings));
+            if line.len() <= SHORT_BYTES {
+                count_hits(&findings);
+            }
+            line
+        };
+        Ok(Some(line).filter(|line| line.len() <= SHORT_BYTES))
+    }
+
+    /// The reply to a document that is not to be stored, however long it is.
+    async fn any_reply(&self, document: &Prepared) -> Result<Reply, Problem> {
+        let Service { engine, replies, options, .. } = &*self.service;
+        if self.operation == Operation::Fingerprint {
+            let reply = FingerprintReply::new(document, options.defaults.recipe);
+            return Ok(replies.line(reply, None).await);
+        }
+        let found = engine.find(&document.sought, document.options).await?;
+        let (findings, share) = replies.hits(found, WhenSpent::Wait).await?;
+        count_hits(&findings);
+        Ok(replies.line(QueryReply::new(document, &findings), share).await)
+    }
+
+    /// Begins what is left for its turn.
+    async fn begin(
+        self: &Arc<Self>,
+        line: u64,
+        document: Result<Prepared, Problem>,
+    ) -> Slot<Reply> {
+        let line = Some(line);
+        if self.operation.writes() {
+            let begun = self.begin_write(document).await;
+            let (bytes, reply) = begun.unwrap_or_else(|problem| (0, finished(Err(problem))));
+            let share = Some(self.reserve(PENDING_BYTES.saturating_add(bytes)).await);
+            return Slot { line, share, reply };
+        }
+        // One at a time, since any of them may be long.
+        let turn = Arc::clone(&self.turn).acquire_owned().await;
+        let batch = Arc::clone(self);
+        let reply = async move {
+            let _turn = turn;
+            batch.any_reply(&document?).await
+        };
+        Slot { line, share: None, reply: reply.boxed() }
+    }
+
+    /// Puts a write into the queue of the engine. Also returns the memory that its matches take.
+    async fn begin_write(
+        self: &Arc<Self>,
+        document: Result<Prepared, Problem>,
+    ) -> Result<(usize, Finishing<Reply>), Problem> {
+        let document = document?;
+        let subject = Subject::from(&document);
+        let Prepared { sought, options, on_duplicate, .. } = document;
+        let engine = &self.service.engine;
+        if self.operation == Operation::Insert {
+            let pending = engine.begin_insert(sought.document, Admission::Wait).await?;
+            let reply = async move {
+                let written = pending.wait().await?;
+                count_verdict(written.verdict);
+                Ok((line_of(&InsertReply::new(&subject, written)), None))
+            };
+            return Ok((0, reply.boxed()));
+        }
+        let pending =
+            engine.begin_check_and_insert(sought, options, on_duplicate, Admission::Wait).await?;
+        let (bytes, service) = (pending.bytes(), Arc::clone(&self.service));
+        let reply = async move {
+            let Checked { written, found } = pending.wait().await?;
+            count_verdict(written.verdict);
+            let (findings, share) = service.replies.hits(found, WhenSpent::Wait).await?;
+            count_hits(&findings);
+            let reply = CheckAndInsertReply::new(&subject, written, &findings);
+            Ok(service.replies.line(reply, share).await)
+        };
+        Ok((bytes, reply.boxed()))
+    }
+}

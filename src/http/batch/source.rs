@@ -1,0 +1,177 @@
+//! The first stage: cuts the body into pieces, within its limits on bytes and time.
+
+use std::pin::pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::body::{Body, HttpBody as _};
+use bytes::{Bytes, BytesMut};
+use futures_util::FutureExt as _;
+use http_body_util::Full;
+use nearprint_fingerprint::Fingerprint;
+use tokio::time::timeout_at;
+
+use crate::http::batch::documents::ToBegin;
+use crate::http::batch::run::Batch;
+use crate::http::middleware::guard::Guarded;
+use crate::http::problem::{Code, Problem};
+use crate::http::request::body::{self, Bodies};
+use crate::lines::{LineCutter, StreamLine};
+
+/// Documents that are prepared together. Each may have a few bytes, and take hundreds once it is
+/// prepared or refused.
+pub(super) const DOCUMENTS_PER_PIECE: usize = 64;
+
+const WORD: usize = size_of::<u64>();
+
+/// Documents by the numbers of their lines, and the errors of lines that have none.
+pub(super) type Numbered<T> = Vec<(u64, Result<T, Problem>)>;
+
+/// A document as it came.
+pub(super) enum Content {
+    Json(Bytes),
+    Bare(Fingerprint),
+}
+
+impl Content {
+    /// How many bytes of the body it has.
+    pub(super) const fn bytes(&self) -> usize {
+        match self {
+            Self::Json(json) => json.len(),
+            Self::Bare(_) => WORD,
+        }
+    }
+}
+
+/// Reads lines until the end of the body; an error ends the batch at the line it names.
+pub(super) async fn lines(
+    batch: &Arc<Batch>,
+    mut body: Body,
+    to_begin: &ToBegin,
+) -> Result<(), (u64, Problem)> {
+    let options = &batch.service.options;
+    let content = |StreamLine { number, bytes }| {
+        let max = options.line_bytes_max;
+        let detail = || format!("A line may have {max} bytes (server.line_bytes_max).");
+        let too_large = || Problem::new(Code::LineTooLarge, detail());
+        (number, bytes.map(Content::Json).ok_or_else(too_large))
+    };
+    let mut cutter = LineCutter::new(options.line_bytes_max);
+    let mut reserved = batch.service.bodies.share();
+    let mut deadline = body::deadline(options.body_timeout);
+    loop {
+        let next = timeout_at(deadline, body::next_data(&mut body)).await;
+        let next = next.unwrap_or_else(|_| Err(body::too_slow(options.body_timeout)));
+        let data = next.map_err(|problem| (cutter.number(), problem))?;
+        let ended = data.is_none();
+        let lines = match data {
+            Some(data) => cutter.push(data),
+            None => cutter.finish().into_iter().collect(),
+        };
+        let any_line = !lines.is_empty();
+        let mut lines = lines.into_iter().map(content);
+        while lines.len() > 0 {
+            let piece: Numbered<Content> = lines.by_ref().take(DOCUMENTS_PER_PIECE).collect();
+            if !batch.prepare_next(piece, &mut reserved, to_begin).await {
+                return Ok(());
+            }
+        }
+        let covered = body::cover(&mut reserved, cutter.partial_bytes());
+        covered.map_err(|problem| (cutter.number(), problem))?;
+        if any_line {
+            // Only a whole line is progress. The time that the client takes to read replies does
+            // not count.
+            deadline = body::deadline(options.body_timeout);
+        }
+        if ended {
+            return Ok(());
+        }
+    }
+}
+
+/// Reads packed words as documents without ids, one a line.
+pub(super) async fn bare(
+    batch: &Arc<Batch>,
+    mut words: Words,
+    to_begin: &ToBegin,
+) -> Result<(), (u64, Problem)> {
+    let mut reserved = batch.service.bodies.share();
+    let mut first = 1_u64;
+    while let Some(words) = words.next().await.map_err(|problem| (first, problem))? {
+        let next = first.saturating_add(words.len() as u64);
+        let piece = (first..).zip(words.into_iter().map(Content::Bare).map(Ok)).collect();
+        if !batch.prepare_next(piece, &mut reserved, to_begin).await {
+            return Ok(());
+        }
+        first = next;
+    }
+    Ok(())
+}
+
+/// The body of a packed batch: little-endian words of 64 bits.
+pub(super) struct Words {
+    body: Body,
+    bytes: BytesMut,
+    ended: bool,
+    timeout: Duration,
+    /// The maximum number of words that are taken together.
+    at_once: usize,
+}
+
+impl Words {
+    pub(super) fn new(body: Body, timeout: Duration, at_once: usize) -> Self {
+        Self { body, bytes: BytesMut::new(), ended: false, timeout, at_once }
+    }
+
+    /// The next fingerprints: `at_once` of them, or fewer if no more have arrived yet.
+    pub(super) async fn next(&mut self) -> Result<Option<Vec<Fingerprint>>, Problem> {
+        let deadline = body::deadline(self.timeout);
+        while !self.ended && self.bytes.len() < self.at_once.saturating_mul(WORD) {
+            let mut data = pin!(body::next_data(&mut self.body));
+            let next = match data.as_mut().now_or_never() {
+                Some(next) => next,
+                None if self.bytes.len() >= WORD => break,
+                None => timeout_at(deadline, data)
+                    .await
+                    .unwrap_or_else(|_| Err(body::too_slow(self.timeout))),
+            };
+            match next? {
+                Some(data) => self.bytes.extend_from_slice(&data),
+                None => self.ended = true,
+            }
+        }
+        let words = (self.bytes.len() / WORD).min(self.at_once);
+        let taken = self.bytes.split_to(words.saturating_mul(WORD));
+        let (words, _) = taken.as_chunks::<WORD>();
+        let bits = |word: &[u8; WORD]| Fingerprint::new(u64::from_le_bytes(*word));
+        Ok((!words.is_empty()).then(|| words.iter().map(bits).collect()))
+    }
+}
+
+/// The body of a packed batch and its length, which is a multiple of 8.
+pub(super) async fn whole_words(bodies: &Bodies, stream: Body) -> Result<(Body, u64), Problem> {
+    let (stream, bytes) = if let Some(bytes) = stream.size_hint().exact() {
+        (stream, bytes)
+    } else {
+        let limit = bodies.bytes_max;
+        let body = body::read(bodies, stream).await.map_err(|problem| {
+            let detail =
+                format!("A packed body of more than {limit} bytes needs a Content-Length.");
+            if problem.is(Code::BodyTooLarge) {
+                Problem::new(Code::LengthRequired, detail)
+            } else {
+                problem
+            }
+        })?;
+        let bytes = body.bytes.len() as u64;
+        let whole = Full::new(body.bytes.clone());
+        (Body::new(Guarded::new(whole, body)), bytes)
+    };
+    if bytes.is_multiple_of(8) {
+        return Ok((stream, bytes));
+    }
+    Err(Problem::new(
+        Code::PackedLength,
+        format!("Packed fingerprints have 8 bytes each; the body has {bytes}. Nothing was done."),
+    ))
+}
