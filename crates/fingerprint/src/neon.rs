@@ -1,6 +1,8 @@
 //! What the NEON variants share: loads, and masks with a bit for each byte of a vector, for which
 //! NEON has no instruction.
 
+#![expect(unsafe_code, reason = "a load takes an address")]
+
 use std::arch::aarch64::{
     uint8x16_t, vandq_u8, vgetq_lane_u16, vgetq_lane_u64, vld1q_u8, vpaddq_u8,
     vreinterpretq_u16_u8, vreinterpretq_u64_u8,

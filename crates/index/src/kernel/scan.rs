@@ -335,10 +335,10 @@ mod arm {
 
     use nearprint_fingerprint::neon::mask_of_16;
 
-    use super::{Found, LINE_MORE, Line, Pattern, WORDS_MAX};
+    use super::{LINE_MORE, Line, LineMatches, Pattern, WORDS_MAX};
 
     #[target_feature(enable = "neon")]
-    pub(super) fn scan(lines: &[Line], at: &[u32], pattern: Pattern, found: &mut Found) {
+    pub(super) fn scan(lines: &[Line], at: &[u32], pattern: Pattern, found: &mut LineMatches) {
         let slots = (1_u16 << pattern.slots.min(15)) - 1;
         for (found, &at) in found.lanes.iter_mut().zip(at) {
             let line = &lines[at as usize].0;
