@@ -396,7 +396,7 @@ fn arguments_that_contradict_each_other_are_refused() {
     let both = ["snapshot", "verify", "--export", "f", "--data", "d"];
     assert_eq!(nearprint(&both).0, 2);
     let (code, _, error) = nearprint(&["snapshot", "list", "--data", "/nowhere/at/all"]);
-    assert_eq!((code, error.contains("no directory")), (1, true), "{error}");
+    assert_eq!((code, error.contains("not a directory")), (1, true), "{error}");
 }
 
 #[tokio::test]
