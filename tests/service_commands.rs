@@ -243,8 +243,8 @@ fn a_job_that_does_not_end_well_is_an_error() {
 
 fn groups_job(state: &str, more: &str) -> String {
     format!(
-        "{{\"job\": 7, \"state\": \"{state}\", \"progress\": 0.5, \"groups\": 1, \
-         \"documents\": 3{more}}}"
+        "{{\"job\": 7, \"kind\": \"groups\", \"state\": \"{state}\", \"progress\": 0.5, \"groups\": 1, \
+         \"documents\": 3, \"begun_at_ms\": 0, \"ended_at_ms\": null{more}}}"
     )
 }
 
@@ -290,7 +290,7 @@ fn groups_are_awaited_listed_and_removed() {
         requests,
         [
             "POST /v1/groups\n{\"distance\":2,\"all_namespaces\":true,\"size_min\":2}",
-            "GET /v1/groups/7?limit=1",
+            "GET /v1/jobs/7",
             "GET /v1/groups/7?limit=5",
             "GET /v1/groups/7/0?limit=2",
             "DELETE /v1/groups/7",
@@ -372,6 +372,12 @@ fn jobs_are_listed_and_cancelled() {
     let (output, requests) = cancelled.run(&["jobs", "cancel", "7"]);
     assert_eq!(out(&output), "job 7 is cancelled; it removed 1,200\n", "{}", err(&output));
     assert_eq!(requests, ["DELETE /v1/jobs/7"]);
+
+    for (state, said) in [("cancelled", "is cancelled"), ("done", "had ended already")] {
+        let service = Service::with(&[reply("200 OK", &groups_job(state, ""))]);
+        let output = service.run(&["jobs", "cancel", "7"]).0;
+        assert_eq!(out(&output), format!("job 7 {said}\n"), "{}", err(&output));
+    }
 }
 
 #[test]

@@ -13,7 +13,7 @@ use anyhow::{Context, Result, ensure};
 use nearprint::cli::measure::numbers::{float, per_second, ratio};
 use nearprint_engine::document::{Expiry, Namespace, Packed, Sequence};
 use nearprint_engine::machine::change::PACKED_MAX;
-use nearprint_engine::{Engine, JobState, ListQuery, NamespaceFilter, Purge};
+use nearprint_engine::{Engine, Job, ListQuery, NamespaceFilter, Purge, Work};
 use nearprint_fingerprint::{Distance, Fingerprint};
 use nearprint_index::compaction::policy::Load;
 use nearprint_index::permutation::Permutation;
@@ -192,6 +192,7 @@ fn purge(
         stored_before_ms: None,
         dry_run: false,
     };
+    let removed = |job: &Job| if let Work::Purge(work) = &job.work { work.removed } else { 0 };
     let runtime = tokio::runtime::Builder::new_current_thread().build()?;
     let begun = Stopwatch::start();
     let job = runtime.block_on(engine.begin_purge(purge))?;
@@ -199,16 +200,14 @@ fn purge(
     let mut ended = None;
     let during = look_ups(engine, stored, distance, &mut |made| {
         if made % 1_024 == 0 {
-            let now = engine.jobs().into_iter().find(|known| known.number == job.number);
-            progress.at(now.as_ref().map_or(0, |now| now.removed));
-            if now.as_ref().is_some_and(|now| now.state != JobState::Running) {
-                ended = now.map(|now| (now, begun.ns()));
-            }
+            let now = engine.job(job.number);
+            progress.at(now.as_ref().map_or(0, removed));
+            ended = now.filter(Job::has_ended).map(|now| (removed(&now), begun.ns()));
         }
         ended.is_none() && begun.elapsed() < DEADLINE
     })?;
-    let (job, ns) = ended.context("the purge has not ended in time")?;
-    ensure!(job.removed == count, "{} documents were removed, not {count}", job.removed);
+    let (removed, ns) = ended.context("the purge has not ended in time")?;
+    ensure!(removed == count, "{removed} documents were removed, not {count}");
     let row = Row::new("purge", count).rate(per_second(count, ns), "documents");
     report.results.push(row);
     let row = Row::new("look-ups during the purge", count).at(distance);

@@ -20,7 +20,7 @@ use nearprint::cli::measure::numbers::{per_second, ratio};
 use nearprint_engine::document::Document;
 use nearprint_engine::machine::change::PACKED_MAX;
 use nearprint_engine::machine::query::{Criteria, Hit};
-use nearprint_engine::{GroupsRequest, GroupsState, NamespaceFilter, PackedQuery, QueryOptions};
+use nearprint_engine::{GroupsRequest, Job, JobState, NamespaceFilter, PackedQuery, QueryOptions};
 use nearprint_fingerprint::{Distance, Fingerprint};
 use nearprint_index::view::Near;
 use tokio::runtime;
@@ -221,14 +221,14 @@ impl Mixture<'_> {
         while begun.elapsed() < self.time() {
             let request = GroupsRequest { reach: NamespaceFilter::All, criteria, size_min: 2 };
             let number = engine.begin_groups(request)?.number;
-            let ended = || engine.groups_job(number).filter(|job| job.ended_ms.is_some());
+            let ended = || engine.job(number).filter(Job::has_ended);
             let job = loop {
                 match ended() {
                     Some(job) => break job,
                     None => pause(Duration::from_millis(2)),
                 }
             };
-            anyhow::ensure!(job.state == GroupsState::Done, "the search ended {:?}", job.state);
+            anyhow::ensure!(job.state == JobState::Done, "the search ended {:?}", job.state);
             done += self.count;
         }
         Ok(per_second(done, begun.ns()))

@@ -81,7 +81,7 @@ enum Command {
     Originals(originals::OriginalsArgs),
     /// Remove documents by namespace, id prefix or age
     Purge(purge::Args),
-    /// Show the purges of a running service, or end one
+    /// Show the jobs of a running service, or end one
     Jobs(jobs::Args),
     /// Print the fingerprints of files
     Fingerprint(fingerprint::FingerprintArgs),

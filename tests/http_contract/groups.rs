@@ -57,7 +57,7 @@ fn a_job_finds_chains_of_near_duplicates_by_size() {
     job["found"].take();
     assert_eq!(
         job,
-        json!({"job": null, "state": "done", "namespace": null, "distance": 3, "verified": true,
+        json!({"job": null, "kind": "groups", "state": "done", "namespace": null, "distance": 3, "verified": true,
             "size_min": 2, "progress": 1.0, "sequence": 8, "groups": 2, "documents": 5,
             "begun_at_ms": null, "ended_at_ms": null, "found": null, "next": null})
     );
@@ -192,7 +192,7 @@ fn a_removed_job_is_gone_and_so_are_all_jobs_after_a_restart() {
     assert_eq!(reply.problem(), missing);
     let detail = reply.problem_body()["detail"].as_str().unwrap().to_owned();
     assert!(detail.contains("a restart ends them"), "{detail}");
-    assert_eq!(server.get("/v1/groups").json(), json!({"jobs": []}));
+    assert_eq!(server.get("/v1/groups").json(), json!({"jobs": [], "next": null}));
 }
 
 #[test]
@@ -211,6 +211,7 @@ fn the_oldest_ended_job_makes_room_and_the_memory_is_limited() {
     let job = found(&server, &json!({}));
     assert_eq!(job["state"], "failed");
     let error = job["error"].as_str().unwrap();
+    assert_eq!(server.get(&format!("/v1/jobs/{}", job["job"])).json()["error"], error);
     assert!(error.contains("1088000") && error.contains("groups.memory_bytes_max"), "{error}");
     let not_ready = server.get(&format!("/v1/groups/{}/0", job["job"])).problem();
     assert_eq!(not_ready, (409, "groups_not_ready".to_owned()));
@@ -232,7 +233,7 @@ fn a_request_that_makes_no_sense_is_refused() {
     }
     assert_eq!(server.get("/v1/groups/x").problem_at().2, "job");
     assert_eq!(server.get("/v1/groups/1/x").problem_at().2, "group");
-    assert_eq!(server.get("/v1/groups").json(), json!({"jobs": []}));
+    assert_eq!(server.get("/v1/groups").json(), json!({"jobs": [], "next": null}));
 }
 
 #[test]

@@ -19,6 +19,7 @@ mod expiry;
 mod explanations;
 mod groups;
 mod heads;
+mod jobs;
 mod leavers;
 mod likely;
 mod limits;

@@ -21,13 +21,12 @@ use crate::background::snapshot::snapshotter::SnapshotRequest;
 use crate::background::threads::Threads;
 use crate::blocking::off_async;
 use crate::clock;
-use crate::document::{Document, DocumentId, Namespace, Packed, Sequence};
+use crate::document::{Document, DocumentId, Namespace, Packed};
 use crate::groups::board::Board;
 use crate::machine::change::PACKED_MAX;
 use crate::machine::commands::{
-    BeginPurge, CheckAndInsert, CheckAndInsertPacked, EndJob, Insert, InsertPacked, Remove, Reset,
+    CheckAndInsert, CheckAndInsertPacked, Insert, InsertPacked, Remove, Reset,
 };
-use crate::machine::jobs::{Job, JobState, Purge};
 use crate::machine::query::{Criteria, Sought};
 use crate::machine::search::{PackedSearch, Probe, nearest};
 use crate::open::recovery::{Recovered, recover};
@@ -309,33 +308,9 @@ impl Engine {
         self.submit(Reset { namespace, fingerprint }, Admission::Shed, 0).await?.wait().await
     }
 
-    /// Begins a job that removes many documents, one after the other: those that are stored now.
-    ///
-    /// # Errors
-    /// [`Refused`], and then nothing changed; [`Refused::TooManyJobs`].
-    pub async fn begin_purge(&self, purge: Purge) -> Result<Job, Refused> {
-        self.submit(BeginPurge { purge }, Admission::Shed, 0).await?.wait().await
-    }
-
-    /// Cancels a job. What it has removed stays removed. False if it does not run.
-    ///
-    /// # Errors
-    /// [`Refused`], and then nothing changed.
-    pub async fn cancel_job(&self, number: Sequence) -> Result<bool, Refused> {
-        let command = EndJob { job: number.get(), state: JobState::Cancelled };
-        self.submit(command, Admission::Shed, 0).await?.wait().await
-    }
-
     /// The time, in milliseconds since 1970, by the clock that the engine uses.
     pub fn now_ms() -> u64 {
         clock::now_ms()
-    }
-
-    /// The jobs, oldest first: all that run, and the last [`ENDED_KEPT`] that have ended.
-    ///
-    /// [`ENDED_KEPT`]: crate::machine::jobs::ENDED_KEPT
-    pub fn jobs(&self) -> Vec<Job> {
-        self.shared.published.load().jobs.all().to_vec()
     }
 
     /// The document with an id in a namespace.
@@ -457,7 +432,7 @@ impl Engine {
 
     /// Puts a command that is accepted now in the queue of the writer; its reply takes about
     /// `bytes` bytes.
-    async fn submit<C: Command>(
+    pub(super) async fn submit<C: Command>(
         &self,
         command: C,
         admission: Admission,

@@ -54,6 +54,7 @@ pub mod directory_file;
 pub mod document;
 pub(crate) mod groups;
 pub(crate) mod handle;
+pub(crate) mod jobs;
 #[doc(hidden)]
 pub mod machine;
 #[doc(hidden)]
@@ -75,11 +76,10 @@ mod simulation;
 pub use crate::background::snapshot::snapshots::Export;
 #[doc(hidden)]
 pub use crate::background::snapshot::state_file::StateFile;
-pub use crate::groups::jobs::{
-    GroupInfo, GroupPage, GroupsFailure, GroupsJob, GroupsRequest, GroupsState, MemberInfo,
-};
+pub use crate::groups::pages::{GroupInfo, GroupPage, MemberInfo};
+pub use crate::jobs::{GroupsRequest, GroupsWork, Job, Work};
 pub use crate::machine::commands::Verdict;
-pub use crate::machine::jobs::{Job, JobState, NamespaceFilter, Purge};
+pub use crate::machine::jobs::{JobFailure, JobState, NamespaceFilter, Purge, PurgeWork};
 pub use crate::machine::query::{Criteria, Hit, HitDocument, SearchKind, Verification};
 pub use crate::originals::query::{ListPlace, Original, OriginalsOrder, OriginalsQuery};
 pub use crate::originals::touches::Touch;

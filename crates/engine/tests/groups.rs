@@ -12,8 +12,8 @@ use std::path::Path;
 use std::time::Duration;
 
 use nearprint_engine::{
-    Admission, Criteria, Engine, GroupsFailure, GroupsJob, GroupsRequest, GroupsState,
-    NamespaceFilter, Options,
+    Admission, Criteria, Engine, GroupsRequest, GroupsWork, Job, JobFailure, JobState,
+    NamespaceFilter, Options, Purge, Work,
 };
 use nearprint_fingerprint::{Distance, Fingerprint};
 
@@ -37,11 +37,11 @@ fn fingerprint(number: u64) -> Fingerprint {
     Fingerprint::new(if number.is_multiple_of(3) { mixed } else { mixed ^ (1 << (number % 3 * 9)) })
 }
 
-async fn ended(engine: &Engine, number: u64) -> GroupsJob {
+async fn ended(engine: &Engine, number: u64) -> Job {
     let looks = async {
         loop {
-            let job = engine.groups_job(number).unwrap();
-            if job.ended_ms.is_some() {
+            let job = engine.job(number).unwrap();
+            if job.has_ended() {
                 return job;
             }
             tokio::time::sleep(Duration::from_millis(20)).await;
@@ -84,12 +84,15 @@ async fn a_job_sees_the_documents_of_one_moment_while_others_are_written() {
     }
     for number in jobs {
         let job = ended(&engine, number).await;
-        assert_eq!(job.state, GroupsState::Done);
-        let expected = sizes(job.sequence.unwrap().get());
+        assert_eq!((job.state, job.progress()), (JobState::Done, 1.0));
+        let Work::Groups(GroupsWork { sequence, groups, documents, .. }) = job.work else {
+            panic!("it finds groups")
+        };
+        let expected = sizes(sequence.unwrap().get());
         let page = engine.groups_of_job(number, 0, usize::MAX).await.unwrap().unwrap();
         let found: Vec<u64> = page.items.iter().map(|group| group.size).collect();
         assert_eq!(found, expected);
-        assert_eq!((job.groups, job.documents), (expected.len() as u64, expected.iter().sum()));
+        assert_eq!((groups, documents), (expected.len() as u64, expected.iter().sum()));
     }
     tokio::task::block_in_place(|| engine.close());
 }
@@ -104,14 +107,55 @@ async fn a_stop_ends_jobs_and_the_next_start_knows_none() {
     let numbers = [(); 5].map(|()| engine.begin_groups(request()).unwrap().number);
     tokio::task::block_in_place(|| engine.close());
     for number in numbers {
-        let state = engine.groups_job(number).unwrap().state;
-        let stopped = GroupsState::Failed(GroupsFailure::Stopping);
-        assert!([GroupsState::Done, stopped].contains(&state), "{state:?}");
+        let state = engine.job(number).unwrap().state;
+        let stopped = JobState::Failed(JobFailure::Stopping);
+        assert!([JobState::Done, stopped].contains(&state), "{state:?}");
     }
     assert!(engine.begin_groups(request()).is_err());
     drop(engine);
     let engine = open(folder.path());
-    assert!(engine.groups_jobs().is_empty());
+    assert!(engine.jobs().is_empty());
     assert_eq!(engine.stats().documents, 5_000);
+    tokio::task::block_in_place(|| engine.close());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn jobs_of_both_kinds_are_listed_found_and_cancelled_alike() {
+    let folder = tempfile::tempdir().unwrap();
+    let engine = open(folder.path());
+    let fingerprints: Vec<_> = (0..5_000).map(fingerprint).collect();
+    let pending = engine.begin_insert_packed(fingerprints, Admission::Wait).await.unwrap();
+    pending.wait().await.unwrap();
+    let purge = Purge {
+        reach: NamespaceFilter::Namespace(None),
+        prefix: None,
+        stored_before_ms: Some(1),
+        dry_run: false,
+    };
+    let mut begun = Vec::new();
+    for _ in 0..3 {
+        begun.push(engine.begin_groups(request()).unwrap().number);
+        begun.push(engine.begin_purge(purge.clone()).await.unwrap().number);
+    }
+    for number in &begun {
+        let job = engine.job(*number).unwrap();
+        let was_cancelled = engine.cancel_job(*number).await.unwrap();
+        let now = ended(&engine, *number).await;
+        assert!((0.0..=1.0).contains(&now.progress()) && now.progress() >= job.progress());
+        assert_eq!(was_cancelled, now.state == JobState::Cancelled);
+        assert!(!engine.cancel_job(*number).await.unwrap(), "it has ended");
+        let after = engine.job(*number).unwrap();
+        assert_eq!((after.state, after.ended_ms), (now.state, now.ended_ms));
+    }
+    begun.sort_unstable();
+    let listed: Vec<u64> = engine.jobs().iter().map(|job| job.number).collect();
+    assert_eq!(listed, begun);
+    assert!(!engine.cancel_job(u64::MAX).await.unwrap() && engine.job(u64::MAX).is_none());
+    tokio::task::block_in_place(|| engine.close());
+    drop(engine);
+    // Searches are in memory only.
+    let engine = open(folder.path());
+    let listed: Vec<u64> = engine.jobs().iter().map(|job| job.number).collect();
+    assert_eq!(listed, begun[..3]);
     tokio::task::block_in_place(|| engine.close());
 }

@@ -19,7 +19,7 @@ use std::time::Duration;
 use nearprint_engine::document::{Document, DocumentId, Expiry, Namespace, Packed, Sequence};
 use nearprint_engine::{
     Admission, Criteria, Engine, Job, JobState, ListQuery, NamespaceFilter, Options, PackedQuery,
-    Purge, QueryOptions,
+    Purge, QueryOptions, Work,
 };
 use nearprint_fingerprint::{Distance, Fingerprint};
 
@@ -78,11 +78,12 @@ async fn until(what: &str, mut happened: impl FnMut() -> bool) {
     tokio::time::timeout(DEADLINE, checks).await.unwrap_or_else(|_| panic!("never: {what}"));
 }
 
-async fn ended(engine: &Engine, job: &Job) -> Job {
-    let number = job.number;
-    let find = || engine.jobs().into_iter().find(|job| job.number == number);
-    until("the job ends", || find().is_some_and(|job| job.state != JobState::Running)).await;
-    find().unwrap()
+/// Waits for the end of a purge: its state, and how many documents it has found and removed.
+async fn ended(engine: &Engine, job: &Job) -> (JobState, u64, u64) {
+    let find = || engine.job(job.number).unwrap();
+    until("the job ends", || find().has_ended()).await;
+    let Job { state, work: Work::Purge(work), .. } = find() else { panic!("it is a purge") };
+    (state, work.matched, work.removed)
 }
 
 fn purge_of(reach: NamespaceFilter) -> Purge {
@@ -140,11 +141,11 @@ async fn a_purge_removes_a_namespace_and_nothing_else() {
     store(&engine, &None, 0..1_000).await;
     let dry = Purge { dry_run: true, ..purge_of(NamespaceFilter::Namespace(old.clone())) };
     let job = ended(&engine, &engine.begin_purge(dry).await.unwrap()).await;
-    assert_eq!((job.state, job.matched, job.removed), (JobState::Done, 30_000, 0));
+    assert_eq!(job, (JobState::Done, 30_000, 0));
     assert_eq!(engine.stats().documents, 32_000);
     let purge = purge_of(NamespaceFilter::Namespace(old.clone()));
     let job = ended(&engine, &engine.begin_purge(purge).await.unwrap()).await;
-    assert_eq!((job.state, job.matched, job.removed), (JobState::Done, 30_000, 30_000));
+    assert_eq!(job, (JobState::Done, 30_000, 30_000));
     assert_eq!(engine.documents_in(old.as_ref()), 0);
     assert_eq!(engine.documents_in(new.as_ref()), 1_000);
     assert_eq!(engine.documents_in(None), 1_000);
@@ -169,14 +170,14 @@ async fn a_purge_chooses_by_prefix_and_age_and_spares_what_comes_later() {
         ..purge_of(NamespaceFilter::Namespace(None))
     };
     let job = ended(&engine, &engine.begin_purge(by_prefix).await.unwrap()).await;
-    assert_eq!((job.matched, job.removed), (100, 100));
+    assert_eq!(job, (JobState::Done, 100, 100));
     let begun_s = Engine::now_ms() / 1_000;
     until("another second begins", || Engine::now_ms() / 1_000 > begun_s).await;
     let limit_ms = Engine::now_ms();
     store(&engine, &None, 2_000..2_010).await;
     let by_age = Purge { stored_before_ms: Some(limit_ms), ..purge_of(NamespaceFilter::All) };
     let job = ended(&engine, &engine.begin_purge(by_age).await.unwrap()).await;
-    assert_eq!((job.matched, job.removed), (200, 200));
+    assert_eq!(job, (JobState::Done, 200, 200));
     assert_eq!(engine.stats().documents, 10);
     close(engine);
 }
@@ -193,7 +194,7 @@ async fn a_purge_goes_on_after_a_restart_and_its_count_is_exact() {
     let mut restarts = 0;
     loop {
         let engine = open(directory.path());
-        let known = engine.jobs().into_iter().find(|known| known.number == job.number).unwrap();
+        let known = engine.job(job.number).unwrap();
         if known.state == JobState::Running && restarts < 5 {
             restarts += 1;
             let left = engine.stats().documents;
@@ -201,8 +202,8 @@ async fn a_purge_goes_on_after_a_restart_and_its_count_is_exact() {
             close(engine);
             continue;
         }
-        let ended = ended(&engine, &known).await;
-        assert_eq!((ended.state, ended.removed), (JobState::Done, DOCUMENTS));
+        let (state, _, removed) = ended(&engine, &known).await;
+        assert_eq!((state, removed), (JobState::Done, DOCUMENTS));
         assert_eq!(engine.stats().documents, 0);
         close(engine);
         break;
@@ -220,10 +221,10 @@ async fn a_cancelled_purge_removes_no_more() {
     until("it has begun", || engine.stats().documents < DOCUMENTS).await;
     assert!(engine.cancel_job(job.number).await.unwrap());
     assert!(!engine.cancel_job(job.number).await.unwrap(), "it has ended");
-    let cancelled = ended(&engine, &job).await;
-    assert_eq!(cancelled.state, JobState::Cancelled);
-    assert_eq!(cancelled.removed + engine.stats().documents, DOCUMENTS);
-    assert!(cancelled.removed < DOCUMENTS, "it was cancelled on the way");
+    let (state, _, removed) = ended(&engine, &job).await;
+    assert_eq!(state, JobState::Cancelled);
+    assert_eq!(removed + engine.stats().documents, DOCUMENTS);
+    assert!(removed < DOCUMENTS, "it was cancelled on the way");
     close(engine);
 }
 

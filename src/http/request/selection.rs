@@ -127,6 +127,16 @@ fields! {
     }
 }
 
+fields! {
+    /// The query parameters of a list of jobs.
+    pub(crate) struct JobsParameters {
+        /// The `next` of the page before.
+        after: Cursor [Kind::STRING],
+        /// How many jobs a page has; without it, all.
+        limit: u64 [Kind::Whole(1, 1_000)],
+    }
+}
+
 /// What documents show in a list in addition.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct SelectionParts {
@@ -375,6 +385,7 @@ describe! {
     FingerprintPageParameters,
     PageParameters,
     GroupsPageParameters,
+    JobsParameters,
     OriginalsParameters,
 }
 

@@ -1,13 +1,15 @@
-//! `/v1/purge` and `/v1/jobs`: begins a job that removes many documents, shows jobs and cancels
-//! them.
+//! `/v1/purge` and `/v1/jobs`: begins a job that removes many documents, shows jobs of every kind and
+//! cancels them.
 
 use std::sync::Arc;
 
 use axum::Json;
 use axum::extract::{Request, State};
 use axum::http::{StatusCode, Uri};
-use nearprint_engine::Job;
-use nearprint_engine::document::{Namespace, Sequence};
+use nearprint_engine::document::Namespace;
+use nearprint_engine::{Job, NamespaceFilter};
+use nearprint_files::offer::FieldSet;
+use percent_encoding::percent_decode_str;
 
 use crate::http::description::Problems;
 use crate::http::problem::{Code, Problem};
@@ -16,7 +18,7 @@ use crate::http::request::body::{self, ContentKind};
 use crate::http::request::json;
 use crate::http::request::parameters::{self, NoParameters};
 use crate::http::request::reach::NamespaceAccess;
-use crate::http::request::selection::{PurgeRequest, last_of_path};
+use crate::http::request::selection::{Cursor, JobsParameters, PurgeRequest, page_limit};
 use crate::http::service::Service;
 
 /// Remove many documents.
@@ -30,30 +32,25 @@ pub(crate) async fn post_purge(
     reach: NamespaceAccess,
     request: Request,
 ) -> Result<(StatusCode, Json<JobReply>), Problem> {
-    let (head, stream) = request.into_parts();
-    let NoParameters {} = parameters::read(head.uri.query())?;
-    if body::kind(&head.headers, "application/json")? != ContentKind::Json {
-        let detail = "This resource takes application/json.";
-        return Err(body::unsupported(detail.to_owned()));
-    }
-    let body = body::read(&service.bodies, stream).await?;
-    let purge = json::read::<PurgeRequest>(&body.bytes)?.purge(&reach)?;
+    let purge = read_request::<PurgeRequest>(&service, request).await?.purge(&reach)?;
     let job = service.engine.begin_purge(purge).await?;
     Ok((StatusCode::ACCEPTED, Json(job.into())))
 }
 
-/// List the jobs, oldest first.
+/// List the jobs by their numbers.
 ///
-/// All that run, and the last 100 that have ended; only those whose namespace the token reaches.
+/// Removals first, then searches for groups, each oldest first: all that have not ended, the last 100
+/// removals that have, and the searches whose results are kept. Only those whose namespace the token
+/// reaches.
 #[utoipa::path(get, path = "/v1/jobs", tag = "jobs",
-    responses((status = 200, description = "The jobs", body = JobsReply), Problems))]
+    params(JobsParameters),
+    responses((status = 200, description = "A page of the jobs", body = JobsReply), Problems))]
 pub(crate) async fn get_jobs(
     State(service): State<Arc<Service>>,
     reach: NamespaceAccess,
-    _: NoParameters,
-) -> Json<JobsReply> {
-    let jobs = service.engine.jobs().into_iter().filter(|job| reaches(&reach, job));
-    Json(JobsReply { jobs: jobs.map(JobReply::from).collect() })
+    uri: Uri,
+) -> Result<Json<JobsReply>, Problem> {
+    list(service.engine.jobs(), &reach, &uri)
 }
 
 /// Show a job.
@@ -66,7 +63,8 @@ pub(crate) async fn get_job(
     uri: Uri,
     _: NoParameters,
 ) -> Result<Json<JobReply>, Problem> {
-    Ok(Json(find(&service, &reach, number_of(&uri)?)?.into()))
+    let [number] = numbers_of(&uri)?;
+    Ok(Json(find(&service, &reach, number).ok_or_else(not_found)?.into()))
 }
 
 /// Cancel a job.
@@ -81,31 +79,67 @@ pub(crate) async fn delete_job(
     uri: Uri,
     _: NoParameters,
 ) -> Result<Json<JobReply>, Problem> {
-    let number = number_of(&uri)?;
-    find(&service, &reach, number)?;
+    let [number] = numbers_of(&uri)?;
+    find(&service, &reach, number).ok_or_else(not_found)?;
     service.engine.cancel_job(number).await?;
-    Ok(Json(find(&service, &reach, number)?.into()))
+    Ok(Json(find(&service, &reach, number).ok_or_else(not_found)?.into()))
+}
+
+/// The body of a request that begins a job and takes no parameters.
+pub(crate) async fn read_request<T: for<'v> FieldSet<'v>>(
+    service: &Service,
+    request: Request,
+) -> Result<T, Problem> {
+    let (head, stream) = request.into_parts();
+    let NoParameters {} = parameters::read(head.uri.query())?;
+    if body::kind(&head.headers, "application/json")? != ContentKind::Json {
+        let detail = "This resource takes application/json.";
+        return Err(body::unsupported(detail.to_owned()));
+    }
+    json::read(&body::read(&service.bodies, stream).await?.bytes)
+}
+
+/// The page that a request asks for of those jobs that it reaches.
+pub(crate) fn list(
+    jobs: Vec<Job>,
+    reach: &NamespaceAccess,
+    uri: &Uri,
+) -> Result<Json<JobsReply>, Problem> {
+    let JobsParameters { after, limit } = parameters::read(uri.query())?;
+    let limit = limit.map_or(Ok(usize::MAX), |limit| page_limit(Some(limit)))?;
+    let after = after.map_or(0, |cursor| cursor.0);
+    let mut jobs = jobs.into_iter().filter(|job| job.number > after && reaches(reach, job));
+    let page: Vec<JobReply> = jobs.by_ref().take(limit).map(JobReply::from).collect();
+    let next = jobs.next().and(page.last()).map(|last| Cursor(last.job));
+    Ok(Json(JobsReply { jobs: page, next }))
 }
 
 /// The job with a number, unless the request does not reach its documents.
-fn find(service: &Service, reach: &NamespaceAccess, number: Sequence) -> Result<Job, Problem> {
-    let mut jobs = service.engine.jobs().into_iter();
-    let job = jobs.find(|job| job.number == number && reaches(reach, job));
-    job.ok_or_else(|| {
-        Problem::new(Code::JobNotFound, "No job has this number. GET /v1/jobs lists them.")
-    })
+pub(crate) fn find(service: &Service, reach: &NamespaceAccess, number: u64) -> Option<Job> {
+    service.engine.job(number).filter(|job| reaches(reach, job))
+}
+
+fn not_found() -> Problem {
+    Problem::new(Code::JobNotFound, "No job has this number. GET /v1/jobs lists them.")
 }
 
 fn reaches(reach: &NamespaceAccess, job: &Job) -> bool {
-    match &job.purge.reach {
-        nearprint_engine::NamespaceFilter::Namespace(namespace) => {
-            reach.admits(namespace.as_ref().map(Namespace::as_str))
-        }
-        nearprint_engine::NamespaceFilter::All => reach.check_all().is_ok(),
+    match job.reach() {
+        NamespaceFilter::Namespace(name) => reach.admits(name.as_ref().map(Namespace::as_str)),
+        NamespaceFilter::All => reach.check_all().is_ok(),
     }
 }
 
-fn number_of(uri: &Uri) -> Result<Sequence, Problem> {
-    let number = last_of_path(uri, "job")?.parse().map(Sequence::new);
-    number.map_err(|_| Problem::invalid("job", "The number of a job is a whole number."))
+/// The numbers after `/v1/jobs` or `/v1/groups`: of the job and the group.
+pub(crate) fn numbers_of<const N: usize>(uri: &Uri) -> Result<[u64; N], Problem> {
+    let mut parts = uri.path().split('/').skip(3);
+    let mut numbers = [0; N];
+    for (number, name) in numbers.iter_mut().zip(["job", "group"]) {
+        let part = parts.next().unwrap_or_default();
+        let parsed = percent_decode_str(part).decode_utf8().ok().and_then(|part| part.parse().ok());
+        *number = parsed.ok_or_else(|| {
+            Problem::invalid(name, format!("The number of a {name} is a whole number."))
+        })?;
+    }
+    Ok(numbers)
 }

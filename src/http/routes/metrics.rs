@@ -5,7 +5,7 @@ use std::sync::Arc;
 use axum::extract::State;
 use axum::http::header::CONTENT_TYPE;
 use axum::response::IntoResponse;
-use nearprint_engine::{JobState, Readiness, Stats};
+use nearprint_engine::{Readiness, Stats};
 
 use crate::http::description::Problems;
 use crate::http::routes::stats;
@@ -43,8 +43,7 @@ fn set_gauges(service: &Service, stats: &Stats) {
         stats.namespaces,
         "Namespaces with documents, other than the default one.",
     );
-    let jobs = service.engine.jobs();
-    let running = jobs.iter().filter(|job| job.state == JobState::Running).count();
+    let running = service.engine.jobs().iter().filter(|job| !job.has_ended()).count();
     set("nearprint_jobs_running", running as u64, "Jobs that run or wait.");
     set(
         "nearprint_merging_memory_bytes",

@@ -18,9 +18,9 @@ use nearprint_index::visibility::NamespaceKey;
 use crate::background::spawn::lower_priority;
 use crate::clock;
 use crate::document::{Namespace, Sequence};
-use crate::groups::board::{FoundGroups, Next};
-use crate::groups::jobs::GroupsFailure;
-use crate::groups::judge::{GroupsEnded, RecordEvidence};
+use crate::groups::board::{FoundGroups, GroupsRun};
+use crate::groups::judge::RecordEvidence;
+use crate::machine::jobs::JobFailure;
 use crate::published::Published;
 use crate::read::reader::{self, RecordReader};
 use crate::shared::Shared;
@@ -38,41 +38,36 @@ const COLLECTED: u64 = 10;
 pub(crate) fn run(shared: &Arc<Shared>, stop: &Receiver<()>) {
     lower_priority(NICENESS);
     while let Err(RecvTimeoutError::Timeout) = stop.recv_timeout(LOOK_EVERY) {
-        while let Some(next) = shared.groups.next() {
+        while let Some((job, run)) = shared.groups.next() {
             let begun = clock::now();
-            let outcome = match find(shared, &next) {
-                Ok(found) => {
-                    tracing::info!(
-                        job = next.number,
-                        groups = found.groups.all().len(),
-                        documents = found.groups.documents(),
-                        duration_ms = begun.elapsed().as_millis() as u64,
-                        "groups found"
-                    );
-                    Ok(found)
-                }
-                Err(GroupsEnded::Cancelled) => continue,
-                Err(GroupsEnded::Failed(failure)) => {
-                    tracing::warn!(job = next.number, ?failure, "a search for groups failed");
-                    Err(failure)
-                }
-            };
-            shared.groups.end(next.number, outcome, clock::now_ms());
+            let outcome = find(shared, &run);
+            match &outcome {
+                Ok(found) => tracing::info!(
+                    job,
+                    groups = found.groups.all().len(),
+                    documents = found.groups.documents(),
+                    duration_ms = begun.elapsed().as_millis() as u64,
+                    "groups found"
+                ),
+                Err(_) if run.is_cancelled.load(Ordering::Relaxed) => {}
+                Err(failure) => tracing::warn!(job, ?failure, "a search for groups failed"),
+            }
+            shared.groups.end(job, outcome, clock::now_ms());
         }
     }
     // Jobs that still wait never run.
-    while let Some(next) = shared.groups.next() {
-        shared.groups.end(next.number, Err(GroupsFailure::Stopping), clock::now_ms());
+    while let Some((job, _)) = shared.groups.next() {
+        shared.groups.end(job, Err(JobFailure::Stopping), clock::now_ms());
     }
 }
 
-fn find(shared: &Arc<Shared>, next: &Next) -> Result<FoundGroups, GroupsEnded> {
-    let Next { number, request, run } = next;
+fn find(shared: &Arc<Shared>, run: &GroupsRun) -> Result<FoundGroups, JobFailure> {
+    let request = &run.request;
     let state = shared.published.load_full();
     let view = &state.view;
     let needed = view.documents().saturating_mul(BYTES_EACH);
-    shared.groups.make_room(needed).map_err(GroupsEnded::Failed)?;
-    shared.groups.sees(*number, view.sequence());
+    shared.groups.make_room(needed)?;
+    run.sequence.get_or_init(|| view.sequence());
     let visibility = view.visibility(None, clock::now_ms(), None);
     let selection = Selection {
         namespace: request.reach.in_view(view, &shared.id_secret),
@@ -104,7 +99,7 @@ fn names(
     shared: &Shared,
     state: &Published,
     groups: &Groups,
-) -> Result<HashMap<NamespaceNumber, (Namespace, u64)>, GroupsEnded> {
+) -> Result<HashMap<NamespaceNumber, (Namespace, u64)>, JobFailure> {
     let mut names = HashMap::new();
     for group in groups.all() {
         if group.namespace == NamespaceNumber::DEFAULT || names.contains_key(&group.namespace) {
@@ -113,7 +108,7 @@ fn names(
         let before = NamespaceNumber::new(group.namespace.get() - 1);
         let entry = state.view.namespaces().page(before, 1);
         let entry = entry.first().filter(|entry| entry.number == group.namespace);
-        let entry = entry.ok_or(GroupsEnded::Failed(GroupsFailure::Unreadable))?;
+        let entry = entry.ok_or(JobFailure::Unreadable)?;
         let name = reader::name(&state.records, entry.named_by)?;
         let mask = NamespaceKey::of(&name, &shared.id_secret).mask;
         names.insert(group.namespace, (name, mask));

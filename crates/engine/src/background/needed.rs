@@ -78,8 +78,8 @@ impl<'a> Needed<'a> {
             Change::PurgeBegun { .. } => self.of_job(first),
             Change::JobEnded { job, .. } => self.of_job(job),
             Change::RemoveMany { namespace: _, documents, progress: Some(progress) } => {
-                let job = self.jobs.get(Sequence::new(progress.job));
-                if job.is_none_or(|job| job.last_step != Some(Sequence::new(first))) {
+                let job = self.jobs.get(progress.job);
+                if job.is_none_or(|job| job.work.last_step != Some(Sequence::new(first))) {
                     return NeededPart::Nothing;
                 }
                 if documents.is_empty() {
@@ -97,7 +97,7 @@ impl<'a> Needed<'a> {
 
     /// A record that began or ended a job.
     fn of_job(&self, job: u64) -> NeededPart {
-        match self.jobs.get(Sequence::new(job)) {
+        match self.jobs.get(job) {
             Some(_) => NeededPart::All { documents: 0 },
             None => NeededPart::Nothing,
         }

@@ -18,13 +18,12 @@ use nearprint_index::namespaces::NamespaceNumber;
 use nearprint_index::times::second;
 use nearprint_index::view::{Expired, Listed, Selection, View};
 
-use crate::api::error::Refused;
 use crate::api::replies::Removed;
 use crate::clock;
 use crate::document::{DocumentId, Sequence};
 use crate::machine::change::REMOVED_MAX;
 use crate::machine::commands::{EndJob, Reason, RemoveMany, Step};
-use crate::machine::jobs::{Job, JobState};
+use crate::machine::jobs::{Job, JobFailure, JobState, PurgeWork};
 use crate::published::Published;
 use crate::read::reader;
 use crate::shared::Shared;
@@ -50,20 +49,6 @@ pub(crate) struct Remover {
     rest: Duration,
 }
 
-/// Why a job stops for now.
-enum Interrupted {
-    /// The engine stops.
-    Stopped,
-    /// A record could not be read: the job fails.
-    Unreadable,
-}
-
-impl From<Refused> for Interrupted {
-    fn from(_: Refused) -> Self {
-        Self::Stopped
-    }
-}
-
 impl Remover {
     pub(crate) fn new(shared: Arc<Shared>, stop: Receiver<()>) -> Self {
         Self { shared, stop, expired_upto: 0, rest: Duration::ZERO }
@@ -74,7 +59,7 @@ impl Remover {
         while self.waits(LOOK_EVERY) {
             self.rest = self.rest.saturating_sub(LOOK_EVERY);
             // An engine that refuses its own commands is about to stop.
-            drop(self.expire().and_then(|()| self.run_jobs()));
+            let _stopping = self.expire().and_then(|()| self.run_jobs());
         }
     }
 
@@ -88,7 +73,7 @@ impl Remover {
     }
 
     /// Removes what has expired.
-    fn expire(&mut self) -> Result<(), Interrupted> {
+    fn expire(&mut self) -> Result<(), JobFailure> {
         let now_ms = clock::now_ms();
         let is_due =
             |view: &View| view.first_expiry().is_some_and(|first| first.second() <= second(now_ms));
@@ -131,27 +116,27 @@ impl Remover {
     }
 
     /// Runs the jobs that have not ended, the oldest first.
-    fn run_jobs(&self) -> Result<(), Interrupted> {
+    fn run_jobs(&self) -> Result<(), JobFailure> {
         while let Some(job) = self.state().jobs.next().cloned() {
             let state = match self.run_job(&job) {
                 Ok(()) => JobState::Done,
-                Err(Interrupted::Unreadable) => JobState::Failed,
-                Err(Interrupted::Stopped) => return Err(Interrupted::Stopped),
+                Err(JobFailure::Stopping) => return Err(JobFailure::Stopping),
+                Err(failure) => JobState::Failed(failure),
             };
-            let end = EndJob { job: job.number.get(), state };
+            let end = EndJob { job: job.number, state };
             self.shared.send_own(end, clock::now_ms())?.wait_blocking()?;
-            tracing::info!(job = %job.number, ?state, "a job has ended");
+            tracing::info!(job = job.number, ?state, "a job has ended");
         }
         Ok(())
     }
 
-    fn run_job(&self, job: &Job) -> Result<(), Interrupted> {
-        let mut through = job.through;
+    fn run_job(&self, job: &Job<PurgeWork>) -> Result<(), JobFailure> {
+        let mut through = job.work.through;
         let upto = stored_upto(&self.state().view, job);
         while self.is_running(job) {
             self.check_stop()?;
             let state = self.state();
-            let namespace = job.purge.reach.in_view(&state.view, &self.shared.id_secret);
+            let namespace = job.work.purge.reach.in_view(&state.view, &self.shared.id_secret);
             let now = second(clock::now_ms());
             let expired = Expired::Not(now);
             let selection = Selection { namespace, after: through, upto, expired };
@@ -167,18 +152,18 @@ impl Remover {
     /// Removes the documents that a pass has found, and notes how far the job has come.
     fn step(
         &self,
-        job: &Job,
+        job: &Job<PurgeWork>,
         view: &View,
         found: &[Listed],
         through: Sequence,
-    ) -> Result<(), Interrupted> {
-        let number = job.number.get();
+    ) -> Result<(), JobFailure> {
+        let number = job.number;
         let reason = |through, matched| Reason::Purge(Step { job: number, through, matched });
-        let known = self.state().jobs.get(job.number).map(|job| job.through);
-        let before = known.unwrap_or(job.through);
+        let known = self.state().jobs.get(number).map(|job| job.work.through);
+        let before = known.unwrap_or(job.work.through);
         let mut steps = Steps::new(&self.shared);
         let mut matched = found.len() as u64;
-        if !job.purge.dry_run {
+        if !job.work.purge.dry_run {
             matched = 0;
             for (namespace, documents) in by_namespace(view, found) {
                 for documents in documents.chunks(REMOVED_MAX) {
@@ -194,21 +179,24 @@ impl Remover {
         steps.finish()
     }
 
-    fn is_running(&self, job: &Job) -> bool {
-        let state = self.state();
-        state.jobs.get(job.number).is_some_and(|job| job.state == JobState::Running)
+    fn is_running(&self, job: &Job<PurgeWork>) -> bool {
+        self.state().jobs.get(job.number).is_some_and(|job| !job.has_ended())
     }
 
-    fn check_stop(&self) -> Result<(), Interrupted> {
-        if self.waits(Duration::ZERO) { Ok(()) } else { Err(Interrupted::Stopped) }
+    fn check_stop(&self) -> Result<(), JobFailure> {
+        if self.waits(Duration::ZERO) { Ok(()) } else { Err(JobFailure::Stopping) }
     }
 }
 
 /// Leaves the documents with the prefix that were stored early enough. Reads their records as
 /// far as the index does not know.
-fn keep_wanted(state: &Published, job: &Job, found: &mut Vec<Listed>) -> Result<(), Interrupted> {
-    let prefix = job.purge.prefix.as_deref();
-    let certain = job.purge.stored_before_ms.map(|before_ms| {
+fn keep_wanted(
+    state: &Published,
+    job: &Job<PurgeWork>,
+    found: &mut Vec<Listed>,
+) -> Result<(), JobFailure> {
+    let prefix = job.work.purge.prefix.as_deref();
+    let certain = job.work.purge.stored_before_ms.map(|before_ms| {
         // Of what is older than the second, or the minute, of the limit, the age is certain.
         let last = state.view.times().last_until(second(before_ms));
         (last.unwrap_or(Sequence::ZERO), before_ms)
@@ -236,20 +224,18 @@ fn keep_wanted(state: &Published, job: &Job, found: &mut Vec<Listed>) -> Result<
             }
         }
     });
-    match failed {
-        None => Ok(()),
-        // The log has the facts.
-        Some(_) => Err(Interrupted::Unreadable),
-    }
+    // The log has the facts.
+    failed.map_or(Ok(()), |refused| Err(refused.into()))
 }
 
 /// The last change whose document a job may remove: one before the job that is not surely too new.
-fn stored_upto(view: &View, job: &Job) -> Sequence {
-    let limit = job.purge.stored_before_ms.and_then(|before_ms| {
+fn stored_upto(view: &View, job: &Job<PurgeWork>) -> Sequence {
+    let limit = job.work.purge.stored_before_ms.and_then(|before_ms| {
         let first_too_new = view.times().first_since(second(before_ms.saturating_add(999)))?;
         Some(Sequence::new(first_too_new.get().saturating_sub(1)))
     });
-    limit.map_or(job.number, |limit| limit.min(job.number))
+    let begun = Sequence::new(job.number);
+    limit.map_or(begun, |limit| limit.min(begun))
 }
 
 /// Commands that the writer has not decided yet, few at a time.
@@ -264,7 +250,7 @@ impl<'a> Steps<'a> {
         Self { shared, pending: Vec::new(), documents: 0 }
     }
 
-    fn send(&mut self, command: RemoveMany) -> Result<(), Interrupted> {
+    fn send(&mut self, command: RemoveMany) -> Result<(), JobFailure> {
         let documents = command.documents.len();
         if self.documents + documents > STEP {
             self.wait()?;
@@ -274,13 +260,13 @@ impl<'a> Steps<'a> {
         Ok(())
     }
 
-    fn wait(&mut self) -> Result<(), Interrupted> {
+    fn wait(&mut self) -> Result<(), JobFailure> {
         self.documents = 0;
         self.pending.drain(..).try_for_each(|pending| pending.wait_blocking().map(drop))?;
         Ok(())
     }
 
-    fn finish(mut self) -> Result<(), Interrupted> {
+    fn finish(mut self) -> Result<(), JobFailure> {
         self.wait()
     }
 }

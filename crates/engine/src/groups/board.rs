@@ -1,57 +1,43 @@
-//! The board: which jobs wait, which one runs, and the results that are kept.
+//! The board: which searches for groups wait, which one runs, and the results that are kept.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use nearprint_index::groups::Groups;
 use nearprint_index::namespaces::NamespaceNumber;
 
 use crate::api::error::Refused;
 use crate::document::{Namespace, Sequence};
-use crate::groups::jobs::{GroupsFailure, GroupsJob, GroupsRequest, GroupsState};
+use crate::jobs::{GroupsRequest, GroupsWork, Job, Work};
+use crate::machine::jobs::{self, JobFailure, JobList, JobState};
 
-/// All jobs, oldest first.
+/// All searches for groups.
 #[derive(Debug)]
 pub(crate) struct Board {
-    entries: Mutex<Entries>,
+    jobs: Mutex<JobList<Arc<GroupsRun>>>,
+    last_number: AtomicU64,
     jobs_max: usize,
     bytes_max: u64,
 }
 
-#[derive(Debug, Default)]
-struct Entries {
-    all: Vec<Entry>,
-    last_number: u64,
-}
-
+/// What a search and those who watch it share.
 #[derive(Debug)]
-struct Entry {
-    job: GroupsJob,
-    run: Arc<GroupsRun>,
-    result: Option<Arc<FoundGroups>>,
-}
-
-/// What a running job and those who watch it share.
-#[derive(Debug, Default)]
 pub(crate) struct GroupsRun {
+    pub(crate) request: GroupsRequest,
     /// Nobody wants its result any more.
     pub(crate) is_cancelled: AtomicBool,
+    /// The last change that it sees.
+    pub(crate) sequence: OnceLock<Sequence>,
     /// Pieces that are done.
     pub(crate) done: AtomicU64,
     /// All pieces; 0 until they are known.
     pub(crate) total: AtomicU64,
+    /// What it found, once it is done.
+    pub(crate) found: OnceLock<FoundGroups>,
 }
 
-/// A job that is to run next.
-#[derive(Debug)]
-pub(crate) struct Next {
-    pub(crate) number: u64,
-    pub(crate) request: GroupsRequest,
-    pub(crate) run: Arc<GroupsRun>,
-}
-
-/// What a job found.
+/// What a search found.
 #[derive(Debug)]
 pub(crate) struct FoundGroups {
     pub(crate) groups: Groups,
@@ -75,153 +61,130 @@ impl FoundGroups {
 impl Board {
     /// A board for this many jobs, which take this many bytes together.
     pub(crate) fn new(jobs_max: usize, bytes_max: u64) -> Self {
-        Self { entries: Mutex::default(), jobs_max, bytes_max }
+        Self { jobs: Mutex::default(), last_number: AtomicU64::default(), jobs_max, bytes_max }
     }
 
     /// Poison is ignored, because a panic in an engine thread ends the process.
-    fn entries(&self) -> MutexGuard<'_, Entries> {
-        self.entries.lock().unwrap_or_else(PoisonError::into_inner)
+    fn jobs(&self) -> MutexGuard<'_, JobList<Arc<GroupsRun>>> {
+        self.jobs.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Adds a job. The oldest one that has ended makes room for it.
+    /// Adds a job. The oldest one that has ended makes room for it. Its number grows with the time,
+    /// so no two jobs have the same, not even after a restart.
     ///
     /// # Errors
     /// [`Refused::TooManyGroups`] if all wait or run.
-    pub(crate) fn add(&self, request: GroupsRequest, now_ms: u64) -> Result<GroupsJob, Refused> {
-        let mut entries = self.entries();
-        if entries.all.len() >= self.jobs_max {
-            let ended = entries.all.iter().position(|entry| entry.job.ended_ms.is_some());
-            let ended = ended.ok_or(Refused::TooManyGroups { max: self.jobs_max })?;
-            entries.all.remove(ended);
+    pub(crate) fn add(&self, request: GroupsRequest, now_ms: u64) -> Result<Job, Refused> {
+        let mut jobs = self.jobs();
+        if jobs.all().len() >= self.jobs_max {
+            let forgotten = jobs.forget(jobs::Job::has_ended);
+            forgotten.ok_or(Refused::TooManyGroups { max: self.jobs_max })?;
         }
-        let number = now_ms.max(entries.last_number + 1);
-        entries.last_number = number;
-        let job = GroupsJob {
-            number,
-            request,
-            state: GroupsState::Waiting,
-            sequence: None,
-            progress: 0.0,
-            groups: 0,
-            documents: 0,
-            begun_ms: now_ms,
-            ended_ms: None,
-        };
-        entries.all.push(Entry { job: job.clone(), run: Arc::default(), result: None });
-        Ok(job)
+        let number = now_ms.max(self.last_number.load(Ordering::Relaxed) + 1);
+        self.last_number.store(number, Ordering::Relaxed);
+        let job = jobs::Job::new(number, GroupsRun::new(request), JobState::Waiting, now_ms);
+        jobs.add(job.with(Arc::clone(&job.work)));
+        Ok(shown(&job))
     }
 
     /// All jobs, oldest first.
-    pub(crate) fn all(&self) -> Vec<GroupsJob> {
-        self.entries().all.iter().map(Entry::shown).collect()
+    pub(crate) fn all(&self) -> Vec<Job> {
+        self.jobs().all().iter().map(shown).collect()
     }
 
-    /// A job with its result, if it is done.
-    pub(crate) fn get(&self, number: u64) -> Option<(GroupsJob, Option<Arc<FoundGroups>>)> {
-        let entries = self.entries();
-        let entry = entries.all.iter().find(|entry| entry.job.number == number)?;
-        Some((entry.shown(), entry.result.clone()))
+    /// The job with a number.
+    pub(crate) fn get(&self, number: u64) -> Option<Job> {
+        self.jobs().get(number).map(shown)
+    }
+
+    /// What a job has found, if it is done.
+    pub(crate) fn run(&self, number: u64) -> Option<Arc<GroupsRun>> {
+        self.jobs().get(number).map(|job| Arc::clone(&job.work))
+    }
+
+    /// Cancels a job. False if it has ended already; `None` if there is no such job.
+    pub(crate) fn cancel(&self, number: u64, now_ms: u64) -> Option<bool> {
+        let mut jobs = self.jobs();
+        jobs.get(number)?.work.is_cancelled.store(true, Ordering::Relaxed);
+        Some(jobs.end(number, JobState::Cancelled, now_ms))
     }
 
     /// Removes a job with its result, and cancels it if it has not ended.
-    pub(crate) fn remove(&self, number: u64) -> Option<GroupsJob> {
-        let mut entries = self.entries();
-        let at = entries.all.iter().position(|entry| entry.job.number == number)?;
-        let entry = entries.all.remove(at);
-        entry.run.is_cancelled.store(true, Ordering::Relaxed);
-        Some(entry.shown())
+    pub(crate) fn remove(&self, number: u64) -> Option<Job> {
+        let job = self.jobs().forget(|job| job.number == number)?;
+        job.work.is_cancelled.store(true, Ordering::Relaxed);
+        Some(shown(&job))
     }
 
-    /// The job that has waited longest, which runs from now on.
-    pub(crate) fn next(&self) -> Option<Next> {
-        let mut entries = self.entries();
-        let mut waiting = entries.all.iter_mut();
-        let entry = waiting.find(|entry| entry.job.state == GroupsState::Waiting)?;
-        entry.job.state = GroupsState::Running;
-        let (number, request) = (entry.job.number, entry.job.request.clone());
-        Some(Next { number, request, run: Arc::clone(&entry.run) })
+    /// The job that has waited longest, which runs from now on: its number, and what it shares.
+    pub(crate) fn next(&self) -> Option<(u64, Arc<GroupsRun>)> {
+        let mut jobs = self.jobs();
+        let number = jobs.next()?.number;
+        let job = jobs.get_mut(number)?;
+        job.state = JobState::Running;
+        Some((number, Arc::clone(&job.work)))
     }
 
     /// Makes room for a job that takes at most this many bytes: forgets the oldest results.
     ///
     /// # Errors
-    /// [`GroupsFailure::Memory`] if it needs more than all may take.
-    pub(crate) fn make_room(&self, needed: u64) -> Result<(), GroupsFailure> {
+    /// [`JobFailure::Memory`] if it needs more than all may take.
+    pub(crate) fn make_room(&self, needed: u64) -> Result<(), JobFailure> {
         let max = self.bytes_max;
         if needed > max {
-            return Err(GroupsFailure::Memory { needed, max });
+            return Err(JobFailure::Memory { needed, max });
         }
-        let mut entries = self.entries();
-        while needed + entries.bytes() > max {
-            let oldest = entries.all.iter().position(|entry| entry.result.is_some());
-            entries.all.remove(oldest.expect("results take the bytes"));
+        let mut jobs = self.jobs();
+        let bytes = |jobs: &JobList<Arc<GroupsRun>>| -> u64 {
+            jobs.all().iter().filter_map(|job| job.work.found.get()).map(FoundGroups::bytes).sum()
+        };
+        while needed + bytes(&jobs) > max {
+            let oldest = jobs.forget(|job| job.work.found.get().is_some());
+            oldest.expect("results take the bytes");
         }
         Ok(())
     }
 
-    /// Notes what a job sees.
-    pub(crate) fn sees(&self, number: u64, sequence: Sequence) {
-        if let Some(entry) = self.entries().find(number) {
-            entry.job.sequence = Some(sequence);
-        }
-    }
-
-    /// Notes the end of a job, unless it was removed.
-    pub(crate) fn end(
-        &self,
-        number: u64,
-        outcome: Result<FoundGroups, GroupsFailure>,
-        now_ms: u64,
-    ) {
-        let mut entries = self.entries();
-        let Some(entry) = entries.find(number) else { return };
-        entry.job.ended_ms = Some(now_ms);
-        match outcome {
+    /// Notes the end of a job, unless it was cancelled or removed.
+    pub(crate) fn end(&self, number: u64, outcome: Result<FoundGroups, JobFailure>, now_ms: u64) {
+        let mut jobs = self.jobs();
+        let Some(job) = jobs.get(number).filter(|job| !job.has_ended()) else { return };
+        let state = match outcome {
             Ok(found) => {
-                entry.job.state = GroupsState::Done;
-                entry.job.groups = found.groups.all().len() as u64;
-                entry.job.documents = found.groups.documents() as u64;
-                entry.result = Some(Arc::new(found));
+                job.work.found.get_or_init(|| found);
+                JobState::Done
             }
-            Err(failure) => {
-                entry.job.progress = entry.run.progress();
-                entry.job.state = GroupsState::Failed(failure);
-            }
-        }
-    }
-}
-
-impl Entries {
-    fn find(&mut self, number: u64) -> Option<&mut Entry> {
-        self.all.iter_mut().find(|entry| entry.job.number == number)
-    }
-
-    fn bytes(&self) -> u64 {
-        self.all.iter().filter_map(|entry| entry.result.as_ref()).map(|found| found.bytes()).sum()
-    }
-}
-
-impl Entry {
-    /// The job as it is now.
-    fn shown(&self) -> GroupsJob {
-        let mut job = self.job.clone();
-        match job.state {
-            GroupsState::Running => job.progress = self.run.progress(),
-            GroupsState::Done => job.progress = 1.0,
-            GroupsState::Waiting | GroupsState::Failed(_) => {}
-        }
-        job
+            Err(failure) => JobState::Failed(failure),
+        };
+        jobs.end(number, state, now_ms);
     }
 }
 
 impl GroupsRun {
-    /// The share of the pieces that are done; less than 1.
-    #[expect(clippy::cast_precision_loss, reason = "the quotient is rounded to 4 decimals")]
-    fn progress(&self) -> f64 {
-        let (done, total) =
-            (self.done.load(Ordering::Relaxed), self.total.load(Ordering::Relaxed).max(1));
-        ((done as f64 / total as f64 * 10_000.0).floor() / 10_000.0).min(0.9999)
+    fn new(request: GroupsRequest) -> Arc<Self> {
+        Arc::new(Self {
+            request,
+            is_cancelled: AtomicBool::default(),
+            sequence: OnceLock::new(),
+            done: AtomicU64::default(),
+            total: AtomicU64::default(),
+            found: OnceLock::new(),
+        })
     }
+}
+
+/// The job as it is now.
+fn shown(job: &jobs::Job<Arc<GroupsRun>>) -> Job {
+    let run = &job.work;
+    let groups = run.found.get().map(|found| &found.groups);
+    job.with(Work::Groups(GroupsWork {
+        request: run.request.clone(),
+        sequence: run.sequence.get().copied(),
+        done: run.done.load(Ordering::Relaxed),
+        total: run.total.load(Ordering::Relaxed),
+        groups: groups.map_or(0, |groups| groups.all().len() as u64),
+        documents: groups.map_or(0, |groups| groups.documents() as u64),
+    }))
 }
 
 #[cfg(test)]
@@ -247,24 +210,44 @@ mod tests {
         let numbers = [5, 5].map(|now_ms| board.add(request(), now_ms).unwrap().number);
         assert_eq!(numbers, [5, 6]);
         assert_eq!(board.add(request(), 7), Err(Refused::TooManyGroups { max: 2 }));
-        assert_eq!(board.next().map(|next| next.number), Some(5));
+        assert_eq!(board.next().map(|(number, _)| number), Some(5));
         board.end(5, Ok(found()), 8);
         assert_eq!(board.add(request(), 9).unwrap().number, 9);
         let numbers: Vec<u64> = board.all().iter().map(|job| job.number).collect();
         assert_eq!(numbers, [6, 9]);
         assert!(board.get(5).is_none());
-        assert_eq!(board.next().map(|next| next.number), Some(6));
+        assert_eq!(board.next().map(|(number, _)| number), Some(6));
     }
 
     #[test]
     fn a_removed_job_is_cancelled_and_its_end_is_not_noted() {
         let board = Board::new(2, 100);
         board.add(request(), 5).unwrap();
-        let run = board.next().unwrap().run;
+        let (_, run) = board.next().unwrap();
         board.remove(5).unwrap();
         assert!(run.is_cancelled.load(Ordering::Relaxed));
         board.end(5, Ok(found()), 8);
         assert!(board.all().is_empty() && board.remove(5).is_none());
+    }
+
+    #[test]
+    fn a_cancelled_job_stays_as_it_is_and_a_number_is_never_given_twice() {
+        let board = Board::new(2, 100);
+        for number in [5, 6] {
+            board.add(request(), number).unwrap();
+        }
+        let (_, run) = board.next().unwrap();
+        assert_eq!((board.cancel(5, 8), board.cancel(5, 9)), (Some(true), Some(false)));
+        assert!(run.is_cancelled.load(Ordering::Relaxed));
+        board.end(5, Ok(found()), 10);
+        let job = board.get(5).unwrap();
+        assert_eq!((job.state, job.ended_ms), (JobState::Cancelled, Some(8)));
+        assert!(board.run(5).unwrap().found.get().is_none());
+        assert_eq!(board.next().map(|(number, _)| number), Some(6), "5 has ended");
+        assert_eq!((board.cancel(6, 11), board.next().is_none()), (Some(true), true));
+        assert_eq!(board.cancel(7, 12), None);
+        board.remove(6).unwrap();
+        assert_eq!(board.add(request(), 6).unwrap().number, 7);
     }
 
     #[test]
@@ -283,7 +266,7 @@ mod tests {
         let numbers: Vec<u64> = board.all().iter().map(|job| job.number).collect();
         assert_eq!(numbers, [3]);
         let (needed, max) = (3 * each + 1, 3 * each);
-        assert_eq!(board.make_room(needed), Err(GroupsFailure::Memory { needed, max }));
+        assert_eq!(board.make_room(needed), Err(JobFailure::Memory { needed, max }));
         assert_eq!(board.all().len(), 1, "what fails makes no room");
     }
 }

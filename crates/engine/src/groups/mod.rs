@@ -5,6 +5,5 @@
 //! journaled: jobs and their results are in memory only, and a restart begins without any.
 
 pub(crate) mod board;
-pub(crate) mod jobs;
 pub(crate) mod judge;
 pub(crate) mod pages;

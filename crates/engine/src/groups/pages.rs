@@ -1,51 +1,60 @@
-//! What callers do with jobs that find groups: begin, watch and remove them, and read their results.
+//! The groups that a job has found, by pages.
 //!
 //! A result names documents by their changes. Their records are read from the current state, which does
 //! without those that were removed or have expired since.
-
-use std::sync::Arc;
 
 use nearprint_fingerprint::Fingerprint;
 use nearprint_index::groups::{Group, Member};
 
 use crate::api::error::Refused;
-use crate::api::replies::{Page, PageOptions};
+use crate::api::replies::{Page, PageOptions, StoredDocument};
 use crate::blocking::off_async;
 use crate::clock;
-use crate::document::Sequence;
+use crate::document::{Namespace, Sequence};
 use crate::groups::board::FoundGroups;
-use crate::groups::jobs::{GroupInfo, GroupPage, GroupsJob, GroupsRequest, MemberInfo};
 use crate::handle::Engine;
 use crate::published::Published;
 use crate::read::page::PageSpace;
 use crate::read::reader::RecordReader;
 
+/// A group of documents.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct GroupInfo {
+    /// Its number; the largest group has 0.
+    pub group: u64,
+    /// The namespace of its documents.
+    pub namespace: Option<Namespace>,
+    /// How many documents it had when it was found.
+    pub size: u64,
+    /// The oldest of them.
+    pub oldest: MemberInfo,
+}
+
+/// A document of a group.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct MemberInfo {
+    /// The change that stored it.
+    pub sequence: Sequence,
+    /// Its fingerprint.
+    pub fingerprint: Fingerprint,
+    /// The document; `None` if it was removed or has expired since the group was found.
+    pub stored: Option<StoredDocument>,
+}
+
+/// The members of a group.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct GroupPage {
+    /// How many documents the group had when it was found.
+    pub size: u64,
+    /// Their namespace.
+    pub namespace: Option<Namespace>,
+    /// Some of them, oldest first.
+    pub members: Vec<MemberInfo>,
+    /// Where the next page begins; `None` after the last one.
+    pub next: Option<u64>,
+}
+
 impl Engine {
-    /// Begins a job that finds groups.
-    ///
-    /// # Errors
-    /// [`Refused::DistanceAboveMax`], [`Refused::TooManyGroups`], [`Refused::Stopping`].
-    pub fn begin_groups(&self, request: GroupsRequest) -> Result<GroupsJob, Refused> {
-        self.check_distance(request.criteria.distance)?;
-        self.shared.check_running()?;
-        self.shared.groups.add(request, clock::now_ms())
-    }
-
-    /// The jobs that find groups, oldest first.
-    pub fn groups_jobs(&self) -> Vec<GroupsJob> {
-        self.shared.groups.all()
-    }
-
-    /// A job that finds groups, if it is kept.
-    pub fn groups_job(&self, number: u64) -> Option<GroupsJob> {
-        self.shared.groups.get(number).map(|(job, _)| job)
-    }
-
-    /// Removes a job and its result; it is cancelled if it has not ended.
-    pub fn remove_groups_job(&self, number: u64) -> Option<GroupsJob> {
-        self.shared.groups.remove(number)
-    }
-
     /// A page of the groups that a job has found, the largest first, from the one with this number
     /// on; `None` if the job is not done or not kept. Reads a record for each group.
     ///
@@ -57,9 +66,10 @@ impl Engine {
         from: u64,
         options: impl Into<PageOptions>,
     ) -> Result<Option<Page<GroupInfo>>, Refused> {
-        let (Some(found), options) = (self.found(number), options.into()) else { return Ok(None) };
+        let (run, options) = (self.shared.groups.run(number), options.into());
         let state = self.shared.published.load_full();
         off_async(move || {
+            let Some(found) = run.as_ref().and_then(|run| run.found.get()) else { return Ok(None) };
             let all = found.groups.all();
             let from = usize::try_from(from).unwrap_or(usize::MAX).min(all.len());
             let groups = &all[from..all.len().min(from.saturating_add(options.limit))];
@@ -91,18 +101,15 @@ impl Engine {
         after: u64,
         options: impl Into<PageOptions>,
     ) -> Result<Option<GroupPage>, Refused> {
-        let (Some(found), options) = (self.found(number), options.into()) else { return Ok(None) };
+        let (run, options) = (self.shared.groups.run(number), options.into());
         let state = self.shared.published.load_full();
         off_async(move || {
+            let Some(found) = run.as_ref().and_then(|run| run.found.get()) else { return Ok(None) };
             let at = usize::try_from(group).unwrap_or(usize::MAX);
             let group = found.groups.all().get(at);
-            group.map(|group| members(&state, &found, group, (after, options))).transpose()
+            group.map(|group| members(&state, found, group, (after, options))).transpose()
         })
         .await
-    }
-
-    fn found(&self, number: u64) -> Option<Arc<FoundGroups>> {
-        self.shared.groups.get(number)?.1
     }
 }
 

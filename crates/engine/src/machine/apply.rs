@@ -12,8 +12,7 @@ use crate::machine::commands::{
     Applied, BeginPurge, CheckAndInsert, CheckAndInsertPacked, EndJob, Insert, InsertPacked,
     Reason, Remove, RemoveMany, Reset, Verdict,
 };
-use crate::machine::jobs::Progress;
-use crate::machine::jobs::{Job, JobState, Jobs, RUNNING_MAX};
+use crate::machine::jobs::{Job, Jobs, Progress, PurgeWork, RUNNING_MAX};
 use crate::machine::search::{NO_HIT, PackedSearch, Search};
 
 /// How many fingerprints' newer changes, or documents, are prefetched together.
@@ -221,13 +220,10 @@ impl Machine {
         let now_ms = self.now_ms();
         let job = match reason {
             Reason::Expiry => None,
-            Reason::Purge(step) => {
-                let job = self.jobs.get(Sequence::new(step.job));
-                match job.filter(|job| job.state == JobState::Running) {
-                    Some(job) => Some((step, job.matched, job.removed)),
-                    None => return self.applied(0, None),
-                }
-            }
+            Reason::Purge(step) => match self.jobs.get(step.job).filter(|job| !job.has_ended()) {
+                Some(Job { work, .. }) => Some((step, work.matched, work.removed)),
+                None => return self.applied(0, None),
+            },
         };
         let mut located = self.view.documents_at(&documents);
         located.retain(|located| match reason {
@@ -268,7 +264,7 @@ impl Machine {
     }
 
     /// Begins a purge; `None` if too many jobs run.
-    pub(crate) fn begin_purge(&mut self, command: BeginPurge) -> Applied<Option<Job>> {
+    pub(crate) fn begin_purge(&mut self, command: BeginPurge) -> Applied<Option<Job<PurgeWork>>> {
         let BeginPurge { purge } = command;
         let begins = self.jobs.running() < RUNNING_MAX;
         let applied = self.applied((), begins.then_some(Change::PurgeBegun { purge }));
@@ -279,8 +275,7 @@ impl Machine {
     /// Ends a job that runs. The reply is whether it did.
     pub(crate) fn end_job(&mut self, command: EndJob) -> Applied<bool> {
         let EndJob { job, state } = command;
-        let known = self.jobs.get(Sequence::new(job));
-        let runs = known.is_some_and(|job| job.state == JobState::Running);
+        let runs = self.jobs.get(job).is_some_and(|job| !job.has_ended());
         self.applied(runs, runs.then_some(Change::JobEnded { job, state }))
     }
 

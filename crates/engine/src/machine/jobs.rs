@@ -1,8 +1,8 @@
-//! Jobs: removals of many documents, step by step.
+//! Jobs: work on many documents that goes on after the reply to the request that began it.
 //!
-//! A job is part of the state, so it survives a restart and its count is exact: each step is one
-//! change, which removes documents and records how far the job has come. The number of a job is
-//! that of the change that began it.
+//! A purge is part of the state, so it survives a restart and its count is exact: each step is one
+//! change, which removes documents and says how far the purge has come with it. The number of a purge
+//! is that of the change that began it. Other jobs change nothing, and are kept outside the state.
 
 use nearprint_index::namespaces::NamespaceNumber;
 use nearprint_index::view::View;
@@ -10,10 +10,10 @@ use nearprint_index::visibility::NamespaceKey;
 
 use crate::document::{Namespace, Sequence};
 
-/// Ended jobs that are remembered, the newest ones.
+/// Ended purges that are remembered, the newest ones.
 pub const ENDED_KEPT: usize = 100;
 
-/// Jobs that may run or wait at one time.
+/// Purges that may run or wait at one time.
 pub const RUNNING_MAX: usize = 16;
 
 /// One namespace, or all of them.
@@ -40,7 +40,7 @@ impl NamespaceFilter {
     }
 }
 
-/// How far a job has come.
+/// How far a purge has come with a step.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Progress {
     pub job: u64,
@@ -68,23 +68,42 @@ pub struct Purge {
 /// Whether a job runs, and how it ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum JobState {
-    /// It runs, or waits for the one before it.
+    /// It waits for the job before it.
+    Waiting,
+    /// It runs. A purge is never known to wait: it runs from the change that begins it.
     Running,
     /// It has seen every document.
     Done,
     /// It was cancelled; what it had removed stays removed.
     Cancelled,
-    /// A record could not be read.
-    Failed,
+    /// It failed.
+    Failed(JobFailure),
+}
+
+/// Why a job failed, or stops for now.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum JobFailure {
+    /// A stored record could not be read.
+    Unreadable,
+    /// It needs more memory than jobs may take.
+    Memory {
+        /// The bytes that it needs at most.
+        needed: u64,
+        /// The limit.
+        max: u64,
+    },
+    /// The engine stops.
+    Stopping,
 }
 
 impl JobState {
+    /// The code of the state of a purge.
     pub(crate) const fn code(self) -> u8 {
         match self {
-            Self::Running => 1,
+            Self::Waiting | Self::Running => 1,
             Self::Done => 2,
             Self::Cancelled => 3,
-            Self::Failed => 4,
+            Self::Failed(_) => 4,
         }
     }
 
@@ -93,25 +112,49 @@ impl JobState {
             1 => Self::Running,
             2 => Self::Done,
             3 => Self::Cancelled,
-            4 => Self::Failed,
+            4 => Self::Failed(JobFailure::Unreadable),
             _ => return None,
         })
     }
 }
 
-/// A job, as of a state.
+/// A job, as of a moment.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Job {
-    /// The change that began it. It removes only what was stored before.
-    pub number: Sequence,
-    /// Which documents it removes.
-    pub purge: Purge,
-    /// Whether it runs, and how it ended.
+pub struct Job<W> {
+    /// Its number; no two jobs have the same.
+    pub number: u64,
+    /// What it does, and how far it has come.
+    pub work: W,
+    /// Whether it runs.
     pub state: JobState,
-    /// When it began, in milliseconds since 1970.
+    /// When it was requested, in milliseconds since 1970.
     pub begun_ms: u64,
     /// When it ended, in milliseconds since 1970; `None` while it runs.
     pub ended_ms: Option<u64>,
+}
+
+impl<W> Job<W> {
+    pub(crate) const fn new(number: u64, work: W, state: JobState, begun_ms: u64) -> Self {
+        Self { number, work, state, begun_ms, ended_ms: None }
+    }
+
+    /// Whether it is done, was cancelled or has failed.
+    pub const fn has_ended(&self) -> bool {
+        self.ended_ms.is_some()
+    }
+
+    /// The same job with its work in another form.
+    pub(crate) const fn with<V>(&self, work: V) -> Job<V> {
+        let Self { number, work: _, state, begun_ms, ended_ms } = *self;
+        Job { number, work, state, begun_ms, ended_ms }
+    }
+}
+
+/// A purge, and how far it has come.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PurgeWork {
+    /// What it removes, of that which was stored before it began.
+    pub purge: Purge,
     /// It has seen the documents up to this change.
     pub through: Sequence,
     /// The number of documents that it has found.
@@ -123,70 +166,76 @@ pub struct Job {
     pub last_step: Option<Sequence>,
 }
 
-/// The jobs of a state, oldest first.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Jobs(Vec<Job>);
+/// Jobs of one kind, oldest first.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct JobList<W>(Vec<Job<W>>);
 
-impl Jobs {
-    pub fn all(&self) -> &[Job] {
+/// The jobs of a state.
+pub type Jobs = JobList<PurgeWork>;
+
+impl<W> Default for JobList<W> {
+    fn default() -> Self {
+        Self(Vec::new())
+    }
+}
+
+impl<W> JobList<W> {
+    /// The jobs, oldest first.
+    pub fn all(&self) -> &[Job<W>] {
         &self.0
     }
 
-    pub fn get(&self, number: Sequence) -> Option<&Job> {
+    /// The job with a number.
+    pub fn get(&self, number: u64) -> Option<&Job<W>> {
         self.0.iter().find(|job| job.number == number)
     }
 
+    pub(crate) fn get_mut(&mut self, number: u64) -> Option<&mut Job<W>> {
+        self.0.iter_mut().find(|job| job.number == number)
+    }
+
     /// The oldest job that has not ended.
-    pub fn next(&self) -> Option<&Job> {
-        self.0.iter().find(|job| job.state == JobState::Running)
+    pub fn next(&self) -> Option<&Job<W>> {
+        self.0.iter().find(|job| !job.has_ended())
     }
 
     /// The number of jobs that have not ended.
     pub fn running(&self) -> usize {
-        self.0.iter().filter(|job| job.state == JobState::Running).count()
+        self.0.iter().filter(|job| !job.has_ended()).count()
     }
 
-    /// Adds a job from a snapshot.
-    pub(crate) fn restore(&mut self, job: Job) {
+    pub(crate) fn add(&mut self, job: Job<W>) {
         self.0.push(job);
     }
 
+    /// Ends a job. False if it has ended already, or is not known.
+    pub(crate) fn end(&mut self, number: u64, state: JobState, ended_ms: u64) -> bool {
+        let Some(job) = self.get_mut(number).filter(|job| !job.has_ended()) else { return false };
+        (job.state, job.ended_ms) = (state, Some(ended_ms));
+        true
+    }
+
+    /// Takes out the oldest job that meets a condition.
+    pub(crate) fn forget(&mut self, which: impl FnMut(&Job<W>) -> bool) -> Option<Job<W>> {
+        self.0.iter().position(which).map(|at| self.0.remove(at))
+    }
+}
+
+impl Jobs {
     pub(crate) fn begin(&mut self, number: Sequence, purge: Purge, begun_ms: u64) {
-        self.0.push(Job {
-            number,
-            purge,
-            state: JobState::Running,
-            begun_ms,
-            ended_ms: None,
-            through: Sequence::ZERO,
-            matched: 0,
-            removed: 0,
-            last_step: None,
-        });
-        let ended = self.0.len() - self.running();
-        if ended > ENDED_KEPT
-            && let Some(oldest) = self.0.iter().position(|job| job.state != JobState::Running)
-        {
-            self.0.remove(oldest);
+        let (through, last_step) = (Sequence::ZERO, None);
+        let work = PurgeWork { purge, through, matched: 0, removed: 0, last_step };
+        self.add(Job::new(number.get(), work, JobState::Running, begun_ms));
+        if self.0.len() - self.running() > ENDED_KEPT {
+            self.forget(Job::has_ended);
         }
     }
 
     pub(crate) fn note(&mut self, progress: Progress, step: Sequence) {
         let Progress { job, through, matched, removed } = progress;
-        if let Some(job) = self.find(job) {
-            (job.through, job.matched, job.removed) = (through, matched, removed);
-            job.last_step = Some(step);
+        if let Some(Job { work, .. }) = self.get_mut(job) {
+            (work.through, work.matched, work.removed) = (through, matched, removed);
+            work.last_step = Some(step);
         }
-    }
-
-    /// Ends a job. A change that ended one that ran is the only one to do so.
-    pub(crate) fn end(&mut self, number: u64, state: JobState, ended_ms: u64) {
-        if let Some(job) = self.find(number) {
-            (job.state, job.ended_ms) = (state, Some(ended_ms));
-        }
-    }
-
-    fn find(&mut self, number: u64) -> Option<&mut Job> {
-        self.0.iter_mut().find(|job| job.number.get() == number)
     }
 }

@@ -136,7 +136,7 @@ fn purge(core: &mut Core) {
         stored_before_ms: Some(1_700_000_000_001),
         dry_run: false,
     };
-    let job = commit_one(core, BeginPurge { purge }).unwrap().number.get();
+    let job = commit_one(core, BeginPurge { purge }).unwrap().number;
     let key = core.machine().namespace_key(Some(&apart())).unwrap();
     let first = core.view().find_id(core.machine().key(Some(&apart()), &id)).unwrap();
     let sequence = first.posting.sequence;
@@ -211,7 +211,7 @@ fn the_directory_of_version_1_is_opened_with_and_without_its_snapshots() {
     }
     assert_has_everything(&disk.copy());
     let jobs = open(&disk.copy()).core.machine().jobs().all().to_vec();
-    assert!(matches!(&jobs[..], [job] if job.removed == 1 && job.state == JobState::Done));
+    assert!(matches!(&jobs[..], [job] if job.work.removed == 1 && job.state == JobState::Done));
     for name in names.iter().filter(|name| name.ends_with(".manifest")) {
         disk.remove(name).unwrap();
     }

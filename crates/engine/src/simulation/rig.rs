@@ -26,8 +26,7 @@ use crate::machine::commands::{
     BeginPurge, CheckAndInsert, CheckAndInsertPacked, EndJob, Insert, InsertPacked, Reason, Remove,
     RemoveMany, Reset, Step,
 };
-use crate::machine::jobs::Progress;
-use crate::machine::jobs::{JobState, NamespaceFilter, Purge, RUNNING_MAX};
+use crate::machine::jobs::{Job, JobState, NamespaceFilter, Progress, Purge, RUNNING_MAX};
 use crate::machine::model::Model;
 use crate::machine::query::Criteria;
 use crate::machine::search::{PackedSearch, Probe};
@@ -456,8 +455,8 @@ impl Rig {
             self.expect(|model| model.enact(&Change::PurgeBegun { purge: purge.clone() }));
             return checked(BeginPurge { purge }, now_ms, |_| true);
         }
-        let job = jobs[dice.below(jobs.len())].clone();
-        let (number, runs) = (job.number.get(), job.state == JobState::Running);
+        let Job { number, work, state, .. } = jobs[dice.below(jobs.len())].clone();
+        let runs = state == JobState::Running;
         // Otherwise so many would run that the next one is refused.
         if dice.below(3) == 0 || jobs.len() > 8 {
             let state = if dice.below(2) == 0 { JobState::Cancelled } else { JobState::Done };
@@ -466,12 +465,12 @@ impl Rig {
             }
             return checked(EndJob { job: number, state }, now_ms, move |ended| *ended == runs);
         }
-        let NamespaceFilter::Namespace(name) = &job.purge.reach else {
+        let NamespaceFilter::Namespace(name) = &work.purge.reach else {
             panic!("all are of a namespace")
         };
         let expired = Expired::Not((now_ms / 1_000) as u32);
         let (namespace, documents) = self.listed(searched, name.as_ref(), expired);
-        let through = documents.last().map_or(job.through, |(sequence, _)| *sequence);
+        let through = documents.last().map_or(work.through, |(sequence, _)| *sequence);
         let step = Step { job: number, through, matched: documents.len() as u64 };
         let removed = self.expect(|model| {
             let before = model.documents().len();
@@ -483,8 +482,8 @@ impl Rig {
                 let progress = Some(Progress {
                     job: number,
                     through,
-                    matched: job.matched + step.matched,
-                    removed: job.removed + documents.len() as u64,
+                    matched: work.matched + step.matched,
+                    removed: work.removed + documents.len() as u64,
                 });
                 model.enact(&Change::RemoveMany { namespace, documents, progress });
             }

@@ -17,7 +17,7 @@ use crate::machine::commands::{
     Applied, BeginPurge, CheckAndInsert, CheckAndInsertPacked, EndJob, Insert, InsertPacked,
     Remove, RemoveMany, Reset, Verdict,
 };
-use crate::machine::jobs::{Job, NamespaceFilter, Purge, RUNNING_MAX};
+use crate::machine::jobs::{Job, NamespaceFilter, Purge, PurgeWork, RUNNING_MAX};
 use crate::machine::search::{PackedSearch, Probe, Stale};
 use crate::originals::touches::Touches;
 use crate::published::Published;
@@ -220,7 +220,7 @@ impl Command for RemoveMany {
 }
 
 impl Command for BeginPurge {
-    type Reply = Job;
+    type Reply = Job<PurgeWork>;
 
     fn bounds(&self) -> Bounds {
         let Purge { reach, prefix, .. } = &self.purge;
@@ -231,7 +231,7 @@ impl Command for BeginPurge {
         Bounds::new(namespace + prefix.as_ref().map_or(0, |prefix| prefix.len()), 1, false)
     }
 
-    fn decide(self, machine: &mut Machine, _: &Records) -> Result<Applied<Job>, Refused> {
+    fn decide(self, machine: &mut Machine, _: &Records) -> Result<Applied<Self::Reply>, Refused> {
         let Applied { reply, change, sequence } = machine.begin_purge(self);
         let reply = reply.ok_or(Refused::TooManyJobs { max: RUNNING_MAX })?;
         Ok(Applied { reply, change, sequence })

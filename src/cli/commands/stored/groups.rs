@@ -3,15 +3,13 @@
 //! A job finds them; the command shows its progress, lists what it found and removes it. A stopped
 //! directory is opened in this process, without a socket.
 
-use std::io::Write;
-use std::time::Duration;
-
 use anyhow::Result;
-use indicatif::{ProgressBar, ProgressStyle};
 use serde::{Deserialize, Serialize};
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
+use std::io::Write;
 
-use crate::cli::collection::{self, Collection, CollectionArgs};
+use super::jobs::{self, JobReply};
+use crate::cli::collection::CollectionArgs;
 use crate::cli::columns::{Column, table};
 use crate::cli::error_report::ErrorReport;
 use crate::cli::exit_code;
@@ -19,11 +17,6 @@ use crate::cli::import::interrupt::Interrupt;
 use crate::cli::measure::numbers::count;
 use crate::cli::printable::printable;
 use crate::cli::times;
-
-/// The time between two looks at the job: short at first, as many jobs end at once.
-const LOOKS: [Duration; 2] = [Duration::from_millis(20), Duration::from_secs(1)];
-/// The steps of the progress bar.
-const STEPS: u64 = 1_000;
 
 /// The arguments of `groups`.
 #[derive(Debug, clap::Args)]
@@ -55,19 +48,6 @@ pub(crate) struct Args {
     json: bool,
     #[command(flatten)]
     collection: CollectionArgs,
-}
-
-/// A job as the service shows it.
-#[derive(Debug, Deserialize)]
-struct Job {
-    #[serde(rename = "job")]
-    number: u64,
-    state: String,
-    #[serde(default)]
-    error: Option<String>,
-    progress: f64,
-    groups: u64,
-    documents: u64,
 }
 
 /// A group; its documents come from pages of their own.
@@ -105,9 +85,9 @@ impl Document {
 pub(crate) fn run(args: &Args, out: &mut dyn Write) -> Result<()> {
     let collection = &args.collection.open()?;
     let interrupt = Interrupt::listen("removing the job")?;
-    let job: Job = collection.post_json("/v1/groups", &request(args))?;
+    let job: JobReply = collection.post_json("/v1/groups", &request(args))?;
     let path = format!("/v1/groups/{}", job.number);
-    let job = watch(collection, job, &interrupt)?;
+    let job = jobs::watch(collection, job, &interrupt)?;
     if interrupt.is_noted() {
         drop(collection.delete_json::<Value>(&path)?);
         let what = "interrupted; the job was removed";
@@ -138,34 +118,13 @@ pub(crate) fn run(args: &Args, out: &mut dyn Write) -> Result<()> {
 }
 
 fn request(args: &Args) -> Value {
-    let mut request = Map::new();
-    let mut field = |name: &str, value: Option<Value>| {
-        request.extend(value.map(|value| (name.to_owned(), value)));
-    };
-    field("distance", args.distance.map(|distance| json!(distance)));
-    field("min_similarity", args.min_similarity.map(|similarity| json!(similarity)));
-    field("namespace", args.namespace.as_ref().map(|name| json!(name)));
-    field("all_namespaces", args.all_namespaces.then(|| json!(true)));
-    field("size_min", Some(json!(args.size_min)));
-    request.into()
-}
-
-/// Shows the progress of a job until it has ended, or the user ends the command.
-#[expect(clippy::cast_sign_loss, reason = "the progress is not negative")]
-fn watch(collection: &Collection, mut job: Job, interrupt: &Interrupt) -> Result<Job> {
-    let template = "{bar:30} {percent:>3}%  {msg}";
-    let style = ProgressStyle::with_template(template).expect("the template is a constant");
-    let bar = ProgressBar::new(STEPS).with_style(style.progress_chars("=> "));
-    let [mut pause, pause_max] = LOOKS;
-    while (job.state == "waiting" || job.state == "running") && !interrupt.is_noted() {
-        bar.set_message(job.state.clone());
-        collection::wait(pause);
-        pause = (pause * 2).min(pause_max);
-        job = collection.get_json(&format!("/v1/groups/{}?limit=1", job.number))?;
-        bar.set_position((job.progress * 1_000.0) as u64);
-    }
-    bar.finish_and_clear();
-    Ok(job)
+    jobs::request(json!({
+        "distance": args.distance,
+        "min_similarity": args.min_similarity,
+        "namespace": args.namespace,
+        "all_namespaces": args.all_namespaces.then_some(true),
+        "size_min": args.size_min,
+    }))
 }
 
 const COLUMNS: &[Column<Group>] = &[
@@ -179,7 +138,7 @@ const COLUMNS: &[Column<Group>] = &[
     ("oldest", |group| group.oldest.name()),
 ];
 
-fn show(job: &Job, groups: &[Group], out: &mut dyn Write) -> Result<()> {
+fn show(job: &JobReply, groups: &[Group], out: &mut dyn Write) -> Result<()> {
     if groups.is_empty() {
         writeln!(out, "no groups")?;
         return Ok(());
@@ -192,6 +151,8 @@ fn show(job: &Job, groups: &[Group], out: &mut dyn Write) -> Result<()> {
             writeln!(out, "  {}  {stored:20}  {}", document.fingerprint, document.name())?;
         }
     }
-    writeln!(out, "\n{} groups, {} documents in them", count(job.groups), count(job.documents))?;
+    let [found, documents] =
+        [job.groups, job.documents].map(|number| count(number.unwrap_or_default()));
+    writeln!(out, "\n{found} groups, {documents} documents in them")?;
     Ok(())
 }

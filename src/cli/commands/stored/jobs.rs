@@ -1,15 +1,25 @@
-//! `jobs`: the purges of a running service, and how to end one.
+//! `jobs`: the jobs of a running service, how to end one, and how commands watch the one that they began.
 
 use std::io::Write;
+use std::time::Duration;
 
 use anyhow::Result;
+use indicatif::{ProgressBar, ProgressStyle};
 use serde::Deserialize;
+use serde_json::Value;
 
 use super::selection::SelectionArgs;
-use crate::cli::collection::{Collection, ServiceArgs};
+use crate::cli::collection::{self, Collection, ServiceArgs};
 use crate::cli::columns::{Column, table};
+use crate::cli::import::interrupt::Interrupt;
 use crate::cli::measure::numbers::count;
 use crate::cli::times;
+
+/// The time between two looks at a job: short at first, as many jobs end at once.
+const LOOKS: [Duration; 2] = [Duration::from_millis(20), Duration::from_secs(1)];
+
+/// The steps of the progress bar.
+const STEPS: u64 = 1_000;
 
 /// The arguments of `jobs`.
 #[derive(Debug, clap::Args)]
@@ -32,59 +42,46 @@ enum Action {
     },
 }
 
-/// A job of the service.
+/// A job of the service. Numbers that are missing are not those of its kind.
 #[derive(Debug, Deserialize)]
 pub(super) struct JobReply {
     #[serde(rename = "job")]
     pub(super) number: u64,
-    pub(super) kind: String,
-    pub(super) state: JobStateReply,
+    kind: String,
+    /// `waiting`, `running`, `done`, `cancelled` or `failed`.
+    pub(super) state: String,
+    pub(super) error: Option<String>,
     #[serde(flatten)]
-    pub(super) selection: SelectionArgs,
-    #[serde(default)]
-    pub(super) stored_before: Option<u64>,
+    selection: SelectionArgs,
+    stored_before: Option<u64>,
     #[serde(default)]
     pub(super) dry_run: bool,
-    pub(super) matched: u64,
-    pub(super) removed: u64,
-    /// The part of all documents that it has seen, 0 to 1.
-    pub(super) progress: f64,
-    pub(super) begun_at_ms: u64,
-    pub(super) ended_at_ms: Option<u64>,
-}
-
-/// Whether a job runs, and how it ended.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub(super) enum JobStateReply {
-    /// It runs, or waits for the one before it.
-    Running,
-    /// It has seen every document.
-    Done,
-    /// Somebody ended it.
-    Cancelled,
-    /// The service could not read a document.
-    Failed,
+    pub(super) matched: Option<u64>,
+    pub(super) removed: Option<u64>,
+    pub(super) groups: Option<u64>,
+    /// The number of documents in the groups.
+    pub(super) documents: Option<u64>,
+    /// 0 to 1.
+    progress: f64,
+    begun_at_ms: u64,
+    ended_at_ms: Option<u64>,
 }
 
 impl JobReply {
-    /// The job with a number.
-    pub(super) fn get(service: &Collection, number: u64) -> Result<Self> {
-        service.get_json(&format!("/v1/jobs/{number}"))
+    pub(super) fn has_ended(&self) -> bool {
+        !matches!(self.state.as_str(), "waiting" | "running")
     }
 
     /// How far it has come, or how it ended.
     fn state(&self) -> String {
-        match self.state {
-            JobStateReply::Running => format!("running, {:.0} %", (self.progress * 100.0).floor()),
-            JobStateReply::Done => "done".to_owned(),
-            JobStateReply::Cancelled => "cancelled".to_owned(),
-            JobStateReply::Failed => "failed".to_owned(),
+        match self.state.as_str() {
+            "running" => format!("running, {:.0} %", (self.progress * 100.0).floor()),
+            state => state.to_owned(),
         }
     }
 
-    /// Which documents it concerns.
-    pub(super) fn what(&self) -> String {
+    /// What it does, and which documents it concerns.
+    fn what(&self) -> String {
         let before = match self.stored_before {
             Some(_) => format!(", stored before {}", times::shown(self.stored_before)),
             None => String::new(),
@@ -92,6 +89,47 @@ impl JobReply {
         let dry_run = if self.dry_run { " (dry run)" } else { "" };
         format!("{} of {}{before}{dry_run}", self.kind, self.selection)
     }
+
+    /// Draws how far it has come.
+    #[expect(clippy::cast_sign_loss, reason = "the progress is not negative")]
+    fn show(&self, bar: &ProgressBar) {
+        bar.set_position((self.progress * 1_000.0) as u64);
+        bar.set_message(match (self.matched, self.removed) {
+            (Some(matched), Some(removed)) => {
+                format!("{} matched, {} removed", count(matched), count(removed))
+            }
+            _ => self.state.clone(),
+        });
+    }
+}
+
+/// The body of a request from those fields that have a value.
+pub(super) fn request(mut fields: Value) -> Value {
+    fields.as_object_mut().expect("it is an object").retain(|_, value| !value.is_null());
+    fields
+}
+
+/// Shows the progress of a job, on a terminal, until it has ended or the user interrupts.
+pub(super) fn watch(
+    collection: &Collection,
+    mut job: JobReply,
+    interrupt: &Interrupt,
+) -> Result<JobReply> {
+    let template = "{bar:30} {percent:>3}%  {msg}";
+    let style = ProgressStyle::with_template(template).expect("the template is a constant");
+    let bar = ProgressBar::new(STEPS).with_style(style.progress_chars("=> "));
+    let [mut pause, pause_max] = LOOKS;
+    while !job.has_ended() {
+        job.show(&bar);
+        collection::wait(pause);
+        pause = (pause * 2).min(pause_max);
+        if interrupt.is_noted() {
+            break;
+        }
+        job = collection.get_json(&format!("/v1/jobs/{}", job.number))?;
+    }
+    bar.finish_and_clear();
+    Ok(job)
 }
 
 pub(crate) fn run(args: &Args, out: &mut dyn Write) -> Result<()> {
@@ -104,8 +142,10 @@ pub(crate) fn run(args: &Args, out: &mut dyn Write) -> Result<()> {
 const COLUMNS: &[Column<JobReply>] = &[
     ("job", |job| job.number.to_string()),
     ("state", JobReply::state),
-    ("matched", |job| count(job.matched)),
-    ("removed", |job| count(job.removed)),
+    ("matched", |job| job.matched.map_or_else(String::new, count)),
+    ("removed", |job| job.removed.map_or_else(String::new, count)),
+    ("groups", |job| job.groups.map_or_else(String::new, count)),
+    ("in groups", |job| job.documents.map_or_else(String::new, count)),
     ("begun", |job| times::shown_ms(Some(job.begun_at_ms))),
     ("ended", |job| times::shown_ms(job.ended_at_ms)),
     ("what", JobReply::what),
@@ -128,15 +168,12 @@ fn list(service: &Collection, out: &mut dyn Write) -> Result<()> {
 
 fn cancel(service: &Collection, number: u64, out: &mut dyn Write) -> Result<()> {
     let job: JobReply = service.delete_json(&format!("/v1/jobs/{number}"))?;
-    let removed = count(job.removed);
-    match job.state {
-        JobStateReply::Running => writeln!(out, "job {number} ends soon")?,
-        JobStateReply::Cancelled => {
-            writeln!(out, "job {number} is cancelled; it removed {removed}")?;
-        }
-        JobStateReply::Done | JobStateReply::Failed => {
-            writeln!(out, "job {number} had ended already; it removed {removed}")?;
-        }
+    let removed = job.removed.map(|removed| format!("; it removed {}", count(removed)));
+    let removed = removed.unwrap_or_default();
+    match job.state.as_str() {
+        "cancelled" => writeln!(out, "job {number} is cancelled{removed}")?,
+        _ if job.has_ended() => writeln!(out, "job {number} had ended already{removed}")?,
+        _ => writeln!(out, "job {number} ends soon")?,
     }
     Ok(())
 }
@@ -149,7 +186,7 @@ mod tests {
 
     #[test]
     fn a_job_says_what_it_removes_and_how_far_it_has_come() {
-        let job = |more: serde_json::Value| -> JobReply {
+        let job = |more: Value| -> JobReply {
             let mut job = json!({
                 "job": 7, "kind": "purge", "state": "running", "dry_run": false, "matched": 12_345,
                 "removed": 12_000, "progress": 0.456, "begun_at_ms": 0, "ended_at_ms": null,
@@ -173,5 +210,21 @@ mod tests {
             "purge of all namespaces, stored before 1970-01-01T00:01:00Z (dry run)"
         );
         assert_eq!(job(json!({"state": "done"})).what(), "purge of the default namespace");
+    }
+
+    #[test]
+    fn a_search_for_groups_is_shown_with_what_it_found() {
+        let job = json!({
+            "job": 8, "kind": "groups", "state": "done", "namespace": "a", "distance": 3,
+            "verified": true, "size_min": 2, "sequence": 9, "groups": 1_000, "documents": 2_500,
+            "progress": 1.0, "begun_at_ms": 0, "ended_at_ms": 1_000,
+        });
+        let shown = table(COLUMNS, &[serde_json::from_value(job).unwrap()]);
+        let words = shown.split_whitespace().collect::<Vec<_>>().join(" ");
+        assert_eq!(
+            words,
+            "job state groups in groups begun ended what 8 done 1,000 2,500 1970-01-01T00:00:00Z \
+             1970-01-01T00:00:01Z groups of namespace a"
+        );
     }
 }

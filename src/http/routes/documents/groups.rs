@@ -7,17 +7,18 @@ use axum::Json;
 use axum::extract::{Request, State};
 use axum::http::{StatusCode, Uri};
 use axum::response::Response;
-use nearprint_engine::document::Namespace;
-use nearprint_engine::{GroupsJob, GroupsState, PageOptions};
+use nearprint_engine::{Job, JobState, PageOptions, Work};
 
 use crate::http::description::Problems;
 use crate::http::problem::{Code, Problem};
-use crate::http::reply::groups::{GroupsJobReply, GroupsJobsReply, GroupsReply, MembersReply};
-use crate::http::request::body::{self, ContentKind};
-use crate::http::request::json;
+use crate::http::reply::groups::{GroupsReply, MembersReply};
+use crate::http::reply::jobs::{JobReply, JobsReply};
 use crate::http::request::parameters::{self, NoParameters};
 use crate::http::request::reach::NamespaceAccess;
-use crate::http::request::selection::{GroupsBody, GroupsPageParameters, page_limit};
+use crate::http::request::selection::{
+    GroupsBody, GroupsPageParameters, JobsParameters, page_limit,
+};
+use crate::http::routes::jobs::{self, numbers_of, read_request};
 use crate::http::service::Service;
 
 /// Find groups of near-duplicates.
@@ -26,20 +27,13 @@ use crate::http::service::Service;
 /// group if a chain of near-duplicates leads from one to the other.
 #[utoipa::path(post, path = "/v1/groups", tag = "groups",
     request_body = GroupsBody,
-    responses((status = 202, description = "The job", body = GroupsJobReply), Problems))]
+    responses((status = 202, description = "The job", body = JobReply), Problems))]
 pub(crate) async fn post_groups(
     State(service): State<Arc<Service>>,
     reach: NamespaceAccess,
     request: Request,
-) -> Result<(StatusCode, Json<GroupsJobReply>), Problem> {
-    let (head, stream) = request.into_parts();
-    let NoParameters {} = parameters::read(head.uri.query())?;
-    if body::kind(&head.headers, "application/json")? != ContentKind::Json {
-        let detail = "This resource takes application/json.";
-        return Err(body::unsupported(detail.to_owned()));
-    }
-    let body = body::read(&service.bodies, stream).await?;
-    let request = json::read::<GroupsBody>(&body.bytes)?;
+) -> Result<(StatusCode, Json<JobReply>), Problem> {
+    let request = read_request::<GroupsBody>(&service, request).await?;
     let request = request.request(&service.options.defaults, &reach)?;
     let job = service.engine.begin_groups(request)?;
     Ok((StatusCode::ACCEPTED, Json(job.into())))
@@ -49,14 +43,16 @@ pub(crate) async fn post_groups(
 ///
 /// Only those whose namespace the token reaches.
 #[utoipa::path(get, path = "/v1/groups", tag = "groups",
-    responses((status = 200, description = "The jobs", body = GroupsJobsReply), Problems))]
+    params(JobsParameters),
+    responses((status = 200, description = "A page of the jobs", body = JobsReply), Problems))]
 pub(crate) async fn get_groups_jobs(
     State(service): State<Arc<Service>>,
     reach: NamespaceAccess,
-    _: NoParameters,
-) -> Json<GroupsJobsReply> {
-    let jobs = service.engine.groups_jobs().into_iter().filter(|job| reaches(&reach, job));
-    Json(GroupsJobsReply { jobs: jobs.map(GroupsJobReply::from).collect() })
+    uri: Uri,
+) -> Result<Json<JobsReply>, Problem> {
+    let mut jobs = service.engine.jobs();
+    jobs.retain(finds_groups);
+    jobs::list(jobs, &reach, &uri)
 }
 
 /// Show a job that finds groups, and once it is done, the groups by pages.
@@ -92,7 +88,7 @@ pub(crate) async fn get_group(
     let limit = page_limit(parameters.limit)?;
     let [number, group] = numbers_of(request.uri())?;
     let job = find(&service, &reach, number)?;
-    if job.state != GroupsState::Done {
+    if job.state != JobState::Done {
         let detail = "The job is not done. GET /v1/groups/{job} shows its state.";
         return Err(Problem::new(Code::GroupsNotReady, detail));
     }
@@ -100,7 +96,8 @@ pub(crate) async fn get_group(
     let (after, options) = page(&parameters, limit, bytes_max);
     let page = service.engine.members_of_group((number, group), after, options).await?;
     let page = page.ok_or_else(|| {
-        let detail = format!("The job has found {} groups, numbered from 0.", job.groups);
+        let groups = if let Work::Groups(work) = &job.work { work.groups } else { 0 };
+        let detail = format!("The job has found {groups} groups, numbered from 0.");
         Problem::new(Code::GroupsNotFound, detail)
     })?;
     Ok(service.replies.answer_page(&MembersReply::new(group, &page), share))
@@ -111,16 +108,16 @@ pub(crate) async fn get_group(
 /// A job that waits or runs is cancelled.
 #[utoipa::path(delete, path = "/v1/groups/{job}", tag = "groups",
     params(("job" = u64, Path, description = "its number")),
-    responses((status = 200, description = "The job as it was", body = GroupsJobReply), Problems))]
+    responses((status = 200, description = "The job as it was", body = JobReply), Problems))]
 pub(crate) async fn delete_groups(
     State(service): State<Arc<Service>>,
     reach: NamespaceAccess,
     uri: Uri,
     _: NoParameters,
-) -> Result<Json<GroupsJobReply>, Problem> {
+) -> Result<Json<JobReply>, Problem> {
     let [number] = numbers_of(&uri)?;
     find(&service, &reach, number)?;
-    let removed = service.engine.remove_groups_job(number).ok_or_else(not_found)?;
+    let removed = service.engine.remove_groups(number).ok_or_else(not_found)?;
     Ok(Json(removed.into()))
 }
 
@@ -130,10 +127,13 @@ fn page(parameters: &GroupsPageParameters, limit: usize, bytes_max: usize) -> (u
     (after, PageOptions { limit, bytes_max, with_metadata })
 }
 
-/// The job with a number, unless the request does not reach its documents.
-fn find(service: &Service, reach: &NamespaceAccess, number: u64) -> Result<GroupsJob, Problem> {
-    let job = service.engine.groups_job(number);
-    job.filter(|job| reaches(reach, job)).ok_or_else(not_found)
+/// The job with a number, if it finds groups, unless the request does not reach its documents.
+fn find(service: &Service, reach: &NamespaceAccess, number: u64) -> Result<Job, Problem> {
+    jobs::find(service, reach, number).filter(finds_groups).ok_or_else(not_found)
+}
+
+fn finds_groups(job: &Job) -> bool {
+    matches!(job.work, Work::Groups(_))
 }
 
 fn not_found() -> Problem {
@@ -141,27 +141,4 @@ fn not_found() -> Problem {
                   ends them, and newer ones take their place (groups.kept_max, \
                   groups.memory_bytes_max). POST /v1/groups begins another.";
     Problem::new(Code::GroupsNotFound, detail)
-}
-
-fn reaches(reach: &NamespaceAccess, job: &GroupsJob) -> bool {
-    match &job.request.reach {
-        nearprint_engine::NamespaceFilter::Namespace(namespace) => {
-            reach.admits(namespace.as_ref().map(Namespace::as_str))
-        }
-        nearprint_engine::NamespaceFilter::All => reach.check_all().is_ok(),
-    }
-}
-
-/// The numbers after `/v1/groups`: of the job and the group.
-fn numbers_of<const N: usize>(uri: &Uri) -> Result<[u64; N], Problem> {
-    let parts: Vec<&str> = uri.path().split('/').skip(3).collect();
-    let names = ["job", "group"];
-    let mut numbers = [0; N];
-    for ((number, name), at) in numbers.iter_mut().zip(names).zip(0_usize..) {
-        let parsed = parts.get(at).and_then(|part| part.parse().ok());
-        *number = parsed.ok_or_else(|| {
-            Problem::invalid(name, format!("The number of a {name} is a whole number."))
-        })?;
-    }
-    Ok(numbers)
 }

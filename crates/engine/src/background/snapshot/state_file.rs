@@ -15,7 +15,7 @@ use nearprint_index::times::Times;
 
 use crate::document::Sequence;
 use crate::machine::change::{Change, Record};
-use crate::machine::jobs::{Job, JobState, Jobs};
+use crate::machine::jobs::{Job, JobState, Jobs, PurgeWork};
 use crate::originals::touches::Touch;
 
 /// Stands for what has not come yet.
@@ -92,7 +92,7 @@ impl StateFile {
         let [count] = read_numbers(source)?;
         let mut jobs = Jobs::default();
         for _ in 0..count {
-            jobs.restore(read_job(source)?);
+            jobs.add(read_job(source)?);
         }
         Ok(Self {
             namespaces: Namespaces::restored(last_number, entries.into_iter()),
@@ -124,20 +124,20 @@ fn read_touches(source: &mut dyn Read) -> io::Result<Vec<Touch>> {
 }
 
 /// Numbers, and what the job does as the record that began it.
-fn write_job(job: &Job, sink: &mut dyn Write) -> io::Result<()> {
-    let Job { number, purge, state, begun_ms, ended_ms, through, matched, removed, last_step } =
-        job;
+fn write_job(job: &Job<PurgeWork>, sink: &mut dyn Write) -> io::Result<()> {
+    let Job { number, work, state, begun_ms, ended_ms } = job;
+    let PurgeWork { purge, through, matched, removed, last_step } = work;
     let record = Record { at_ms: *begun_ms, change: Change::PurgeBegun { purge: purge.clone() } };
     let mut bytes = Vec::new();
     record.encode(&mut bytes);
     let ended_ms = ended_ms.unwrap_or(NEVER);
-    let numbers = [number.get(), state.code().into(), ended_ms, through.get(), *matched, *removed];
+    let numbers = [*number, state.code().into(), ended_ms, through.get(), *matched, *removed];
     write_numbers(numbers, sink)?;
     write_numbers([last_step.map_or(NEVER, Sequence::get), bytes.len() as u64], sink)?;
     sink.write_all(&bytes)
 }
 
-fn read_job(source: &mut dyn Read) -> io::Result<Job> {
+fn read_job(source: &mut dyn Read) -> io::Result<Job<PurgeWork>> {
     let [number, state, ended_ms, through, matched, removed] = read_numbers(source)?;
     let [last_step, length] = read_numbers(source)?;
     if length > JOB_BYTES_MAX {
@@ -149,17 +149,11 @@ fn read_job(source: &mut dyn Read) -> io::Result<Job> {
         return Err(invalid());
     };
     let state = u8::try_from(state).ok().and_then(JobState::of_code).ok_or_else(invalid)?;
-    Ok(Job {
-        number: Sequence::new(number),
-        purge,
-        state,
-        begun_ms: at_ms,
-        ended_ms: (ended_ms != NEVER).then_some(ended_ms),
-        through: Sequence::new(through),
-        matched,
-        removed,
-        last_step: (last_step != NEVER).then_some(Sequence::new(last_step)),
-    })
+    let (through, last_step) =
+        (Sequence::new(through), (last_step != NEVER).then_some(Sequence::new(last_step)));
+    let work = PurgeWork { purge, through, matched, removed, last_step };
+    let ended_ms = (ended_ms != NEVER).then_some(ended_ms);
+    Ok(Job { number, work, state, begun_ms: at_ms, ended_ms })
 }
 
 fn write_numbers<const N: usize>(numbers: [u64; N], sink: &mut dyn Write) -> io::Result<()> {
@@ -183,8 +177,7 @@ fn invalid() -> io::Error {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::machine::jobs::Progress;
-    use crate::machine::jobs::{NamespaceFilter, Purge};
+    use crate::machine::jobs::{NamespaceFilter, Progress, Purge};
 
     #[test]
     fn it_comes_back_as_it_went_in_and_any_cut_is_refused() {

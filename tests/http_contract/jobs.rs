@@ -1,0 +1,130 @@
+//! What is common to jobs of every kind: their list and its pages, their states, and how they are
+//! cancelled.
+
+use nearprint::access::Token;
+use serde_json::{Value, json};
+
+use crate::limits::poll;
+use crate::support::{Server, hex};
+
+/// A server with one document, and a purge and a search for groups, begun in turns.
+fn with_jobs(count: usize) -> (Server, Vec<Value>) {
+    let server = Server::with(|config| config.groups.kept_max = 100);
+    server.insert("a", &hex(1));
+    let begin = |_| {
+        let purge = server.post("/v1/purge", &json!({"namespace": "x"})).accepted();
+        [purge, server.post("/v1/groups", &json!({})).accepted()]
+    };
+    let jobs = (0..count).flat_map(begin).collect();
+    (server, jobs)
+}
+
+fn ended(server: &Server, job: &Value) -> Value {
+    let path = format!("/v1/jobs/{}", job["job"]);
+    poll(|| Some(server.get(&path).json()).filter(|job| job["ended_at_ms"] != json!(null)))
+}
+
+fn numbers(page: &Value) -> Vec<u64> {
+    page["jobs"].as_array().unwrap().iter().map(|job| job["job"].as_u64().unwrap()).collect()
+}
+
+#[test]
+fn a_job_of_every_kind_is_listed_and_shown() {
+    let (server, begun) = with_jobs(1);
+    let [purge, groups] = [0, 1].map(|at| ended(&server, &begun[at]));
+    assert_eq!([&purge["kind"], &groups["kind"]], ["purge", "groups"]);
+    for job in [&purge, &groups] {
+        assert_eq!((&job["state"], &job["progress"]), (&json!("done"), &json!(1.0)));
+    }
+    assert_eq!(server.get("/v1/jobs").json(), json!({"jobs": [purge, groups], "next": null}));
+    assert_eq!(server.get("/v1/groups").json(), json!({"jobs": [groups], "next": null}));
+    // The resource of groups has what the list has, and the groups.
+    let mut with_groups = server.get(&format!("/v1/groups/{}", groups["job"])).json();
+    let fields = with_groups.as_object_mut().unwrap();
+    assert!(fields.remove("found").is_some() && fields.remove("next").is_some());
+    assert_eq!(with_groups, groups);
+    let no_groups = server.get(&format!("/v1/groups/{}", purge["job"]));
+    assert_eq!(no_groups.problem(), (404, "groups_not_found".to_owned()));
+}
+
+#[test]
+fn jobs_come_by_pages_in_the_order_of_their_numbers() {
+    let (server, begun) = with_jobs(3);
+    let number = |job: &Value| job["job"].as_u64().unwrap();
+    let of_kind = |kind| begun.iter().filter(move |job| job["kind"] == kind).map(number);
+    let groups: Vec<u64> = of_kind("groups").collect();
+    let all: Vec<u64> = of_kind("purge").chain(of_kind("groups")).collect();
+    assert!(all.is_sorted(), "{all:?}");
+    for (list, expected) in [("/v1/jobs", &all), ("/v1/groups", &groups)] {
+        for limit in [1, 2, 4, 6, 1_000] {
+            let (mut seen, mut after) = (Vec::new(), String::new());
+            loop {
+                let page = server.get(&format!("{list}?limit={limit}{after}")).json();
+                let listed = numbers(&page);
+                assert!((1..=limit).contains(&listed.len()), "{page}");
+                seen.extend(listed);
+                let Some(next) = page["next"].as_str() else { break };
+                after = format!("&after={next}");
+            }
+            assert_eq!(&seen, expected, "{list} by {limit}");
+        }
+        assert_eq!(&numbers(&server.get(list).json()), expected);
+        assert_eq!(server.get(&format!("{list}?limit=0")).problem_at().2, "limit");
+        assert_eq!(server.get(&format!("{list}?after=x")).problem_at().2, "after");
+    }
+    // A page begins where the one before ended, even if that job is forgotten.
+    server.delete(&format!("/v1/groups/{}", groups[0])).json();
+    let page = server.get(&format!("/v1/jobs?after={}", groups[0])).json();
+    assert_eq!(numbers(&page), groups[1..]);
+}
+
+#[test]
+fn a_search_for_groups_is_cancelled_like_any_job_and_stays_listed() {
+    let (server, _) = with_jobs(0);
+    // It waits for a moment, so it is hardly ever done before it is cancelled.
+    let job = poll(|| {
+        let begun = server.post("/v1/groups", &json!({})).accepted();
+        let job = server.delete(&format!("/v1/jobs/{}", begun["job"])).json();
+        (job["state"] == "cancelled").then_some(job)
+    });
+    assert!(job["ended_at_ms"].as_u64() >= job["begun_at_ms"].as_u64(), "{job}");
+    let path = format!("/v1/groups/{}", job["job"]);
+    let shown = server.get(&path).json();
+    assert_eq!((&shown["state"], shown.get("found")), (&json!("cancelled"), None));
+    let not_ready = (409, "groups_not_ready".to_owned());
+    assert_eq!(server.get(&format!("{path}/0")).problem(), not_ready);
+    let again = server.delete(&format!("/v1/jobs/{}", job["job"])).json();
+    assert_eq!(again["ended_at_ms"], job["ended_at_ms"]);
+    server.delete(&path).json();
+    let missing = (404, "job_not_found".to_owned());
+    assert_eq!(server.delete(&format!("/v1/jobs/{}", job["job"])).problem(), missing);
+}
+
+#[test]
+fn a_limited_token_sees_and_cancels_no_job_of_other_namespaces() {
+    let [all, few] = [(); 2].map(|()| Token::generate().unwrap());
+    let server = Server::with(|config| {
+        let (all, few) = (all.digest(), few.digest());
+        config.access.tokens =
+            format!("all read,write {all}\nfew read,write {few} namespaces=news/*");
+    });
+    let send = |token: &Token, line: &str, body: &str| {
+        let bearer = format!("Bearer {}", token.reveal());
+        let headers = [("content-type", "application/json"), ("authorization", bearer.as_str())];
+        server.send(line, &headers, body.as_bytes())
+    };
+    for route in ["POST /v1/purge", "POST /v1/groups"] {
+        let own = send(&few, route, r#"{"namespace":"news/a"}"#).accepted();
+        for body in [r#"{"namespace":"other"}"#, r#"{"all_namespaces":true}"#] {
+            let job = send(&all, route, body).accepted();
+            for method in ["GET", "DELETE"] {
+                let reply = send(&few, &format!("{method} /v1/jobs/{}", job["job"]), "");
+                assert_eq!(reply.problem(), (404, "job_not_found".to_owned()), "{body}");
+            }
+        }
+        let shown = send(&few, &format!("GET /v1/jobs/{}", own["job"]), "").json();
+        assert_eq!((&shown["job"], &shown["namespace"]), (&own["job"], &json!("news/a")));
+    }
+    assert_eq!(numbers(&send(&few, "GET /v1/jobs", "").json()).len(), 2);
+    assert_eq!(numbers(&send(&all, "GET /v1/jobs", "").json()).len(), 6);
+}
