@@ -21,6 +21,11 @@ impl ErrorReport {
         Self { what: what.into(), next: next.into(), why: None, code: exit_code::FAILED }
     }
 
+    /// The command line is wrong.
+    pub fn usage(what: impl Into<String>, next: impl Into<String>) -> Self {
+        Self::new(what, next).with_code(exit_code::USAGE)
+    }
+
     /// Adds the cause, which is shown between the two.
     #[must_use]
     pub fn because(mut self, why: impl Into<anyhow::Error>) -> Self {

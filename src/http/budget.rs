@@ -184,11 +184,6 @@ impl Replies {
         }
     }
 
-    /// A page of a list, with its share.
-    pub(crate) fn answer_page(&self, page: &impl Serialize, share: Option<ByteShare>) -> Response {
-        json(counted(serde_json::to_vec(page).expect("replies are JSON"), share))
-    }
-
     /// The reply of a request that has written, which must be sent however few bytes are left.
     pub(crate) fn answer_shorter(
         &self,
@@ -218,6 +213,11 @@ impl Replies {
         }
         (line, share)
     }
+}
+
+/// A page of a list, with its share.
+pub(crate) fn page(page: &impl Serialize, share: Option<ByteShare>) -> Response {
+    json(counted(serde_json::to_vec(page).expect("replies are JSON"), share))
 }
 
 fn spent() -> Problem {

@@ -7,7 +7,7 @@ use crate::limits::poll;
 use crate::support::{Server, hex, text};
 
 /// Begins a job, and waits until it has ended.
-fn found(server: &Server, request: &Value) -> Value {
+pub(crate) fn found(server: &Server, request: &Value) -> Value {
     let job = server.post("/v1/groups", request).accepted();
     let path = format!("/v1/groups/{}", job["job"]);
     poll(|| {

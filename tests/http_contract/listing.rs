@@ -2,6 +2,7 @@
 
 use serde_json::{Value, json};
 
+use crate::groups::found;
 use crate::limits::poll;
 use crate::support::{Reply, Server, hex, text};
 
@@ -108,6 +109,43 @@ fn a_page_ends_early_where_its_reply_would_be_too_long() {
     assert!(listed(&first.json()).len() > 10);
     let expected: Vec<_> = (0..200).map(id).collect();
     assert_eq!(ids(&by_pages(&server, "/v1/documents?limit=1000")), expected);
+}
+
+/// The longest replies that ids and metadata make: every listing counts them as they are sent.
+#[test]
+fn no_page_of_any_listing_is_longer_than_a_reply_may_be() {
+    let server = Server::with(|config| {
+        config.server.reply_bytes_max = 131_072;
+        config.documents.metadata_bytes_max = 65_536;
+    });
+    let filling = "\u{1}\"".repeat(500);
+    let namespace = "\u{1f}".repeat(256);
+    let id = |i: usize| format!("{i}{filling}");
+    let document = |i| {
+        let metadata = json!({"of": "x".repeat(i * 10)});
+        let namespace = &namespace;
+        json!({"id": id(i), "fingerprint": hex(7), "namespace": namespace, "metadata": metadata})
+    };
+    server.insert_all((0..100).map(document));
+    let job = found(&server, &json!({"all_namespaces": true}));
+    let named = "%1F".repeat(256);
+    for path in [
+        "/v1/documents?all_namespaces=true".to_owned(),
+        format!("/v1/fingerprints/{}?namespace={named}", hex(7)),
+        format!("/v1/groups/{}/0?", job["job"]),
+    ] {
+        let path = format!("{path}&limit=1000&include=metadata").replace("?&", "?");
+        let (mut listed_ids, mut after) = (Vec::new(), String::new());
+        loop {
+            let page = server.get(&format!("{path}{after}"));
+            assert!(page.body.len() <= 131_072, "{path}: {}", page.body.len());
+            let page = page.json();
+            listed_ids.extend(ids(&listed(&page)));
+            let Some(next) = page["next"].as_str() else { break };
+            after = format!("&after={next}");
+        }
+        assert_eq!(listed_ids, (0..100).map(id).collect::<Vec<_>>(), "{path}");
+    }
 }
 
 #[test]

@@ -73,12 +73,14 @@ impl Directory {
         method: &Method,
         path: &str,
         media_type: &str,
-        body: Option<Bytes>,
+        body: Option<&Bytes>,
     ) -> Result<Incoming<'_>> {
         let mut request = Request::builder().method(method).uri(path);
         request = request.header(HOST, "localhost").header(ACCEPT, media_type);
         let request = match body {
-            Some(body) => request.header(CONTENT_TYPE, media_type).body(Body::from(body))?,
+            Some(body) => {
+                request.header(CONTENT_TYPE, media_type).body(Body::from(body.clone()))?
+            }
             None => request.body(Body::empty())?,
         };
         let Ok(reply) = self.runtime.block_on(self.router.clone().oneshot(request));

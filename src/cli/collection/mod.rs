@@ -207,9 +207,11 @@ impl Collection {
         path: &str,
         body: Option<&Value>,
     ) -> Result<T> {
-        let body = body.map(|body| body.to_string().into());
+        let body = body.map(|body| Bytes::from(body.to_string()));
         let mut json = Vec::new();
-        self.send(method, path, JSON, body)?.take(REPLY_BYTES_MAX).read_to_end(&mut json)?;
+        self.send(method, path, JSON, body.as_ref())?
+            .take(REPLY_BYTES_MAX)
+            .read_to_end(&mut json)?;
         serde_json::from_slice(&json).context(OTHER_VERSION)
     }
 
@@ -254,7 +256,8 @@ impl Collection {
             ErrorReport::new(what, next)
         };
         let lines: Vec<String> = entries.iter().map(|entry| entry.to_json()).collect();
-        let body = self.send(&Method::POST, path, NDJSON, Some(lines.join("\n").into()))?;
+        let body = Bytes::from(lines.join("\n"));
+        let body = self.send(&Method::POST, path, NDJSON, Some(&body))?;
         let mut replies = Vec::with_capacity(lines.len());
         for line in BufReader::new(body).lines() {
             let line = line.map_err(|error| cut_off().because(error))?;
@@ -269,26 +272,24 @@ impl Collection {
         method: &Method,
         path: &str,
         media_type: &str,
-        body: Option<Bytes>,
+        body: Option<&Bytes>,
     ) -> Result<Box<dyn Read + '_>> {
         for attempt in 1.. {
             let reply: Incoming<'_> = match self {
-                Self::Service(service) => service.send(method, path, media_type, body.as_ref())?,
-                Self::Directory(directory) => {
-                    directory.send(method, path, media_type, body.clone())?
-                }
+                Self::Service(service) => service.send(method, path, media_type, body)?,
+                Self::Directory(directory) => directory.send(method, path, media_type, body)?,
             };
-            let (head, body) = reply.into_parts();
+            let (head, reply) = reply.into_parts();
             let status = head.status.as_u16();
             if head.status.is_success() {
-                return Ok(body);
+                return Ok(reply);
             }
             let is_busy = matches!(self, Self::Service(_)) && matches!(status, 429 | 503);
             if is_busy && attempt < ATTEMPTS_MAX {
                 wait(retry_after(&head.headers));
                 continue;
             }
-            let problem = serde_json::from_reader(body.take(REPLY_BYTES_MAX)).unwrap_or_default();
+            let problem = serde_json::from_reader(reply.take(REPLY_BYTES_MAX)).unwrap_or_default();
             let problem = ProblemReply { status, ..problem };
             let refused = format!("{} refused {path}: {problem}", self.name());
             let next = match (status, problem.code.as_str()) {

@@ -82,16 +82,12 @@ impl Service {
         if let Some(authorization) = &self.authorization {
             request = request.header(AUTHORIZATION, authorization);
         }
-        let sent = match body {
-            Some(body) => request
-                .header(CONTENT_TYPE, media_type)
-                .body(&body[..])
-                .map_err(ureq::Error::from)
-                .and_then(|request| self.agent.run(request)),
-            None => {
-                let request = request.body(()).map_err(ureq::Error::from);
-                request.and_then(|request| self.agent.run(request))
-            }
+        let sent = if let Some(body) = body {
+            let request = request.header(CONTENT_TYPE, media_type).body(&body[..]);
+            request.map_err(ureq::Error::from).and_then(|request| self.agent.run(request))
+        } else {
+            let request = request.body(()).map_err(ureq::Error::from);
+            request.and_then(|request| self.agent.run(request))
         };
         let reply = sent.map_err(|error| self.unreachable(error))?;
         Ok(reply.map(|body| {

@@ -9,6 +9,7 @@ use axum::response::Response;
 use nearprint_engine::Purge;
 use nearprint_engine::document::Namespace;
 
+use crate::http::budget;
 use crate::http::description::Problems;
 use crate::http::problem::Problem;
 use crate::http::reply::documents::NamespacesReply;
@@ -37,7 +38,7 @@ pub(crate) async fn get_namespaces(
     let default_documents = reach.admits(None).then(|| service.engine.documents_in(None));
     let admits = move |name: &str| reach.admits(Some(name));
     let page = service.engine.namespaces(after, limit, admits).await?;
-    Ok(service.replies.answer_page(&NamespacesReply::new(&page, default_documents), share))
+    Ok(budget::page(&NamespacesReply::new(&page, default_documents), share))
 }
 
 /// Remove a namespace with all its documents.

@@ -95,7 +95,7 @@ pub(crate) fn run(mut args: ImportArgs, out: &mut dyn Write) -> Result<()> {
     {
         let what = format!("--format is for files, and {} is a folder", folder.display());
         let next = "leave out --format, or name the files";
-        return Err(ErrorReport::new(what, next).with_code(exit_code::USAGE).into());
+        return Err(ErrorReport::usage(what, next).into());
     }
     let named = std::mem::take(&mut args.paths);
     args.paths = expand(named.clone());

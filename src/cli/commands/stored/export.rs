@@ -10,12 +10,11 @@ use anyhow::{Context, Result};
 use indicatif::ProgressBar;
 use nearprint_files::rows::RowFormat;
 
-use super::list::{self, End};
+use super::list;
 use super::rows::ExportRows;
 use super::selection::SelectionArgs;
 use crate::cli::collection::CollectionArgs;
 use crate::cli::error_report::ErrorReport;
-use crate::cli::exit_code;
 use crate::cli::measure::numbers::count;
 
 /// Documents between two movements of the progress.
@@ -49,7 +48,7 @@ pub(crate) fn run(args: &ExportArgs, out: &mut dyn Write) -> Result<()> {
     if is_stdout && format == RowFormat::Parquet {
         let next = "name a file, or use --format ndjson or csv";
         let what = "Parquet is written to files only";
-        return Err(ErrorReport::new(what, next).with_code(exit_code::USAGE).into());
+        return Err(ErrorReport::usage(what, next).into());
     }
     let path = list::path(&args.selection, [args.metadata, args.sketch]);
     let collection = args.collection.open()?;
@@ -86,7 +85,7 @@ fn export(
 /// Copies all documents, and returns their number.
 fn copy(lines: &mut dyn BufRead, rows: &mut ExportRows<'_>, progress: &ProgressBar) -> Result<u64> {
     let mut documents = 0;
-    let end = list::each_line(lines, u64::MAX, &mut |line| {
+    list::each_line(lines, u64::MAX, "export", &mut |line| {
         rows.add(line)?;
         documents += 1;
         if documents % SHOWN_EVERY == 0 {
@@ -95,11 +94,5 @@ fn copy(lines: &mut dyn BufRead, rows: &mut ExportRows<'_>, progress: &ProgressB
         }
         Ok(())
     })?;
-    match end {
-        End::Whole => Ok(documents),
-        End::CutOff(why) => {
-            let next = "look at the log of the service, and export again; --prefix exports a part";
-            Err(ErrorReport::new("the export is not complete", next).because(why).into())
-        }
-    }
+    Ok(documents)
 }

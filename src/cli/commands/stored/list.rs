@@ -39,11 +39,9 @@ pub(crate) fn run(args: &ListArgs, out: &mut dyn Write) -> Result<()> {
     let service = args.service.open()?;
     let mut lines = service.get_lines(&path)?;
     let mut out = BufWriter::with_capacity(BUFFER_BYTES, out);
-    let end = copy_lines(&mut lines, args.limit.unwrap_or(u64::MAX), &mut out)?;
+    let listed = copy_lines(&mut lines, args.limit.unwrap_or(u64::MAX), &mut out);
     out.flush()?;
-    let End::CutOff(why) = end else { return Ok(()) };
-    let next = "look at the log of the service, and list again; --prefix lists a part";
-    Err(ErrorReport::new("the list is not complete", next).because(why).into())
+    listed
 }
 
 /// The path of a stream of documents, with metadata and with sketches or without.
@@ -64,37 +62,39 @@ pub(super) fn path(selection: &SelectionArgs, [metadata, sketch]: [bool; 2]) -> 
     )
 }
 
-/// How a stream of lines ended.
-#[derive(Debug)]
-pub(super) enum End {
-    /// With its last line, or the last that is wanted.
-    Whole,
-    /// Before that.
-    CutOff(anyhow::Error),
+/// Copies at most `limit` lines.
+fn copy_lines(lines: &mut dyn BufRead, limit: u64, out: &mut dyn Write) -> Result<()> {
+    each_line(lines, limit, "list", &mut |line| out.write_all(line))
 }
 
-/// Copies at most `limit` lines. An error is one of `out`.
-fn copy_lines(lines: &mut dyn BufRead, limit: u64, out: &mut dyn Write) -> io::Result<End> {
-    each_line(lines, limit, &mut |line| out.write_all(line))
-}
-
-/// Passes at most `limit` lines on, with their ends. An error is one of `take`.
+/// Passes at most `limit` lines on, with their ends. What comes of them is a list or an export.
+///
+/// # Errors
+/// Those of `take`, and if the service cuts the lines off.
 pub(super) fn each_line(
     lines: &mut dyn BufRead,
     limit: u64,
+    what: &str,
     take: &mut dyn FnMut(&[u8]) -> io::Result<()>,
-) -> io::Result<End> {
+) -> Result<()> {
     let mut line = Vec::new();
     for _ in 0..limit {
         line.clear();
-        match lines.read_until(b'\n', &mut line) {
+        let why = match lines.read_until(b'\n', &mut line) {
             Ok(0) => break,
-            Ok(_) if line.ends_with(b"\n") && !line.starts_with(ERROR) => take(&line)?,
-            Ok(_) => return Ok(End::CutOff(reason(&line))),
-            Err(error) => return Ok(End::CutOff(error.into())),
-        }
+            Ok(_) if line.ends_with(b"\n") && !line.starts_with(ERROR) => {
+                take(&line)?;
+                continue;
+            }
+            Ok(_) => reason(&line),
+            Err(error) => error.into(),
+        };
+        let next =
+            format!("look at the log of the service, and {what} again; --prefix {what}s a part");
+        let what = format!("the {what} is not complete");
+        return Err(ErrorReport::new(what, next).because(why).into());
     }
-    Ok(End::Whole)
+    Ok(())
 }
 
 /// Why a list ends with this line.
@@ -109,10 +109,10 @@ mod tests {
 
     use super::*;
 
-    fn copied(lines: &str, limit: u64) -> (String, End) {
+    fn copied(lines: &str, limit: u64) -> (String, Result<()>) {
         let mut out = Vec::new();
         let mut lines = BufReader::with_capacity(4, lines.as_bytes());
-        let copied = copy_lines(&mut lines, limit, &mut out).unwrap();
+        let copied = copy_lines(&mut lines, limit, &mut out);
         (String::from_utf8(out).unwrap(), copied)
     }
 
@@ -121,7 +121,7 @@ mod tests {
         for (limit, expected) in [(0, ""), (2, "one\ntwo\n"), (9, "one\ntwo\nthree\n")] {
             let (lines, end) = copied("one\ntwo\nthree\n", limit);
             assert_eq!(lines, expected, "{limit}");
-            assert!(matches!(end, End::Whole), "{limit}");
+            assert!(end.is_ok(), "{limit}");
         }
     }
 
@@ -133,9 +133,8 @@ mod tests {
         ] {
             let (copied_lines, end) = copied(lines, 9);
             assert_eq!(copied_lines, "one\n");
-            let End::CutOff(error) = end else { panic!("{lines}") };
-            assert_eq!(error.to_string(), why);
-            assert!(matches!(copied(lines, 1).1, End::Whole));
+            assert_eq!(end.unwrap_err().root_cause().to_string(), why);
+            assert!(copied(lines, 1).1.is_ok());
         }
     }
 }

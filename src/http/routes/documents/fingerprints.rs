@@ -9,6 +9,7 @@ use axum::response::Response;
 use nearprint_engine::document::Namespace;
 use nearprint_fingerprint::Fingerprint;
 
+use crate::http::budget;
 use crate::http::description::Problems;
 use crate::http::problem::Problem;
 use crate::http::reply::documents::{FingerprintDocumentsReply, RemovedReply};
@@ -41,7 +42,7 @@ pub(crate) async fn get_fingerprint(
     let options = parts.page(limit, bytes_max);
     let page = service.engine.documents_of(namespace.as_ref(), fingerprint, after, options).await?;
     let reply = FingerprintDocumentsReply::new(fingerprint, namespace.as_ref(), &page, parts);
-    Ok(service.replies.answer_page(&reply, share))
+    Ok(budget::page(&reply, share))
 }
 
 /// Remove a fingerprint with all its documents.

@@ -9,6 +9,7 @@ use axum::http::{StatusCode, Uri};
 use axum::response::Response;
 use nearprint_engine::{Job, JobState, PageOptions, Work};
 
+use crate::http::budget;
 use crate::http::description::Problems;
 use crate::http::problem::{Code, Problem};
 use crate::http::reply::groups::{GroupsReply, MembersReply};
@@ -71,7 +72,7 @@ pub(crate) async fn get_groups(
     let (bytes_max, share) = service.replies.page();
     let (after, options) = page(&parameters, limit, bytes_max);
     let page = service.engine.groups_of_job(number, after, options).await?;
-    Ok(service.replies.answer_page(&GroupsReply::new(job, page.as_ref()), share))
+    Ok(budget::page(&GroupsReply::new(job, page.as_ref()), share))
 }
 
 /// List the documents of a group, oldest first.
@@ -100,7 +101,7 @@ pub(crate) async fn get_group(
         let detail = format!("The job has found {groups} groups, numbered from 0.");
         Problem::new(Code::GroupsNotFound, detail)
     })?;
-    Ok(service.replies.answer_page(&MembersReply::new(group, &page), share))
+    Ok(budget::page(&MembersReply::new(group, &page), share))
 }
 
 /// Remove a job that finds groups, with its result.

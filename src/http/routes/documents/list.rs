@@ -8,6 +8,7 @@ use axum::response::Response;
 use serde::Serialize;
 use utoipa::ToSchema;
 
+use crate::http::budget;
 use crate::http::description::Problems;
 use crate::http::problem::Problem;
 use crate::http::reply::documents::{DocumentReply, DocumentsReply};
@@ -64,5 +65,5 @@ async fn page(
     let parts = parameters.include.unwrap_or_default();
     let (bytes_max, share) = service.replies.page();
     let page = service.engine.list(query, parts.page(limit, bytes_max)).await?;
-    Ok(service.replies.answer_page(&DocumentsReply::new(&page, parts), share))
+    Ok(budget::page(&DocumentsReply::new(&page, parts), share))
 }

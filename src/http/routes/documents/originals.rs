@@ -6,6 +6,7 @@ use axum::extract::{Request, State};
 use axum::response::Response;
 use nearprint_engine::{OriginalsOrder, OriginalsQuery};
 
+use crate::http::budget;
 use crate::http::description::Problems;
 use crate::http::problem::Problem;
 use crate::http::reply::documents::OriginalsReply;
@@ -37,5 +38,5 @@ pub(crate) async fn get_originals(
     let (bytes_max, share) = service.replies.page();
     let query = OriginalsQuery { reach, order, after };
     let page = service.engine.originals(query, parts.page(limit, bytes_max)).await?;
-    Ok(service.replies.answer_page(&OriginalsReply::new(&page, parts), share))
+    Ok(budget::page(&OriginalsReply::new(&page, parts), share))
 }

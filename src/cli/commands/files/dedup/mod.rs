@@ -138,13 +138,13 @@ fn check(args: &DedupArgs) -> Result<()> {
     if !(0.0..=1.0).contains(&args.min_similarity) {
         let what = format!("--min-similarity is {}; it must be 0 to 1", args.min_similarity);
         let next = "leave it out for the default";
-        return Err(ErrorReport::new(what, next).with_code(exit_code::USAGE).into());
+        return Err(ErrorReport::usage(what, next).into());
     }
     if args.memory_max.is_some_and(|bytes| bytes < MEMORY_MIN) {
         let least = bytes(MEMORY_MIN);
         let what = format!("--memory-max must be {least} or more");
         let next = "leave it out for what the machine has";
-        return Err(ErrorReport::new(what, next).with_code(exit_code::USAGE).into());
+        return Err(ErrorReport::usage(what, next).into());
     }
     Ok(())
 }

@@ -69,7 +69,7 @@ impl Target {
 }
 
 fn usage(what: String, next: &str) -> anyhow::Error {
-    ErrorReport::new(what, next).with_code(exit_code::USAGE).into()
+    ErrorReport::usage(what, next).into()
 }
 
 fn shown(input: &Input) -> String {
