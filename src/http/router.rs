@@ -5,9 +5,11 @@ use std::sync::{Arc, OnceLock};
 
 use axum::Router;
 use axum::extract::{Request, State};
-use axum::http::header::CONTENT_TYPE;
+use axum::http::HeaderValue;
+use axum::http::header::{CACHE_CONTROL, CONTENT_SECURITY_POLICY, CONTENT_TYPE};
 use axum::middleware;
 use axum::response::IntoResponse;
+use tower_http::set_header::SetResponseHeaderLayer;
 use utoipa::openapi::OpenApi;
 use utoipa_axum::router::{OpenApiRouter, UtoipaMethodRouter};
 use utoipa_axum::routes;
@@ -65,9 +67,19 @@ fn routes() -> Routes {
         .add(Nothing, Named, routes!(health::get_readyz))
         .add(Read, All, routes!(metrics::get_metrics))
         .add(Token, Named, routes!(get_openapi))
-        .add(Token, Named, routes!(page::get_page))
-        .add(Token, Named, routes!(page::get_style))
-        .add(Token, Named, routes!(page::get_script))
+        .add(Token, Named, page_file(routes!(page::get_page)))
+        .add(Token, Named, page_file(routes!(page::get_style)))
+        .add(Token, Named, page_file(routes!(page::get_script)))
+}
+
+/// A file of the web page, with headers of its own where other replies have those of [`observe`].
+fn page_file(
+    (schemas, paths, methods): UtoipaMethodRouter<Arc<Service>>,
+) -> UtoipaMethodRouter<Arc<Service>> {
+    let header =
+        |name, value| SetResponseHeaderLayer::overriding(name, HeaderValue::from_static(value));
+    let policy = header(CONTENT_SECURITY_POLICY, page::CONTENT_POLICY);
+    (schemas, paths, methods.layer((policy, header(CACHE_CONTROL, page::CACHING))))
 }
 
 /// The routes, and what each asks of a token.

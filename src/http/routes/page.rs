@@ -1,24 +1,24 @@
 //! `/`: a page to try the service by hand. It is three static files; the policy in its header lets
 //! the browser load nothing else, and connect to this service only.
 
-use axum::http::header::{CACHE_CONTROL, CONTENT_SECURITY_POLICY, CONTENT_TYPE};
+use axum::http::header::CONTENT_TYPE;
 use axum::response::IntoResponse;
 
 use crate::http::description::Problems;
 
 /// The `Content-Security-Policy` of the three files.
-const CONTENT_POLICY: &str = "default-src 'none'; style-src 'self'; script-src 'self'; \
+pub(crate) const CONTENT_POLICY: &str = "default-src 'none'; style-src 'self'; script-src 'self'; \
     connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
 
 /// A new version of the program has a new page, so the browser must not cache this one.
-const CACHING: &str = "no-cache";
+pub(crate) const CACHING: &str = "no-cache";
 
 /// The web page.
 #[utoipa::path(get, path = "/", tag = "page",
     responses((status = 200, description = "The page", body = String, content_type = "text/html"),
         Problems))]
 pub(crate) async fn get_page() -> impl IntoResponse {
-    file("text/html; charset=utf-8", include_str!("page/page.html"))
+    ([(CONTENT_TYPE, "text/html; charset=utf-8")], include_str!("page/page.html"))
 }
 
 /// The style of the web page.
@@ -26,7 +26,7 @@ pub(crate) async fn get_page() -> impl IntoResponse {
     responses((status = 200, description = "The style sheet", body = String,
         content_type = "text/css"), Problems))]
 pub(crate) async fn get_style() -> impl IntoResponse {
-    file("text/css; charset=utf-8", include_str!("page/page.css"))
+    ([(CONTENT_TYPE, "text/css; charset=utf-8")], include_str!("page/page.css"))
 }
 
 /// The script of the web page.
@@ -34,15 +34,5 @@ pub(crate) async fn get_style() -> impl IntoResponse {
     responses((status = 200, description = "The script", body = String,
         content_type = "text/javascript"), Problems))]
 pub(crate) async fn get_script() -> impl IntoResponse {
-    file("text/javascript; charset=utf-8", include_str!("page/page.js"))
-}
-
-/// One of the three files. Its headers take the place of those that every reply has.
-fn file(content_type: &'static str, text: &'static str) -> impl IntoResponse {
-    let headers = [
-        (CONTENT_TYPE, content_type),
-        (CONTENT_SECURITY_POLICY, CONTENT_POLICY),
-        (CACHE_CONTROL, CACHING),
-    ];
-    (headers, text)
+    ([(CONTENT_TYPE, "text/javascript; charset=utf-8")], include_str!("page/page.js"))
 }
