@@ -24,7 +24,6 @@ const LONG_BYTES: usize = 256 << 10;
 /// The speed of an analysis, at worst.
 const BYTES_A_SECOND: u64 = 4 << 20;
 
-/// The queue of analyses.
 #[derive(Debug)]
 pub(crate) struct Analyses {
     short: Lane,

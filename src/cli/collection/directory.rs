@@ -67,7 +67,6 @@ impl Directory {
         Ok(outcomes.into_iter().map(Reply::from).collect())
     }
 
-    /// Sends a request.
     pub(super) fn send(
         &self,
         method: &Method,

@@ -10,7 +10,6 @@ use crate::cli::configuration::{load, serve_error};
 use crate::config::Sources;
 use crate::server;
 
-/// The arguments of `check-config`.
 #[derive(Debug, clap::Args)]
 pub(crate) struct CheckConfigArgs {
     /// The configuration file; without it the defaults and the environment are checked

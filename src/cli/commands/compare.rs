@@ -15,7 +15,6 @@ use crate::cli::document::{self, MethodArgs};
 use crate::cli::explanation::differences;
 use crate::config::Config;
 
-/// The arguments of `compare`.
 #[derive(Debug, clap::Args)]
 #[expect(clippy::struct_excessive_bools, reason = "switches of a command line")]
 pub(crate) struct CompareArgs {

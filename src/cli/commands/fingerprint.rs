@@ -11,7 +11,6 @@ use serde_json::json;
 use crate::cli::document::{self, MethodArgs};
 use crate::cli::explanation::why;
 
-/// The arguments of `fingerprint`.
 #[derive(Debug, clap::Args)]
 #[expect(clippy::struct_excessive_bools, reason = "switches of a command line")]
 pub(crate) struct FingerprintArgs {

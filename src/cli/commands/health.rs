@@ -16,7 +16,6 @@ use crate::server::Settings;
 /// How long the reply may take.
 const TIMEOUT: Duration = Duration::from_secs(3);
 
-/// The arguments of `health`.
 #[derive(Debug, clap::Args)]
 pub(crate) struct HealthArgs {
     /// Where the service listens; without it, where the configuration and the environment say

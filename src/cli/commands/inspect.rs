@@ -8,7 +8,6 @@ use nearprint_engine::open::offline::Finding;
 use crate::cli::columns::{self, Column};
 use crate::cli::offline::{self, bar, damage_report};
 
-/// The arguments of `inspect`.
 #[derive(Debug, clap::Args)]
 pub(crate) struct InspectArgs {
     #[command(subcommand)]

@@ -27,7 +27,6 @@ const COUNT_MAX: u64 = 1_000_000_000_000;
 /// The largest array that is measured; larger ones are extrapolated.
 const MEASURED_BYTES_MAX: u64 = 1 << 30;
 
-/// The arguments of `plan`.
 #[derive(Debug, clap::Args)]
 pub(crate) struct PlanArgs {
     /// How many fingerprints will be stored: 250, 10k, 1m, 1e9
@@ -57,7 +56,6 @@ pub(crate) fn run(args: &PlanArgs, out: &mut dyn Write) -> Result<()> {
     Ok(())
 }
 
-/// What is printed.
 #[derive(Debug, Serialize)]
 struct Answer {
     count: u64,
@@ -74,7 +72,6 @@ struct Answer {
     notes: Vec<String>,
 }
 
-/// One plan.
 #[derive(Debug, Serialize)]
 struct Row {
     plan: String,

@@ -15,7 +15,6 @@ use crate::cli::reply::Reply;
 use crate::cli::times;
 use crate::http::reply::wire::{HitDocumentReply, HitReply};
 
-/// The arguments of `query`.
 #[derive(Debug, clap::Args)]
 #[expect(clippy::struct_excessive_bools, reason = "switches of a command line")]
 pub(crate) struct QueryArgs {

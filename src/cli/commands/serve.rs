@@ -8,7 +8,6 @@ use crate::cli::configuration::{load, serve_error};
 use crate::config::Sources;
 use crate::server;
 
-/// The arguments of `serve`.
 #[derive(Debug, clap::Args)]
 pub(crate) struct ServeArgs {
     /// Where to listen; port 0 picks a free one [default: 127.0.0.1:7878]

@@ -16,7 +16,6 @@ use crate::cli::offline::{self, bar, damage_report};
 /// The suffix of an export that is not complete yet.
 const PARTIAL_SUFFIX: &str = ".partial";
 
-/// The arguments of `snapshot`.
 #[derive(Debug, clap::Args)]
 pub(crate) struct SnapshotArgs {
     #[command(subcommand)]

@@ -7,7 +7,6 @@ use anyhow::{Context, Result};
 
 use crate::access::{AllowedNamespaces, BadNamespaces, NamePattern, Permissions, Token};
 
-/// The arguments of `token`.
 #[derive(Debug, clap::Args)]
 pub(crate) struct TokenArgs {
     /// The name of the token, for readers of the file; not a secret

@@ -15,7 +15,6 @@ use crate::cli::measure::numbers::count;
 /// How often the progress is printed, in vectors.
 const PROGRESS_VECTORS: u64 = 10_000;
 
-/// The arguments of `train`.
 #[derive(Debug, clap::Args)]
 pub(crate) struct TrainArgs {
     #[command(subcommand)]

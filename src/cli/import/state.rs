@@ -132,7 +132,6 @@ impl State {
         (Some(upto), Some(note))
     }
 
-    /// Forgets what was read.
     pub(crate) fn restart(&mut self) {
         (self.saved.upto, self.saved.documents) = (Checkpoint::default(), 0);
     }

@@ -39,7 +39,6 @@ const CHUNKS_AHEAD: usize = 4;
 /// The byte that stands for no hit.
 const NO_HIT: u8 = 255;
 
-/// Answers a packed batch.
 pub(super) async fn run(
     batch: Arc<Batch>,
     options: QueryOptions,

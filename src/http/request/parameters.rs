@@ -12,7 +12,6 @@ use percent_encoding::percent_decode;
 
 use crate::http::problem::{Code, Problem, quoted};
 
-/// Reads a query string.
 pub(crate) fn read<T: for<'v> FieldSet<'v>>(query: Option<&str>) -> Result<T, Problem> {
     let mut fields = T::default();
     read_into(query, &mut |name, value| fields.set_known(name, value))?;

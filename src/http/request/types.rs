@@ -24,7 +24,6 @@ const DOCUMENT: &[&str] =
 /// A request for documents.
 #[derive(Debug)]
 pub(crate) struct RequestKind {
-    /// What it does.
     doc: &'static str,
     /// The options that it takes in JSON and in query strings.
     options: &'static [&'static str],
@@ -173,7 +172,6 @@ fields! {
     }
 }
 
-/// A comparison.
 #[derive(Debug, Default)]
 pub(crate) struct Comparison<'v> {
     pub(crate) pair: ComparedPair<'v>,

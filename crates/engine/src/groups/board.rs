@@ -37,7 +37,6 @@ pub(crate) struct GroupsRun {
     pub(crate) found: OnceLock<FoundGroups>,
 }
 
-/// What a search found.
 #[derive(Debug)]
 pub(crate) struct FoundGroups {
     pub(crate) groups: Groups,
@@ -92,7 +91,6 @@ impl Board {
         self.jobs().all().iter().map(shown).collect()
     }
 
-    /// The job with a number.
     pub(crate) fn get(&self, number: u64) -> Option<Job> {
         self.jobs().get(number).map(shown)
     }

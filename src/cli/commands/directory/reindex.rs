@@ -13,7 +13,6 @@ use crate::cli::measure::arguments::distance;
 use crate::cli::measure::numbers::{count, time};
 use crate::cli::offline::{self, bar};
 
-/// The arguments of `reindex`.
 #[derive(Debug, clap::Args)]
 pub(crate) struct ReindexArgs {
     #[command(flatten)]

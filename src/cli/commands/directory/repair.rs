@@ -9,7 +9,6 @@ use crate::cli::confirmation;
 use crate::cli::error_report::ErrorReport;
 use crate::cli::offline::{self, bar};
 
-/// The arguments of `repair`.
 #[derive(Debug, clap::Args)]
 pub(crate) struct RepairArgs {
     #[command(flatten)]

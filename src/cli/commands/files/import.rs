@@ -48,7 +48,6 @@ Exit codes:
   2  invalid arguments
   3  nothing was read: the files are empty, or the folders contain no documents";
 
-/// The arguments of `import`.
 #[derive(Debug, clap::Args)]
 #[command(
     after_help = EXIT_CODES,

@@ -20,7 +20,6 @@ use crate::cli::measure::numbers::count;
 /// Documents between two movements of the progress.
 const SHOWN_EVERY: u64 = 4_096;
 
-/// The arguments of `export`.
 #[derive(Debug, clap::Args)]
 pub(crate) struct ExportArgs {
     /// The file; - is the standard output. It is there when it is whole. A name that ends with .gz or

@@ -18,7 +18,6 @@ use crate::cli::measure::numbers::count;
 use crate::cli::printable::printable;
 use crate::cli::times;
 
-/// The arguments of `groups`.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     /// The largest distance of two near-duplicates [default: that of look-ups]

@@ -21,7 +21,6 @@ const LOOKS: [Duration; 2] = [Duration::from_millis(20), Duration::from_secs(1)]
 /// The steps of the progress bar.
 const STEPS: u64 = 1_000;
 
-/// The arguments of `jobs`.
 #[derive(Debug, clap::Args)]
 #[command(args_conflicts_with_subcommands = true)]
 pub(crate) struct Args {

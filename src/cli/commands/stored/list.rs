@@ -16,7 +16,6 @@ const BUFFER_BYTES: usize = 64 << 10;
 /// How the line begins with which the service ends a list that it cannot complete.
 const ERROR: &[u8] = b"{\"error\":";
 
-/// The arguments of `list`.
 #[derive(Debug, clap::Args)]
 pub(crate) struct ListArgs {
     #[command(flatten)]

@@ -11,7 +11,6 @@ use crate::cli::columns::{Column, table};
 use crate::cli::measure::numbers::count;
 use crate::cli::printable::printable;
 
-/// The arguments of `namespaces`.
 #[derive(Debug, clap::Args)]
 pub(crate) struct NamespacesArgs {
     #[command(flatten)]

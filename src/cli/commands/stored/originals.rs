@@ -11,7 +11,6 @@ use crate::cli::printable::printable;
 use crate::cli::times;
 use crate::http::reply::documents::DocumentReply;
 
-/// The arguments of `originals`.
 #[derive(Debug, clap::Args)]
 pub(crate) struct OriginalsArgs {
     /// The namespace; without it, the default one

@@ -18,7 +18,6 @@ use crate::cli::import::interrupt::Interrupt;
 use crate::cli::measure::numbers::count;
 use crate::cli::times;
 
-/// The arguments of `purge`.
 #[derive(Debug, clap::Args)]
 #[command(
     // A purge of the whole default namespace is never what somebody forgot to say.

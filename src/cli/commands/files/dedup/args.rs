@@ -20,7 +20,6 @@ Exit codes:
   2  invalid arguments
   3  nothing was read: the files are empty";
 
-/// The arguments of `dedup`.
 #[derive(Debug, clap::Args)]
 #[command(
     after_help = EXIT_CODES,

@@ -23,7 +23,6 @@ pub(super) enum Target {
     Folder(PathBuf, Names),
 }
 
-/// An input file.
 struct Input {
     path: PathBuf,
     /// Its name in a folder of copies.
