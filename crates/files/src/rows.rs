@@ -49,7 +49,7 @@ impl RowFormat {
 
 /// What the cells of a column are.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Kind {
+pub enum CellKind {
     /// Texts.
     Text,
     /// Numbers up to 255.
@@ -69,39 +69,39 @@ pub enum Kind {
 
 /// A column.
 #[derive(Debug, Clone, Copy)]
-pub struct Column {
+pub struct RowColumn {
     /// Its name.
     pub name: &'static str,
     /// What its cells are.
-    pub kind: Kind,
+    pub kind: CellKind,
     /// Whether a cell may be missing.
     pub is_nullable: bool,
 }
 
-impl Column {
+impl RowColumn {
     /// A column whose cells are all there.
-    pub const fn required(name: &'static str, kind: Kind) -> Self {
+    pub const fn required(name: &'static str, kind: CellKind) -> Self {
         Self { name, kind, is_nullable: false }
     }
 
     /// A column whose cells may be missing.
-    pub const fn optional(name: &'static str, kind: Kind) -> Self {
+    pub const fn optional(name: &'static str, kind: CellKind) -> Self {
         Self { name, kind, is_nullable: true }
     }
 
     /// The end of its name in NDJSON and CSV.
     const fn ending(&self) -> &'static str {
-        if matches!(self.kind, Kind::Millis) { "_ms" } else { "" }
+        if matches!(self.kind, CellKind::Millis) { "_ms" } else { "" }
     }
 
     fn field(&self) -> Field {
         let kind = match self.kind {
-            Kind::Text => DataType::Utf8,
-            Kind::UInt8 => DataType::UInt8,
-            Kind::UInt32 => DataType::UInt32,
-            Kind::UInt64 | Kind::Fingerprint => DataType::UInt64,
-            Kind::Float64 => DataType::Float64,
-            Kind::Millis => DataType::Timestamp(TimeUnit::Millisecond, Some("UTC".into())),
+            CellKind::Text => DataType::Utf8,
+            CellKind::UInt8 => DataType::UInt8,
+            CellKind::UInt32 => DataType::UInt32,
+            CellKind::UInt64 | CellKind::Fingerprint => DataType::UInt64,
+            CellKind::Float64 => DataType::Float64,
+            CellKind::Millis => DataType::Timestamp(TimeUnit::Millisecond, Some("UTC".into())),
         };
         Field::new(self.name, kind, self.is_nullable)
     }
@@ -146,7 +146,7 @@ impl<'a, T: Into<Cell<'a>>> From<Option<T>> for Cell<'a> {
 
 /// A row of CSV without the end of its line. An empty text is quoted, because a missing one is not.
 pub(crate) fn write_csv<'a>(
-    row: impl IntoIterator<Item = (&'a Column, Cell<'a>)>,
+    row: impl IntoIterator<Item = (&'a RowColumn, Cell<'a>)>,
     delimiter: u8,
     out: &mut Vec<u8>,
 ) -> io::Result<()> {
@@ -158,7 +158,9 @@ pub(crate) fn write_csv<'a>(
             Cell::Null => {}
             Cell::Text("") => out.extend_from_slice(b"\"\""),
             Cell::Text(text) => out.extend_from_slice(quoted(text, delimiter).as_bytes()),
-            Cell::Number(bits) if column.kind == Kind::Fingerprint => write!(out, "{bits:016x}")?,
+            Cell::Number(bits) if column.kind == CellKind::Fingerprint => {
+                write!(out, "{bits:016x}")?;
+            }
             Cell::Number(number) => write!(out, "{number}")?,
             Cell::Float(number) => write!(out, "{number}")?,
         }
@@ -168,7 +170,7 @@ pub(crate) fn write_csv<'a>(
 
 /// The fields of a JSON object, without its braces.
 pub(crate) fn write_json<'a>(
-    row: impl IntoIterator<Item = (&'a Column, Cell<'a>)>,
+    row: impl IntoIterator<Item = (&'a RowColumn, Cell<'a>)>,
     out: &mut Vec<u8>,
 ) -> io::Result<()> {
     for (at, (column, cell)) in row.into_iter().enumerate() {
@@ -177,7 +179,7 @@ pub(crate) fn write_json<'a>(
         match cell {
             Cell::Null => out.extend_from_slice(b"null"),
             Cell::Text(text) => serde_json::to_writer(&mut *out, text)?,
-            Cell::Number(bits) if column.kind == Kind::Fingerprint => {
+            Cell::Number(bits) if column.kind == CellKind::Fingerprint => {
                 write!(out, "\"{bits:016x}\"")?;
             }
             Cell::Number(number) => write!(out, "{number}")?,
@@ -188,7 +190,7 @@ pub(crate) fn write_json<'a>(
 }
 
 /// Cells that become arrays of Arrow.
-pub(crate) struct Cells(Vec<(Kind, Values)>);
+pub(crate) struct Cells(Vec<(CellKind, Values)>);
 
 enum Values {
     Texts(StringBuilder),
@@ -197,13 +199,15 @@ enum Values {
 }
 
 impl Cells {
-    pub(crate) fn new(columns: &[Column]) -> Self {
+    pub(crate) fn new(columns: &[RowColumn]) -> Self {
         let values = |kind| match kind {
-            Kind::Text => Values::Texts(StringBuilder::new()),
-            Kind::Float64 => Values::Floats(Vec::new()),
-            Kind::UInt8 | Kind::UInt32 | Kind::UInt64 | Kind::Fingerprint | Kind::Millis => {
-                Values::Numbers(Vec::new())
-            }
+            CellKind::Text => Values::Texts(StringBuilder::new()),
+            CellKind::Float64 => Values::Floats(Vec::new()),
+            CellKind::UInt8
+            | CellKind::UInt32
+            | CellKind::UInt64
+            | CellKind::Fingerprint
+            | CellKind::Millis => Values::Numbers(Vec::new()),
         };
         Self(columns.iter().map(|column| (column.kind, values(column.kind))).collect())
     }
@@ -233,24 +237,24 @@ impl Cells {
     }
 }
 
-fn array(kind: Kind, numbers: Vec<Option<u64>>) -> ArrayRef {
+fn array(kind: CellKind, numbers: Vec<Option<u64>>) -> ArrayRef {
     let all = numbers.into_iter();
     match kind {
-        Kind::UInt8 => Arc::new(all.map(|n| n.map(|n| n as u8)).collect::<UInt8Array>()),
-        Kind::UInt32 => Arc::new(all.map(|n| n.map(|n| n as u32)).collect::<UInt32Array>()),
-        Kind::Millis => {
+        CellKind::UInt8 => Arc::new(all.map(|n| n.map(|n| n as u8)).collect::<UInt8Array>()),
+        CellKind::UInt32 => Arc::new(all.map(|n| n.map(|n| n as u32)).collect::<UInt32Array>()),
+        CellKind::Millis => {
             let instants: TimestampMillisecondArray = all.map(|n| n.map(|n| n as i64)).collect();
             Arc::new(instants.with_timezone("UTC"))
         }
-        Kind::Text | Kind::Float64 | Kind::UInt64 | Kind::Fingerprint => {
+        CellKind::Text | CellKind::Float64 | CellKind::UInt64 | CellKind::Fingerprint => {
             Arc::new(all.collect::<UInt64Array>())
         }
     }
 }
 
 /// The fields of columns.
-pub(crate) fn fields(columns: &[Column]) -> impl Iterator<Item = Field> {
-    columns.iter().map(Column::field)
+pub(crate) fn fields(columns: &[RowColumn]) -> impl Iterator<Item = Field> {
+    columns.iter().map(RowColumn::field)
 }
 
 /// Begins a file of Parquet. All of this program are compressed in the same way.
@@ -280,7 +284,7 @@ struct ParquetRows {
 /// Rows that are being written.
 pub struct RowWriter<'a> {
     format: RowFormat,
-    columns: Vec<Column>,
+    columns: Vec<RowColumn>,
     sink: Sink<'a>,
 }
 
@@ -298,7 +302,7 @@ impl<'a> RowWriter<'a> {
     pub fn to(
         sink: &'a mut dyn Write,
         format: RowFormat,
-        columns: Vec<Column>,
+        columns: Vec<RowColumn>,
     ) -> io::Result<Self> {
         if format == RowFormat::Parquet {
             return Err(io::Error::other("Parquet is written to files only"));
@@ -311,7 +315,7 @@ impl<'a> RowWriter<'a> {
     ///
     /// # Errors
     /// The file cannot be created.
-    pub fn create(path: &Path, format: RowFormat, columns: Vec<Column>) -> io::Result<Self> {
+    pub fn create(path: &Path, format: RowFormat, columns: Vec<RowColumn>) -> io::Result<Self> {
         let sink = if format == RowFormat::Parquet {
             let schema = Arc::new(Schema::new(fields(&columns).collect::<Vec<_>>()));
             let writer = parquet_writer(AtomicFile::create(path, None)?, Arc::clone(&schema))?;
@@ -325,7 +329,7 @@ impl<'a> RowWriter<'a> {
 
     fn begin(mut self) -> io::Result<Self> {
         if self.format == RowFormat::Csv {
-            let name = |column: &Column| format!("{}{}", column.name, column.ending());
+            let name = |column: &RowColumn| format!("{}{}", column.name, column.ending());
             let names: Vec<String> = self.columns.iter().map(name).collect();
             self.line(format!("{}\n", names.join(",")).as_bytes())?;
         }
@@ -424,11 +428,11 @@ mod tests {
     #[test]
     fn all_formats_have_the_same_rows() {
         let columns = vec![
-            Column::optional("name", Kind::Text),
-            Column::required("print", Kind::Fingerprint),
-            Column::required("at", Kind::Millis),
-            Column::optional("part", Kind::Float64),
-            Column::optional("of", Kind::UInt8),
+            RowColumn::optional("name", CellKind::Text),
+            RowColumn::required("print", CellKind::Fingerprint),
+            RowColumn::required("at", CellKind::Millis),
+            RowColumn::optional("part", CellKind::Float64),
+            RowColumn::optional("of", CellKind::UInt8),
         ];
         let of = |name, of| [name, Cell::Number(255), Cell::Number(1_500), Cell::Float(0.5), of];
         let rows = [

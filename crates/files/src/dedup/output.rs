@@ -12,7 +12,7 @@ use parquet::arrow::ArrowWriter;
 
 use crate::Format;
 use crate::atomic_file::{AtomicFile, Compression};
-use crate::rows::{self, Cell, Cells, Column, Kind};
+use crate::rows::{self, Cell, CellKind, Cells, RowColumn};
 
 /// What is said of a document in a marked copy.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -31,11 +31,11 @@ pub struct Mark {
 /// The level of the frames of Zstandard in a web archive.
 const FRAME_LEVEL: i32 = 3;
 
-static MARK: [Column; 4] = [
-    Column::optional("duplicate_of", Kind::Text),
-    Column::optional("distance", Kind::UInt8),
-    Column::optional("similarity", Kind::Float64),
-    Column::optional("group", Kind::UInt32),
+static MARK: [RowColumn; 4] = [
+    RowColumn::optional("duplicate_of", CellKind::Text),
+    RowColumn::optional("distance", CellKind::UInt8),
+    RowColumn::optional("similarity", CellKind::Float64),
+    RowColumn::optional("group", CellKind::UInt32),
 ];
 
 impl Mark {

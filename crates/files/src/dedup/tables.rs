@@ -8,19 +8,19 @@ use serde::Serialize;
 use crate::dedup::choice::Choice;
 use crate::dedup::grouping::{DuplicateGroups, NearPair};
 use crate::dedup::scan::Scanned;
-use crate::rows::{Column, Kind, RowFormat, RowWriter};
+use crate::rows::{CellKind, RowColumn, RowFormat, RowWriter};
 
 /// A row for each document of a group.
-const GROUPS: [Column; 3] = [
-    Column::required("group", Kind::UInt32),
-    Column::required("document", Kind::Text),
-    Column::required("original", Kind::Text),
+const GROUPS: [RowColumn; 3] = [
+    RowColumn::required("group", CellKind::UInt32),
+    RowColumn::required("document", CellKind::Text),
+    RowColumn::required("original", CellKind::Text),
 ];
-const PAIRS: [Column; 4] = [
-    Column::required("id_a", Kind::Text),
-    Column::required("id_b", Kind::Text),
-    Column::required("distance", Kind::UInt8),
-    Column::optional("similarity", Kind::Float64),
+const PAIRS: [RowColumn; 4] = [
+    RowColumn::required("id_a", CellKind::Text),
+    RowColumn::required("id_b", CellKind::Text),
+    RowColumn::required("distance", CellKind::UInt8),
+    RowColumn::optional("similarity", CellKind::Float64),
 ];
 
 /// A group as a line of JSON.

@@ -52,6 +52,9 @@ const PIECE: usize = 4_096;
 /// Fingerprints whose look-ups run together, and after which a piece asks whether to go on.
 const QUERIES_AT_A_TIME: usize = 64;
 
+/// The place of documents that are in no group.
+const NOWHERE: u32 = u32::MAX;
+
 /// Two fingerprints of one namespace within the distance.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Pair {
@@ -267,21 +270,32 @@ impl<'a> Search<'a> {
     /// kept of each document.
     pub fn finish<M>(self, size_min: u32, member: impl Fn(Member) -> M) -> Groups<M> {
         let Self { view, documents, joined, .. } = self;
-        let mut sizes = vec![0_u32; documents.len()];
-        (0..documents.len()).for_each(|at| sizes[joined.root(at)] += 1);
-        let grouped = || (0..documents.len()).filter(|&at| sizes[joined.root(at)] >= size_min);
-        let mut order = Vec::with_capacity(grouped().count());
-        order.extend(grouped().map(|at| at as u32));
-        drop(sizes);
-        // Set by set, each with its oldest document first.
-        let key = |&at: &u32| (joined.root(at as usize), documents.sequence(at as usize));
-        order.sort_unstable_by_key(key);
-        let sets = || order.chunk_by(|one, other| key(one).0 == key(other).0);
-        let (mut groups, mut first) = (Vec::with_capacity(sets().count()), 0);
-        for set in sets() {
-            let namespace = documents.namespace(set[0] as usize);
-            groups.push(Group { namespace, first, size: set.len() as u32 });
-            first += set.len() as u32;
+        // By root: the size of its group, and then where the next member of the group goes.
+        let mut places = vec![0_u32; documents.len()];
+        (0..documents.len()).for_each(|at| places[joined.root(at)] += 1);
+        let sizes = || places.iter().filter(|&&size| size >= size_min.max(1));
+        let mut order = vec![0_u32; sizes().sum::<u32>() as usize];
+        let (mut groups, mut first) = (Vec::with_capacity(sizes().count()), 0);
+        for at in 0..documents.len() {
+            let root = joined.root(at);
+            // The root is the first of its group.
+            if root == at {
+                let size = std::mem::replace(&mut places[root], NOWHERE);
+                if size >= size_min {
+                    groups.push(Group { namespace: documents.namespace(at), first, size });
+                    places[root] = first;
+                    first += size;
+                }
+            }
+            let place = &mut places[root];
+            if *place != NOWHERE {
+                order[*place as usize] = at as u32;
+                *place += 1;
+            }
+        }
+        drop(places);
+        for group in &groups {
+            order[group.range()].sort_unstable_by_key(|&at| documents.sequence(at as usize));
         }
         groups.sort_unstable_by_key(|group| {
             (Reverse(group.size), documents.sequence(order[group.first as usize] as usize))

@@ -3,7 +3,7 @@
 use std::io::{self, Write};
 use std::path::Path;
 
-use nearprint_files::rows::{Cell, Column, Kind, RowFormat, RowWriter};
+use nearprint_files::rows::{Cell, CellKind, RowColumn, RowFormat, RowWriter};
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
@@ -87,16 +87,16 @@ impl<'a> ExportRows<'a> {
     }
 }
 
-fn columns([metadata, sketch]: [bool; 2]) -> Vec<Column> {
+fn columns([metadata, sketch]: [bool; 2]) -> Vec<RowColumn> {
     let mut columns = vec![
-        Column::optional("namespace", Kind::Text),
-        Column::optional("id", Kind::Text),
-        Column::required("fingerprint", Kind::Fingerprint),
-        Column::required("sequence", Kind::UInt64),
-        Column::required("stored_at", Kind::Millis),
-        Column::optional("expires_at", Kind::UInt64),
+        RowColumn::optional("namespace", CellKind::Text),
+        RowColumn::optional("id", CellKind::Text),
+        RowColumn::required("fingerprint", CellKind::Fingerprint),
+        RowColumn::required("sequence", CellKind::UInt64),
+        RowColumn::required("stored_at", CellKind::Millis),
+        RowColumn::optional("expires_at", CellKind::UInt64),
     ];
-    columns.extend(metadata.then(|| Column::optional("metadata", Kind::Text)));
-    columns.extend(sketch.then(|| Column::optional("sketch", Kind::Text)));
+    columns.extend(metadata.then(|| RowColumn::optional("metadata", CellKind::Text)));
+    columns.extend(sketch.then(|| RowColumn::optional("sketch", CellKind::Text)));
     columns
 }
