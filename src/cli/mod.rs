@@ -76,13 +76,13 @@ enum Command {
     /// List the namespaces of a running service, and how many documents each has
     Namespaces(namespaces::NamespacesArgs),
     /// Show groups of near-duplicates, of a running service or a stopped directory
-    Groups(groups::Args),
+    Groups(groups::GroupsArgs),
     /// List the documents of a running service with the most duplicates
     Originals(originals::OriginalsArgs),
     /// Remove documents by namespace, id prefix or age
-    Purge(purge::Args),
+    Purge(purge::PurgeArgs),
     /// Show the jobs of a running service, or end one
-    Jobs(jobs::Args),
+    Jobs(jobs::JobsArgs),
     /// Print the fingerprints of files
     Fingerprint(fingerprint::FingerprintArgs),
     /// Print the distance of two documents

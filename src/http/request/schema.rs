@@ -1,7 +1,7 @@
 //! Describes requests in the OpenAPI document by their tables of fields.
 
 use nearprint_engine::document::DocumentId;
-use nearprint_files::offer::{Field, Kind};
+use nearprint_files::offer::{Field, FieldKind};
 use nearprint_text::DIMENSIONS_MAX;
 use utoipa::openapi::path::{Parameter, ParameterBuilder, ParameterIn};
 use utoipa::openapi::schema::{
@@ -32,7 +32,7 @@ pub(crate) fn parameters<'f>(fields: impl Iterator<Item = &'f Field>) -> Vec<Par
             .description(Some(field.doc.trim()))
             .schema(Some(in_query(field.kind)));
         // The names of a list have commas between them.
-        let is_list = matches!(field.kind, Kind::Names(_));
+        let is_list = matches!(field.kind, FieldKind::Names(_));
         if is_list { builder.explode(Some(false)).build() } else { builder.build() }
     };
     fields.map(parameter).collect()
@@ -40,51 +40,53 @@ pub(crate) fn parameters<'f>(fields: impl Iterator<Item = &'f Field>) -> Vec<Par
 
 /// Whether an object must have the field: the two documents of a comparison.
 fn is_required(field: &Field) -> bool {
-    matches!(field.kind, Kind::Document(_))
+    matches!(field.kind, FieldKind::Document(_))
 }
 
 /// The schema of a query parameter, where every value is a text.
-fn in_query(kind: Kind) -> RefOr<Schema> {
-    if kind == Kind::Id { text(1, DocumentId::BYTES_MAX).into() } else { described(kind, "") }
+fn in_query(kind: FieldKind) -> RefOr<Schema> {
+    if kind == FieldKind::Id { text(1, DocumentId::BYTES_MAX).into() } else { described(kind, "") }
 }
 
-fn described(kind: Kind, doc: &str) -> RefOr<Schema> {
+fn described(kind: FieldKind, doc: &str) -> RefOr<Schema> {
     let doc = Some(doc.trim()).filter(|doc| !doc.is_empty());
     match kind {
-        Kind::Text(min, max) => text(min, max).description(doc).into(),
-        Kind::Whole(min, max) => ObjectBuilder::new()
+        FieldKind::Text(min, max) => text(min, max).description(doc).into(),
+        FieldKind::Whole(min, max) => ObjectBuilder::new()
             .schema_type(Type::Integer)
             .format(Some(SchemaFormat::KnownFormat(KnownFormat::Int64)))
             .minimum(Some(min))
             .maximum(Some(max))
             .description(doc)
             .into(),
-        Kind::Number(min, max) => ObjectBuilder::new()
+        FieldKind::Number(min, max) => ObjectBuilder::new()
             .schema_type(Type::Number)
             .minimum(Some(min))
             .maximum(Some(max))
             .description(doc)
             .into(),
-        Kind::Boolean => ObjectBuilder::new().schema_type(Type::Boolean).description(doc).into(),
-        Kind::Choice(names) => choice(names).description(doc).into(),
-        Kind::Names(names) => ArrayBuilder::new().items(choice(names)).description(doc).into(),
-        Kind::Features => OneOfBuilder::new()
+        FieldKind::Boolean => {
+            ObjectBuilder::new().schema_type(Type::Boolean).description(doc).into()
+        }
+        FieldKind::Choice(names) => choice(names).description(doc).into(),
+        FieldKind::Names(names) => ArrayBuilder::new().items(choice(names)).description(doc).into(),
+        FieldKind::Features => OneOfBuilder::new()
             .item(ObjectBuilder::new().additional_properties(Some(number())))
             .item(ArrayBuilder::new().items(pair()))
             .description(doc)
             .into(),
-        Kind::Vector => ArrayBuilder::new()
+        FieldKind::Vector => ArrayBuilder::new()
             .items(number())
             .min_items(Some(1))
             .max_items(Some(usize::from(DIMENSIONS_MAX)))
             .description(doc)
             .into(),
-        Kind::Fingerprint => OneOfBuilder::new()
+        FieldKind::Fingerprint => OneOfBuilder::new()
             .item(text(0, 0))
             .item(ObjectBuilder::new().schema_type(Type::Integer))
             .description(doc)
             .into(),
-        Kind::Id => {
+        FieldKind::Id => {
             let source = choice(&["fingerprint", "text-hash"]);
             OneOfBuilder::new()
                 .item(text(1, DocumentId::BYTES_MAX))
@@ -93,8 +95,10 @@ fn described(kind: Kind, doc: &str) -> RefOr<Schema> {
                 .description(doc)
                 .into()
         }
-        Kind::Metadata => ObjectBuilder::new().schema_type(Type::Object).description(doc).into(),
-        Kind::Document(schema) => Ref::from_schema_name(schema).into(),
+        FieldKind::Metadata => {
+            ObjectBuilder::new().schema_type(Type::Object).description(doc).into()
+        }
+        FieldKind::Document(schema) => Ref::from_schema_name(schema).into(),
     }
 }
 

@@ -9,7 +9,7 @@ use nearprint_engine::{
     GroupsRequest, ListQuery, NamespaceFilter, OriginalsOrder, PageOptions, Purge,
 };
 use nearprint_files::fields;
-use nearprint_files::offer::{Fault, FieldValue, HitParts, Kind, OfferOptions, Value};
+use nearprint_files::offer::{Fault, FieldKind, FieldValue, HitParts, OfferOptions, Value};
 use percent_encoding::percent_decode_str;
 use serde::{Serialize, Serializer};
 use utoipa::ToSchema;
@@ -69,7 +69,7 @@ fields! {
     /// The namespace of a document or a fingerprint.
     pub(crate) struct NamespaceParameter {
         /// The namespace; without it, the default namespace.
-        namespace: Namespace [Kind::NAMESPACE],
+        namespace: Namespace [FieldKind::NAMESPACE],
     }
 }
 
@@ -77,9 +77,9 @@ fields! {
     /// The query parameters that name a document.
     pub(crate) struct IdParameters {
         /// The id.
-        id: DocumentId [Kind::Id],
+        id: DocumentId [FieldKind::Id],
         /// Its namespace; without it, the default namespace.
-        namespace: Namespace [Kind::NAMESPACE],
+        namespace: Namespace [FieldKind::NAMESPACE],
     }
 }
 
@@ -87,19 +87,19 @@ fields! {
     /// The query parameters that choose documents.
     pub(crate) struct ListParameters {
         /// The id of one document. With it, only `namespace` may be given.
-        id: DocumentId [Kind::Id],
+        id: DocumentId [FieldKind::Id],
         /// The namespace; without it, the default namespace.
-        namespace: Namespace [Kind::NAMESPACE],
+        namespace: Namespace [FieldKind::NAMESPACE],
         /// `true` lists the documents of all namespaces.
-        all_namespaces: bool [Kind::Boolean],
+        all_namespaces: bool [FieldKind::Boolean],
         /// Only documents whose ids begin so.
-        prefix: IdPrefix [Kind::Text(1, 2_048)],
+        prefix: IdPrefix [FieldKind::Text(1, 2_048)],
         /// The `next` of the page before.
-        after: Cursor [Kind::STRING],
+        after: Cursor [FieldKind::STRING],
         /// How many documents a page has; the default is 100.
-        limit: u64 [Kind::Whole(1, 1_000)],
+        limit: u64 [FieldKind::Whole(1, 1_000)],
         /// What is shown in addition: `metadata`, `sketch`, or both with a comma between them.
-        include: SelectionParts [Kind::Names(&["metadata", "sketch"])],
+        include: SelectionParts [FieldKind::Names(&["metadata", "sketch"])],
     }
 }
 
@@ -107,13 +107,13 @@ fields! {
     /// The query parameters of the documents of a fingerprint.
     pub(crate) struct FingerprintPageParameters {
         /// The namespace; without it, the default namespace.
-        namespace: Namespace [Kind::NAMESPACE],
+        namespace: Namespace [FieldKind::NAMESPACE],
         /// The `next` of the page before.
-        after: Cursor [Kind::STRING],
+        after: Cursor [FieldKind::STRING],
         /// How many documents a page has; the default is 100.
-        limit: u64 [Kind::Whole(1, 1_000)],
+        limit: u64 [FieldKind::Whole(1, 1_000)],
         /// What is shown in addition: `metadata`, `sketch`, or both with a comma between them.
-        include: SelectionParts [Kind::Names(&["metadata", "sketch"])],
+        include: SelectionParts [FieldKind::Names(&["metadata", "sketch"])],
     }
 }
 
@@ -121,9 +121,9 @@ fields! {
     /// The query parameters of a page.
     pub(crate) struct PageParameters {
         /// The `next` of the page before.
-        after: Cursor [Kind::STRING],
+        after: Cursor [FieldKind::STRING],
         /// How many items a page has; the default is 100.
-        limit: u64 [Kind::Whole(1, 1_000)],
+        limit: u64 [FieldKind::Whole(1, 1_000)],
     }
 }
 
@@ -131,9 +131,9 @@ fields! {
     /// The query parameters of a list of jobs.
     pub(crate) struct JobsParameters {
         /// The `next` of the page before.
-        after: Cursor [Kind::STRING],
+        after: Cursor [FieldKind::STRING],
         /// How many jobs a page has; without it, all.
-        limit: u64 [Kind::Whole(1, 1_000)],
+        limit: u64 [FieldKind::Whole(1, 1_000)],
     }
 }
 
@@ -233,15 +233,15 @@ fields! {
     /// At least one of `namespace`, `all_namespaces`, `prefix`, `stored_before`.
     pub(crate) struct PurgeRequest {
         /// The documents of this namespace; without it, those of the default namespace.
-        namespace: Namespace [Kind::NAMESPACE],
+        namespace: Namespace [FieldKind::NAMESPACE],
         /// `true`: the documents of all namespaces.
-        all_namespaces: bool [Kind::Boolean],
+        all_namespaces: bool [FieldKind::Boolean],
         /// Only those whose ids begin so.
-        prefix: IdPrefix [Kind::Text(1, 2_048)],
+        prefix: IdPrefix [FieldKind::Text(1, 2_048)],
         /// Only those that were stored before this time, in seconds since 1970.
-        stored_before: u64 [Kind::Whole(1, u32::MAX as u64)],
+        stored_before: u64 [FieldKind::Whole(1, u32::MAX as u64)],
         /// `true` counts the documents and removes none.
-        dry_run: bool [Kind::Boolean],
+        dry_run: bool [FieldKind::Boolean],
     }
 }
 
@@ -283,18 +283,18 @@ fields! {
     /// Which groups to find. `{}` finds those of the default namespace.
     pub(crate) struct GroupsBody {
         /// The largest distance of two near-duplicates; the default is that of look-ups.
-        distance: u64 [Kind::Whole(0, 8)],
+        distance: u64 [FieldKind::Whole(0, 8)],
         /// The similarity that confirms a pair; 0 switches verification off. The default is that of
         /// look-ups.
-        min_similarity: f64 [Kind::SIMILARITY],
+        min_similarity: f64 [FieldKind::SIMILARITY],
         /// `false` switches verification off, as `min_similarity` 0 does.
-        verified: bool [Kind::Boolean],
+        verified: bool [FieldKind::Boolean],
         /// The namespace; without it, the default namespace.
-        namespace: Namespace [Kind::NAMESPACE],
+        namespace: Namespace [FieldKind::NAMESPACE],
         /// `true`: the documents of all namespaces. A group has documents of one.
-        all_namespaces: bool [Kind::Boolean],
+        all_namespaces: bool [FieldKind::Boolean],
         /// The smallest number of documents of a group; the default is 2.
-        size_min: u64 [Kind::Whole(1, u32::MAX as u64)],
+        size_min: u64 [FieldKind::Whole(1, u32::MAX as u64)],
     }
 }
 
@@ -331,11 +331,11 @@ fields! {
     /// The query parameters of a page of groups, or of the documents of one.
     pub(crate) struct GroupsPageParameters {
         /// The `next` of the page before.
-        after: Cursor [Kind::STRING],
+        after: Cursor [FieldKind::STRING],
         /// How many items a page has; the default is 100.
-        limit: u64 [Kind::Whole(1, 1_000)],
+        limit: u64 [FieldKind::Whole(1, 1_000)],
         /// `metadata` shows that of the documents.
-        include: HitParts [Kind::Names(&["metadata"])],
+        include: HitParts [FieldKind::Names(&["metadata"])],
     }
 }
 
@@ -357,17 +357,17 @@ fields! {
     /// The query parameters of a list of originals.
     pub(crate) struct OriginalsParameters {
         /// The order; the default is `duplicates`.
-        order: OriginalsOrder [Kind::Choice(&["duplicates", "recent"])],
+        order: OriginalsOrder [FieldKind::Choice(&["duplicates", "recent"])],
         /// The namespace; without it, the default namespace.
-        namespace: Namespace [Kind::NAMESPACE],
+        namespace: Namespace [FieldKind::NAMESPACE],
         /// `true` lists the documents of all namespaces.
-        all_namespaces: bool [Kind::Boolean],
+        all_namespaces: bool [FieldKind::Boolean],
         /// The `next` of the page before.
-        after: OriginalsCursor [Kind::STRING],
+        after: OriginalsCursor [FieldKind::STRING],
         /// How many documents a page has; the default is 100.
-        limit: u64 [Kind::Whole(1, 1_000)],
+        limit: u64 [FieldKind::Whole(1, 1_000)],
         /// `metadata` shows that of the documents.
-        include: HitParts [Kind::Names(&["metadata"])],
+        include: HitParts [FieldKind::Names(&["metadata"])],
     }
 }
 

@@ -6,7 +6,7 @@ use std::borrow::Cow;
 use nearprint_engine::document::DocumentId;
 use nearprint_files::fields;
 use nearprint_files::offer::{
-    DocumentFields, Fault, Field, FieldSet as _, FieldValue, Kind, OfferOptions, Value,
+    DocumentFields, Fault, Field, FieldKind, FieldSet as _, FieldValue, OfferOptions, Value,
 };
 use nearprint_fingerprint::Fingerprint;
 use nearprint_text::Wanted;
@@ -143,11 +143,11 @@ fields! {
     /// What query strings name beside options.
     pub(crate) struct NamedInQuery {
         /// 16 hex digits, with or without `0x`.
-        fingerprint: Fingerprint [Kind::STRING],
+        fingerprint: Fingerprint [FieldKind::STRING],
         /// The recipe of the fingerprint; refused (409) unless it is the service's.
-        recipe: Box<str> [Kind::STRING],
+        recipe: Box<str> [FieldKind::STRING],
         /// The id of the document, unless the body is JSON.
-        id: DocumentId [Kind::Id],
+        id: DocumentId [FieldKind::Id],
     }
 }
 
@@ -166,9 +166,9 @@ fields! {
     /// Two documents to compare.
     pub(crate) struct ComparedPair<'v> {
         /// A document.
-        a: ComparedFields<'v> [Kind::Document("ComparedDocument")],
+        a: ComparedFields<'v> [FieldKind::Document("ComparedDocument")],
         /// What it is compared with.
-        b: ComparedFields<'v> [Kind::Document("ComparedDocument")],
+        b: ComparedFields<'v> [FieldKind::Document("ComparedDocument")],
     }
 }
 

@@ -12,12 +12,12 @@ pub struct Field {
     /// What it means.
     pub doc: &'static str,
     /// What it takes.
-    pub kind: Kind,
+    pub kind: FieldKind,
 }
 
 /// What a field takes, for descriptions and for completion.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub enum Kind {
+pub enum FieldKind {
     /// A string of at least and at most so many bytes; 0 for no limit of its own.
     Text(usize, usize),
     /// A whole number of at least and at most this.
@@ -44,7 +44,7 @@ pub enum Kind {
     Document(&'static str),
 }
 
-impl Kind {
+impl FieldKind {
     /// Any string.
     pub const STRING: Self = Self::Text(0, 0);
     /// The name of a namespace.

@@ -21,7 +21,7 @@ use nearprint_fingerprint::Fingerprint;
 use nearprint_text::{Extract, Source};
 
 pub use fault::{Fault, FaultKind};
-pub use fields::{Field, FieldSet, Kind};
+pub use fields::{Field, FieldKind, FieldSet};
 pub use metadata::OfferedMetadata;
 pub(crate) use value::is_integer;
 pub use value::{FieldValue, Value};
@@ -94,20 +94,20 @@ crate::fields! {
     /// The fields of a document: exactly one of `text`, `html`, `features`, `vector`, `fingerprint`.
     pub struct DocumentFields<'v> {
         /// Plain text.
-        text: Cow<'v, str> [Kind::STRING],
+        text: Cow<'v, str> [FieldKind::STRING],
         /// A page of HTML.
-        html: Cow<'v, str> [Kind::STRING],
+        html: Cow<'v, str> [FieldKind::STRING],
         /// Weighted features: `{"token": weight}` or `[["token", weight]]`.
-        features: Vec<(Cow<'v, str>, f64)> [Kind::Features],
+        features: Vec<(Cow<'v, str>, f64)> [FieldKind::Features],
         /// A dense vector, for recipes of vectors: as many numbers as the recipe has dimensions, read
         /// in single precision, not all zero.
-        vector: Vec<f32> [Kind::Vector],
+        vector: Vec<f32> [FieldKind::Vector],
         /// A fingerprint: 16 hex digits with or without `0x`, or a 64-bit integer, signed or unsigned.
-        fingerprint: Fingerprint [Kind::Fingerprint],
+        fingerprint: Fingerprint [FieldKind::Fingerprint],
         /// The recipe of `fingerprint`; refused (409) unless it is the service's.
-        recipe: Box<str> [Kind::STRING],
+        recipe: Box<str> [FieldKind::STRING],
         /// The caller's name for the document, usually its URL; or what to make it from.
-        id: OfferedId [Kind::Id],
+        id: OfferedId [FieldKind::Id],
     }
 }
 
@@ -117,39 +117,39 @@ crate::fields! {
     #[derive(Clone)]
     pub struct OfferOptions {
         /// The largest Hamming distance of a hit, 0 to the configured maximum.
-        distance: u64 [Kind::Whole(0, 12)],
+        distance: u64 [FieldKind::Whole(0, 12)],
         /// How many hits are listed.
-        limit: u64 [Kind::Whole(1, 1_000)],
+        limit: u64 [FieldKind::Whole(1, 1_000)],
         /// The similarity that confirms a hit; 0 switches verification off.
-        min_similarity: f64 [Kind::SIMILARITY],
+        min_similarity: f64 [FieldKind::SIMILARITY],
         /// `exact` finds fingerprints within the distance and no others; `likely`, for a text, also
         /// likely ones beyond it.
-        search: SearchKind [Kind::Choice(&["likely", "exact"])],
+        search: SearchKind [FieldKind::Choice(&["likely", "exact"])],
         /// `false` ends the search at the first hit that counts, and lists it alone; `true` searches
         /// and verifies all. The default is true for a query and false for a check-and-insert.
-        counts: bool [Kind::Boolean],
+        counts: bool [FieldKind::Boolean],
         /// `insert` stores duplicates too.
-        on_duplicate: DuplicateAction [Kind::Choice(&["skip", "insert"])],
+        on_duplicate: DuplicateAction [FieldKind::Choice(&["skip", "insert"])],
         /// `false` does not count the original of a duplicate (`GET /v1/originals`).
-        touch: bool [Kind::Boolean],
+        touch: bool [FieldKind::Boolean],
         /// Which text of `html` counts; the default is the service's `query.extract`.
-        extract: Extract [Kind::Choice(&["content", "visible", "main"])],
+        extract: Extract [FieldKind::Choice(&["content", "visible", "main"])],
         /// Adds the heaviest features, the 64 sums, and to hits the bits that differ.
-        explain: bool [Kind::Boolean],
+        explain: bool [FieldKind::Boolean],
         /// The namespace of the document; without it, the default namespace.
-        namespace: Namespace [Kind::NAMESPACE],
+        namespace: Namespace [FieldKind::NAMESPACE],
         /// Only documents that were stored at most this many seconds ago count.
-        max_age: u64 [Kind::Whole(1, u32::MAX as u64)],
+        max_age: u64 [FieldKind::Whole(1, u32::MAX as u64)],
         /// In how many seconds the document expires.
-        expires_in: u64 [Kind::Whole(1, 3_155_760_000)],
+        expires_in: u64 [FieldKind::Whole(1, 3_155_760_000)],
         /// When the document expires, in seconds since 1970.
-        expires_at: u64 [Kind::Whole(1, u32::MAX as u64)],
+        expires_at: u64 [FieldKind::Whole(1, u32::MAX as u64)],
         /// Any JSON object; opaque to the service.
-        metadata: OfferedMetadata [Kind::Metadata],
+        metadata: OfferedMetadata [FieldKind::Metadata],
         /// What hits show of their documents in addition.
-        include: HitParts [Kind::Names(&["metadata"])],
+        include: HitParts [FieldKind::Names(&["metadata"])],
         /// Makes the id, if none is given, from the fingerprint or from the text.
-        id_from: IdSource [Kind::Choice(&["fingerprint", "text-hash"])],
+        id_from: IdSource [FieldKind::Choice(&["fingerprint", "text-hash"])],
     }
 }
 

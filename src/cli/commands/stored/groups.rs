@@ -19,7 +19,7 @@ use crate::cli::printable::printable;
 use crate::cli::times;
 
 #[derive(Debug, clap::Args)]
-pub(crate) struct Args {
+pub(crate) struct GroupsArgs {
     /// The largest distance of two near-duplicates [default: that of look-ups]
     #[arg(long, value_name = "BITS")]
     distance: Option<u64>,
@@ -81,7 +81,7 @@ impl Document {
     }
 }
 
-pub(crate) fn run(args: &Args, out: &mut dyn Write) -> Result<()> {
+pub(crate) fn run(args: &GroupsArgs, out: &mut dyn Write) -> Result<()> {
     let collection = &args.collection.open()?;
     let interrupt = Interrupt::listen("removing the job")?;
     let job: JobReply = collection.post_json("/v1/groups", &request(args))?;
@@ -116,7 +116,7 @@ pub(crate) fn run(args: &Args, out: &mut dyn Write) -> Result<()> {
     show(&job, &groups, out)
 }
 
-fn request(args: &Args) -> Value {
+fn request(args: &GroupsArgs) -> Value {
     jobs::request(json!({
         "distance": args.distance,
         "min_similarity": args.min_similarity,

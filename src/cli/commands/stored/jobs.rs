@@ -23,7 +23,7 @@ const STEPS: u64 = 1_000;
 
 #[derive(Debug, clap::Args)]
 #[command(args_conflicts_with_subcommands = true)]
-pub(crate) struct Args {
+pub(crate) struct JobsArgs {
     #[command(subcommand)]
     action: Option<Action>,
     #[command(flatten)]
@@ -131,7 +131,7 @@ pub(super) fn watch(
     Ok(job)
 }
 
-pub(crate) fn run(args: &Args, out: &mut dyn Write) -> Result<()> {
+pub(crate) fn run(args: &JobsArgs, out: &mut dyn Write) -> Result<()> {
     match &args.action {
         None => list(&args.service.open()?, out),
         Some(Action::Cancel { job, service }) => cancel(&service.open()?, *job, out),

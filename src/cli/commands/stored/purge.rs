@@ -26,7 +26,7 @@ use crate::cli::times;
         .multiple(true)
         .required(true),
 )]
-pub(crate) struct Args {
+pub(crate) struct PurgeArgs {
     #[command(flatten)]
     selection: SelectionArgs,
     /// Only documents stored before this time: 2026-03-01 (in UTC), 2026-03-01T12:00:00Z, or
@@ -46,7 +46,7 @@ pub(crate) struct Args {
     service: ServiceArgs,
 }
 
-pub(crate) fn run(args: &Args, out: &mut dyn Write) -> Result<()> {
+pub(crate) fn run(args: &PurgeArgs, out: &mut dyn Write) -> Result<()> {
     let service = args.service.open()?;
     confirm(args, &service)?;
     let job: JobReply = service.post_json("/v1/purge", &request(args))?;
@@ -74,7 +74,7 @@ pub(crate) fn run(args: &Args, out: &mut dyn Write) -> Result<()> {
 }
 
 /// Asks before documents are removed.
-fn confirm(args: &Args, service: &Collection) -> Result<()> {
+fn confirm(args: &PurgeArgs, service: &Collection) -> Result<()> {
     if args.yes || args.dry_run {
         return Ok(());
     }
@@ -93,14 +93,14 @@ fn confirm(args: &Args, service: &Collection) -> Result<()> {
     }
 }
 
-fn what(args: &Args) -> String {
+fn what(args: &PurgeArgs) -> String {
     let before = args
         .stored_before
         .map(|_| format!(", stored before {},", times::shown(args.stored_before)));
     format!("{}{}", args.selection, before.unwrap_or_default())
 }
 
-fn request(args: &Args) -> Value {
+fn request(args: &PurgeArgs) -> Value {
     let SelectionArgs { namespace, all_namespaces, prefix } = &args.selection;
     jobs::request(json!({
         "namespace": namespace,
