@@ -27,13 +27,13 @@ use crate::http::batch::Operation;
 use crate::http::batch::direct::DirectBatch;
 
 /// An open data directory.
-pub(crate) struct Directory {
+pub(crate) struct OpenedDirectory {
     service: Arc<http::Service>,
     router: Router,
     runtime: Runtime,
 }
 
-impl Directory {
+impl OpenedDirectory {
     /// Opens (or creates) the directory.
     ///
     /// # Errors
@@ -90,7 +90,7 @@ impl Directory {
     }
 }
 
-impl Drop for Directory {
+impl Drop for OpenedDirectory {
     fn drop(&mut self) {
         self.service.engine.close();
     }

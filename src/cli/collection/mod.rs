@@ -26,8 +26,8 @@ use serde_json::Value;
 use super::error_report::ErrorReport;
 use super::reply::Reply;
 use crate::http::problem::{Problem, ProblemBody};
-pub(super) use directory::Directory;
-pub(super) use service::{ClientCredentials, Service};
+pub(super) use directory::OpenedDirectory;
+pub(super) use service::{ClientCredentials, RemoteService};
 
 /// The address of a service without a configuration.
 const DEFAULT_SERVER: &str = "http://127.0.0.1:7878";
@@ -65,7 +65,7 @@ impl ServiceArgs {
     /// # Errors
     /// The file of certificates cannot be used.
     pub(super) fn open(&self) -> Result<Collection> {
-        Ok(Collection::Service(Service::new(&self.server, &self.credentials)?))
+        Ok(Collection::Service(RemoteService::new(&self.server, &self.credentials)?))
     }
 }
 
@@ -87,7 +87,7 @@ impl CollectionArgs {
     /// new directory.
     ///
     /// # Errors
-    /// As [`Directory::open`] and [`ServiceArgs::open`].
+    /// As [`OpenedDirectory::open`] and [`ServiceArgs::open`].
     pub(super) fn open(&self) -> Result<Collection> {
         match &self.data {
             Some(data) => Collection::in_directory(data, self.config.as_deref()),
@@ -98,10 +98,10 @@ impl CollectionArgs {
     /// The same; a directory that does not exist is created.
     ///
     /// # Errors
-    /// As [`Directory::open`] and [`ServiceArgs::open`].
+    /// As [`OpenedDirectory::open`] and [`ServiceArgs::open`].
     pub(super) fn open_or_create(&self) -> Result<Collection> {
         let Some(data) = &self.data else { return self.service.open() };
-        Ok(Collection::Directory(Box::new(Directory::open(data, self.config.as_deref())?)))
+        Ok(Collection::Directory(Box::new(OpenedDirectory::open(data, self.config.as_deref())?)))
     }
 
     /// What tells the collection from others.
@@ -147,8 +147,8 @@ pub(super) fn check_credentials_are_sent(
 
 /// A collection of documents.
 pub(super) enum Collection {
-    Service(Service),
-    Directory(Box<Directory>),
+    Service(RemoteService),
+    Directory(Box<OpenedDirectory>),
 }
 
 /// A reply whose body is read as it arrives.
@@ -158,14 +158,14 @@ impl Collection {
     /// The collection of a directory that exists.
     ///
     /// # Errors
-    /// As [`Directory::open`].
+    /// As [`OpenedDirectory::open`].
     pub(super) fn in_directory(data: &Path, config: Option<&Path>) -> Result<Self> {
         if !data.is_dir() {
             let what = format!("there is no data directory {}", data.display());
             let next = format!("name a data directory, or a service by its URL: {DEFAULT_SERVER}");
             return Err(ErrorReport::new(what, next).into());
         }
-        Ok(Self::Directory(Box::new(Directory::open(data, config)?)))
+        Ok(Self::Directory(Box::new(OpenedDirectory::open(data, config)?)))
     }
 
     /// The collection in messages.

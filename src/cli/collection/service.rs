@@ -25,13 +25,13 @@ pub(crate) struct ClientCredentials {
 }
 
 /// A service, with what it asks of its clients.
-pub(crate) struct Service {
+pub(crate) struct RemoteService {
     agent: Agent,
     address: String,
     authorization: Option<String>,
 }
 
-impl Service {
+impl RemoteService {
     /// The service at an address such as `http://127.0.0.1:7878`; connects with the first request.
     ///
     /// # Errors
@@ -134,7 +134,7 @@ mod tests {
     #[test]
     fn an_address_may_come_with_or_without_its_scheme() {
         for written in ["127.0.0.1:1", "http://127.0.0.1:1", "http://127.0.0.1:1/"] {
-            let service = Service::new(written, &ClientCredentials::default()).unwrap();
+            let service = RemoteService::new(written, &ClientCredentials::default()).unwrap();
             assert_eq!(service.address(), "http://127.0.0.1:1");
         }
     }

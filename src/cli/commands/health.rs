@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use anyhow::Result;
 
-use crate::cli::collection::{ClientCredentials, Service};
+use crate::cli::collection::{ClientCredentials, RemoteService};
 use crate::cli::configuration;
 use crate::cli::error_report::ErrorReport;
 use crate::config::Sources;
@@ -33,8 +33,8 @@ pub(crate) struct HealthArgs {
 
 pub(crate) fn run(args: &HealthArgs, out: &mut dyn Write) -> Result<()> {
     let service = match &args.url {
-        Some(url) => Service::new(url, &args.credentials)?,
-        None => Service::of_this_machine(&configured(args.config.clone())?),
+        Some(url) => RemoteService::new(url, &args.credentials)?,
+        None => RemoteService::of_this_machine(&configured(args.config.clone())?),
     };
     let path = if args.ready { "/readyz" } else { "/healthz" };
     match service.probe(path, TIMEOUT)? {

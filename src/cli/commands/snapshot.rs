@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use anyhow::Result;
 use nearprint_engine::open::offline::{SnapshotFound, restore, verify_export};
 
-use crate::cli::collection::{ClientCredentials, Collection, Service};
+use crate::cli::collection::{ClientCredentials, Collection, RemoteService};
 use crate::cli::columns::{Column, table};
 use crate::cli::error_report::ErrorReport;
 use crate::cli::offline::{self, bar, damage_report};
@@ -61,7 +61,7 @@ pub(crate) fn run(args: &SnapshotArgs, out: &mut dyn Write) -> Result<()> {
         Action::Verify { export: Some(file), .. } => verify_file(file, out),
         Action::Verify { data, export: None } => verify(data, out),
         Action::Export { file, server: Some(server), credentials, .. } => {
-            let collection = Collection::Service(Service::new(server, credentials)?);
+            let collection = Collection::Service(RemoteService::new(server, credentials)?);
             export(file, |sink| collection.copy("/v1/snapshots/export", sink).map(drop), out)
         }
         Action::Export { file, data, .. } => {

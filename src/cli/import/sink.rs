@@ -125,7 +125,7 @@ mod tests {
     use nearprint_files::{Place, Raw};
 
     use super::*;
-    use crate::cli::collection::{ClientCredentials, Service};
+    use crate::cli::collection::{ClientCredentials, RemoteService};
 
     const OPTIONS: ImportOptions = ImportOptions {
         namespace: None,
@@ -142,7 +142,7 @@ mod tests {
     fn service(replies: Vec<String>) -> (Sink, JoinHandle<Vec<Request>>) {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap().to_string();
-        let service = Service::new(&address, &ClientCredentials::default()).unwrap();
+        let service = RemoteService::new(&address, &ClientCredentials::default()).unwrap();
         let requests = thread::spawn(move || {
             let answer = |reply: &String| {
                 let (mut stream, _) = listener.accept().unwrap();

@@ -6,7 +6,7 @@ use anyhow::{Result, bail};
 use nearprint_files::dedup::scan::Known;
 use nearprint_files::{Entry, Raw};
 
-use crate::cli::collection::{self, Collection, Service};
+use crate::cli::collection::{self, Collection, RemoteService};
 use crate::cli::commands::files::dedup::args::DedupArgs;
 use crate::cli::reply::Reply;
 
@@ -25,7 +25,7 @@ impl Against {
     /// There is no such directory, or it is in use, or the service does not reply.
     pub(super) fn open(name: &str, args: &DedupArgs) -> Result<Self> {
         let collection = if name.contains("://") {
-            Collection::Service(Service::new(name, &args.credentials)?)
+            Collection::Service(RemoteService::new(name, &args.credentials)?)
         } else {
             Collection::in_directory(Path::new(name), None)?
         };
