@@ -6,7 +6,7 @@ help:
 	@echo "make run          build, start the service, import the documents of this machine, show the groups"
 	@echo "make test         formatting, lints, all tests, documentation, a run of the release binary"
 	@echo "make torture      the long tests of docs/reliability.md: PERCENT of the release figures (100), STEPS of them"
-	@echo "make siege        slow clients, overload, the cost of durability: figures of a release build"
+	@echo "make siege        slow clients, batches, overload, the cost of durability: figures of a release build"
 	@echo "make container-test  build the image and test the promises of a container (Debian, root)"
 	@echo "make figures      measure a release build with COUNT fingerprints (10m), random and like text: docs/benchmarks.md"
 	@echo "make fit-model    fit the model of fingerprints like text to the texts of this machine: bench/model"

@@ -16,6 +16,7 @@ use tokio::sync::Mutex;
 use tokio::task::JoinSet;
 use tokio::time::{MissedTickBehavior, interval, sleep, timeout};
 
+use crate::batches::{self, Crowd};
 use crate::client::{Connection, check_and_insert, mixed, post};
 use crate::server::{Server, now};
 
@@ -65,6 +66,7 @@ async fn slow_clients_are_closed_in_time_while_others_are_served() {
 async fn siege() {
     let mut table = Table::default();
     slow_clients(&mut table).await;
+    batches(&mut table).await;
     overload(&mut table).await;
     durability(&mut table).await;
     println!("{}", table.text);
@@ -87,6 +89,38 @@ async fn slow_clients(table: &mut Table) {
     let (calm, besieged) = (seen.calm.p99_ms(), seen.meanwhile.p99_ms());
     table.row("p99 of 50 good clients before, ms", calm, true);
     table.row("p99 of 50 good clients meanwhile, ms", besieged, besieged <= 2.0 * calm);
+}
+
+/// Batches of clients of all sorts at one time, whose replies are checked.
+async fn batches(table: &mut Table) {
+    let server = batches::start(&[]);
+    let good = Good::start(&server, 50);
+    let time = Duration::from_secs(30);
+    let crowd = Crowd { fast: 8, slow: 60, unread: 30, leavers: 8, time };
+    let seen = batches::besiege(&server, &crowd).await;
+    let p99 = good.stop().await.p99_ms();
+    let mib = |bytes: u64| bytes as f64 / 1_048_576.0;
+    let [before, meanwhile] = seen.rates;
+    table.row("batches: documents a second, 8 fast clients", before, true);
+    table.row(
+        "the same among 308 slow, unread and leaving ones",
+        meanwhile,
+        meanwhile >= before / 2.0,
+    );
+    table.row("p99 of 50 good clients in both, ms", p99, true);
+    table.row("replies to documents checked", seen.checked as f64, seen.checked > 0);
+    table.row("of these wrong, missing or out of order", seen.wrong as f64, seen.wrong == 0);
+    let closed = seen.closed_after.as_secs_f64();
+    table.row("30 x 6 that never read: the last is closed after, s", closed, closed <= 45.0);
+    table.row("bodies waiting at most, MiB (64)", mib(seen.bodies_bytes), seen.is_bounded());
+    table.row("replies waiting at most, MiB (32)", mib(seen.replies_bytes), seen.is_bounded());
+    table.row(
+        "memory grown apart from the index, MiB (224)",
+        mib(seen.grown_bytes),
+        seen.is_bounded(),
+    );
+    let given_back = seen.given_back_after.as_secs_f64();
+    table.row("all given back after the last has left, s", given_back, given_back <= 5.0);
 }
 
 /// Slow clients of all shapes at one time, among normal ones.

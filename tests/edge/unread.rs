@@ -24,7 +24,7 @@ const TAKEN_WITHIN: Duration = Duration::from_millis(500);
 const ASKED: u64 = 5_000;
 
 /// Sixty-four fingerprints within one bit of 0 with ten ids of 2,000 bytes each: 1.3 MB to list.
-fn documents() -> Vec<u8> {
+pub(crate) fn documents() -> Vec<u8> {
     let line = |bit: u32, number: u32| {
         let id = format!("{bit}/{number}/{}", "x".repeat(2_000));
         format!("{{\"id\":\"{id}\",\"fingerprint\":\"{:016x}\"}}\n", 1_u64 << bit)
@@ -33,7 +33,7 @@ fn documents() -> Vec<u8> {
 }
 
 /// One request of each kind whose reply is never read.
-fn requests() -> [Vec<u8>; KINDS] {
+pub(crate) fn requests() -> [Vec<u8>; KINDS] {
     let long = "{\"fingerprint\":\"0000000000000000\",\"limit\":1000}";
     let (json, ndjson) = ("application/json", "application/x-ndjson");
     let lines = format!("{long}\n").repeat(10_000);
