@@ -1,5 +1,5 @@
 //! Whether a request is let in, and the reply if it is not. What each route asks for stands in the
-//! list of routes ([`crate::http::router`]); the OpenAPI document is marked from it.
+//! list of routes ([`crate::http::router()`]); the OpenAPI document is marked from it.
 
 use std::collections::HashMap;
 
