@@ -211,7 +211,10 @@ async fn damage_in_any_file_is_repaired_at_the_price_that_was_told() {
         let (code, said, error) = on(&data, &["inspect", "journal"]);
         assert!(code == 1 && said.contains(name) && error.contains("repair"), "{said}{error}");
         let (lost, missing) = repaired(&data).await;
-        assert!(lost == 1 && missing <= 1, "{name}: {lost} {missing}");
+        // How far the sweep came before the end decides whether the record was still needed.
+        let is_needed = name == &packs[0] || name == newest;
+        assert!(lost <= 1 && missing <= lost, "{name}: {lost} {missing}");
+        assert!(lost == 1 || !is_needed, "{name}: {lost} {missing}");
         assert!(data.join(format!("{name}.damaged")).exists());
     }
 
