@@ -6,7 +6,7 @@ use nearprint_engine::document::{Expiry, Metadata, Namespace};
 use nearprint_engine::{ListPlace, NamespaceInfo, Original, Page, Removed, StoredDocument, Touch};
 use nearprint_fingerprint::{Fingerprint, Sketch};
 use nearprint_text::Recipe;
-use serde::{Deserialize, Serialize, Serializer};
+use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use utoipa::ToSchema;
 
@@ -50,9 +50,9 @@ pub(crate) struct DocumentReply<'a> {
     #[schema(nullable = false)]
     pub(crate) last_duplicate_at_ms: Option<u64>,
     /// In lists with `include=sketch`; missing if the document came without text.
-    #[serde(skip_serializing_if = "Option::is_none", skip_deserializing)]
-    #[schema(value_type = Option<String>, nullable = false, pattern = "^[0-9a-f]{256}$")]
-    sketch: Option<SketchHex<'a>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false, pattern = "^[0-9a-f]{256}$")]
+    sketch: Option<String>,
 }
 
 impl<'a> DocumentReply<'a> {
@@ -74,7 +74,7 @@ impl<'a> DocumentReply<'a> {
             metadata: metadata.and_then(as_json),
             duplicates: None,
             last_duplicate_at_ms: None,
-            sketch: sketch.map(SketchHex),
+            sketch: sketch.map(digits),
         }
     }
 
@@ -100,20 +100,15 @@ pub(crate) fn as_json(metadata: &Metadata) -> Option<Cow<'_, RawValue>> {
 }
 
 /// The bytes of a sketch as hex digits.
-#[derive(Debug)]
-struct SketchHex<'a>(&'a Sketch);
-
-impl Serialize for SketchHex<'_> {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let bytes = self.0.to_bytes();
-        let (words, _) = bytes.as_chunks::<8>();
-        let mut digits = String::with_capacity(2_usize.saturating_mul(Sketch::BYTES));
-        for word in words {
-            let word = Hex(u64::from_be_bytes(*word)).digits();
-            digits.push_str(str::from_utf8(&word).expect("hex digits are ASCII"));
-        }
-        serializer.serialize_str(&digits)
+fn digits(sketch: &Sketch) -> String {
+    let bytes = sketch.to_bytes();
+    let (words, _) = bytes.as_chunks::<8>();
+    let mut digits = String::with_capacity(2_usize.saturating_mul(Sketch::BYTES));
+    for word in words {
+        let word = Hex(u64::from_be_bytes(*word)).digits();
+        digits.push_str(str::from_utf8(&word).expect("hex digits are ASCII"));
     }
+    digits
 }
 
 /// A page of documents, oldest first.

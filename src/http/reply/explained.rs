@@ -2,7 +2,7 @@
 
 use nearprint_fingerprint::Fingerprint;
 use nearprint_text::Explained;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
 use crate::http::reply::hex::Hex;
@@ -30,7 +30,7 @@ struct HeavyFeatureReply {
 }
 
 /// A bit of a fingerprint.
-#[derive(Debug, Serialize, ToSchema)]
+#[derive(Debug, Serialize, Deserialize, ToSchema)]
 pub(crate) struct BitReply {
     /// 0 to 63; 0 is the least significant.
     #[schema(maximum = 63)]

@@ -161,7 +161,7 @@ pub(crate) struct HitReply<'a> {
     /// How many documents it has. Up to 1,000 are counted where some of them expire or are too old.
     pub(crate) document_count: u64,
     /// With `"explain": true`: the bits in which it differs, with their sums in the query.
-    #[serde(skip_serializing_if = "Option::is_none", skip_deserializing)]
+    #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
     differing_bits: Option<Vec<BitReply>>,
 }
