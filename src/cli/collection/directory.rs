@@ -74,13 +74,12 @@ impl OpenedDirectory {
         media_type: &str,
         body: Option<&Bytes>,
     ) -> Result<Incoming<'_>> {
-        let mut request = Request::builder().method(method).uri(path);
-        request = request.header(HOST, "localhost").header(ACCEPT, media_type);
+        let request = Request::builder().method(method).uri(path).header(HOST, "localhost");
         let request = match body {
             Some(body) => {
                 request.header(CONTENT_TYPE, media_type).body(Body::from(body.clone()))?
             }
-            None => request.body(Body::empty())?,
+            None => request.header(ACCEPT, media_type).body(Body::empty())?,
         };
         let Ok(reply) = self.runtime.block_on(self.router.clone().oneshot(request));
         Ok(reply.map(|body| {

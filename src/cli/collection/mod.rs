@@ -45,6 +45,7 @@ const PAGE: u64 = 1_000;
 /// All but the characters that every part of an address may contain.
 const RESERVED: AsciiSet = NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
 
+const ANY: &str = "*/*";
 const JSON: &str = "application/json";
 const NDJSON: &str = "application/x-ndjson";
 const OTHER_VERSION: &str = "the reply is not one of a nearprint service of this version";
@@ -161,7 +162,7 @@ impl Collection {
     /// As [`OpenedDirectory::open`].
     pub(super) fn in_directory(data: &Path, config: Option<&Path>) -> Result<Self> {
         if !data.is_dir() {
-            let what = format!("there is no data directory {}", data.display());
+            let what = format!("there is no directory {}", data.display());
             let next = format!("name a data directory, or a service by its URL: {DEFAULT_SERVER}");
             return Err(ErrorReport::new(what, next).into());
         }
@@ -183,7 +184,7 @@ impl Collection {
 
     /// Gets a path and copies the body.
     pub(super) fn copy(&self, path: &str, sink: &mut dyn Write) -> Result<u64> {
-        Ok(io::copy(&mut self.send(&Method::GET, path, "*/*", None)?, sink)?)
+        Ok(io::copy(&mut self.send(&Method::GET, path, ANY, None)?, sink)?)
     }
 
     /// Gets a path and reads the reply.
@@ -208,8 +209,9 @@ impl Collection {
         body: Option<&Value>,
     ) -> Result<T> {
         let body = body.map(|body| Bytes::from(body.to_string()));
+        let media_type = if body.is_some() { JSON } else { ANY };
         let mut json = Vec::new();
-        self.send(method, path, JSON, body.as_ref())?
+        self.send(method, path, media_type, body.as_ref())?
             .take(REPLY_BYTES_MAX)
             .read_to_end(&mut json)?;
         serde_json::from_slice(&json).context(OTHER_VERSION)
@@ -222,7 +224,17 @@ impl Collection {
         name: &str,
         limit: u64,
     ) -> Result<Vec<T>> {
-        let (mut items, mut after) = (Vec::new(), None);
+        self.listing(listing, name, limit).map(|(items, _)| items)
+    }
+
+    /// The same, with the other fields of the first page.
+    pub(super) fn listing<T: DeserializeOwned>(
+        &self,
+        listing: &str,
+        name: &str,
+        limit: u64,
+    ) -> Result<(Vec<T>, Value)> {
+        let (mut items, mut after, mut first) = (Vec::new(), None, None);
         while (items.len() as u64) < limit {
             let count = PAGE.min(limit - items.len() as u64).to_string();
             let parameters = [("limit", Some(count)), ("after", after)];
@@ -231,11 +243,12 @@ impl Collection {
             let listed: Vec<T> = serde_json::from_value(field(name)).context(OTHER_VERSION)?;
             items.extend(listed);
             after = field("next").as_str().map(str::to_owned);
+            first.get_or_insert(page);
             if after.is_none() {
                 break;
             }
         }
-        Ok(items)
+        Ok((items, first.unwrap_or_default()))
     }
 
     /// Gets a path as lines of JSON, which can be read as they arrive.
@@ -266,7 +279,8 @@ impl Collection {
         if replies.len() == lines.len() { Ok(replies) } else { Err(cut_off().into()) }
     }
 
-    /// Sends a request, again while a service is busy. Any status but success is an error.
+    /// Sends a request, again while a service is busy. Any status but success is an error. The media
+    /// type is that of the body, or without one that of the reply.
     fn send(
         &self,
         method: &Method,

@@ -78,7 +78,7 @@ impl RemoteService {
         body: Option<&Bytes>,
     ) -> Result<Incoming<'static>, ErrorReport> {
         let uri = format!("{}{path}", self.address);
-        let mut request = Request::builder().method(method).uri(uri).header(ACCEPT, media_type);
+        let mut request = Request::builder().method(method).uri(uri);
         if let Some(authorization) = &self.authorization {
             request = request.header(AUTHORIZATION, authorization);
         }
@@ -86,7 +86,7 @@ impl RemoteService {
             let request = request.header(CONTENT_TYPE, media_type).body(&body[..]);
             request.map_err(ureq::Error::from).and_then(|request| self.agent.run(request))
         } else {
-            let request = request.body(()).map_err(ureq::Error::from);
+            let request = request.header(ACCEPT, media_type).body(()).map_err(ureq::Error::from);
             request.and_then(|request| self.agent.run(request))
         };
         let reply = sent.map_err(|error| self.unreachable(error))?;

@@ -4,7 +4,6 @@ use std::io::Write;
 
 use anyhow::Result;
 use serde::Deserialize;
-use serde_json::Value;
 
 use crate::cli::collection::{Collection, ServiceArgs};
 use crate::cli::columns::{Column, table};
@@ -43,9 +42,8 @@ struct Row {
 
 /// The default namespace, unless the token does not reach it, and then the others.
 fn rows(service: &Collection) -> Result<Vec<Row>> {
-    let page: Value = service.get_json("/v1/namespaces?limit=1")?;
+    let (named, page) = service.listing("/v1/namespaces", "namespaces", u64::MAX)?;
     let default = page["default_documents"].as_u64();
     let default = default.map(|documents| Row { namespace: None, documents });
-    let named = service.items("/v1/namespaces", "namespaces", u64::MAX)?;
     Ok(default.into_iter().chain(named).collect())
 }
