@@ -91,7 +91,7 @@ fn a_killed_import_continues_where_it_was() {
 
     let (output, said) = run(folder, &IMPORT);
     assert!(output.status.success(), "{said}");
-    assert!(said.contains(&format!("continuing behind {before} documents")), "{said}");
+    assert!(said.contains(&format!("continuing after {before} documents")), "{said}");
     assert_eq!(row(&output, "documents read"), DOCUMENTS - before);
     // A batch that was stored, and not saved as such, is sent twice.
     let stored = stored(folder);

@@ -1,4 +1,4 @@
-//! The engine: one writer, many readers, and the background work behind them.
+//! The engine: one writer, many readers, and their background work.
 //!
 //! ```text
 //!   handle       Engine: what http and cli call; async, cheap to clone

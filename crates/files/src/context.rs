@@ -155,7 +155,7 @@ impl File {
         self.parsed(place, raw, parsed)
     }
 
-    /// The document that a row of a table is, and whether the rows behind it would fail as it does.
+    /// The document that a row of a table is, and whether the rows after it would fail as it does.
     pub(super) fn row(
         &mut self,
         (place, raw): (Place, Raw),
@@ -198,7 +198,7 @@ pub(super) fn too_long() -> String {
     format!("longer than {DOCUMENT_BYTES_MAX} bytes")
 }
 
-/// How much may be read a second time to find where the records behind a broken one begin.
+/// How much may be read a second time to find where the records after a broken one begin.
 pub(super) struct Budget(usize);
 
 impl Default for Budget {

@@ -97,7 +97,7 @@ pub enum Raw {
     #[default]
     None,
     /// A line or a record of CSV without the end of its line; an element of a JSON array; a record
-    /// of a web archive with its headers and the two line ends behind it. Shares the memory of the
+    /// of a web archive with its headers and the two line ends after it. Shares the memory of the
     /// buffer that it was read into.
     Bytes(Bytes),
     /// A row of Parquet. All rows of a batch share it.

@@ -126,7 +126,7 @@ impl FileRecords {
         Checkpoint { path: self.opened.saturating_sub(1), records: self.read }
     }
 
-    /// Continues behind a checkpoint of the same paths. Paths that were read to their end are not
+    /// Continues after a checkpoint of the same paths. Paths that were read to their end are not
     /// opened; the records of the next one are read again, and dropped.
     pub fn skip_to(&mut self, checkpoint: Checkpoint) {
         for path in self.waiting.drain(..checkpoint.path.min(self.waiting.len())) {
@@ -194,7 +194,7 @@ impl Documents {
         &self.0
     }
 
-    /// Continues behind a checkpoint of the same paths.
+    /// Continues after a checkpoint of the same paths.
     pub fn skip_to(&mut self, checkpoint: Checkpoint) {
         self.0.skip_to(checkpoint);
     }

@@ -4,7 +4,7 @@
 //! A reader is an iterator of [`FileRecord`]s, most of which are documents. It holds about one record of
 //! [`DOCUMENT_BYTES_MAX`] and one buffer (for Parquet, one batch of rows), however long its input is.
 //! An entry that cannot be read is an item too, a [`BadEntry`] with its place, and the reader goes on
-//! behind it. A file of a format that no reader understands is refused ([`detect`]), because reading
+//! after it. A file of a format that no reader understands is refused ([`detect`]), because reading
 //! it as text would store one meaningless document.
 //!
 //! [`Documents`] is for an import. [`FileRecords`] also has what is no document, and with

@@ -114,7 +114,7 @@ struct Columns {
 }
 
 impl Columns {
-    /// The cell of the expiry and the space behind it.
+    /// The cell of the expiry and the space after it.
     fn expiry(&self, cell: &str) -> String {
         if self.expiry { format!("{cell:<20}  ") } else { String::new() }
     }

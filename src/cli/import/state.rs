@@ -128,7 +128,7 @@ impl State {
             self.restart();
             return (None, why);
         }
-        let note = format!("continuing behind {documents} documents; --restart reads all again");
+        let note = format!("continuing after {documents} documents; --restart reads all again");
         (Some(upto), Some(note))
     }
 

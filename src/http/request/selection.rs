@@ -32,7 +32,7 @@ const CURSOR: &str = "the `next` of another page";
 /// `stored_before`, in seconds since 1970.
 const STORED_BEFORE: RangeInclusive<u64> = 1..=u32::MAX as u64;
 
-/// Where a page begins: behind the last item of the page before. Opaque to clients.
+/// Where a page begins: after the last item of the page before. Opaque to clients.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ToSchema)]
 #[schema(value_type = String)]
 pub(crate) struct Cursor(pub(crate) u64);

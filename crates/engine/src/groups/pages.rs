@@ -90,7 +90,7 @@ impl Engine {
         .await
     }
 
-    /// A page of the documents of a group, oldest first, those behind the first `after`; `None` if
+    /// A page of the documents of a group, oldest first, those after the first `after`; `None` if
     /// there is no such group. Reads their records.
     ///
     /// # Errors

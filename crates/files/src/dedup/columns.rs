@@ -16,7 +16,7 @@ impl Bits {
         self.len += 1;
     }
 
-    /// That of an item; `None` behind the last one.
+    /// That of an item; `None` after the last one.
     pub(super) fn get(&self, at: usize) -> Option<bool> {
         (at < self.len).then(|| self.words[at / 64] >> (at % 64) & 1 == 1)
     }

@@ -221,7 +221,7 @@ impl Output {
     }
 }
 
-/// The bytes of an object with the fields of a mark behind its own.
+/// The bytes of an object with the fields of a mark after its own.
 fn add_fields(line: &mut Vec<u8>, raw: &[u8], mark: &Mark) -> io::Result<()> {
     let end = raw.iter().rposition(|&byte| byte == b'}');
     let end = end.ok_or_else(|| io::Error::other("a record is no object"))?;

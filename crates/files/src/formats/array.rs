@@ -101,7 +101,7 @@ impl JsonArray {
         }
     }
 
-    /// Skips to the element behind the next `}, {`; `false` if there is none.
+    /// Skips to the element after the next `}, {`; `false` if there is none.
     fn resume(&mut self) -> std::io::Result<bool> {
         let mut from = 1;
         loop {

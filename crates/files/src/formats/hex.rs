@@ -1,4 +1,4 @@
-//! Lines of hex: a fingerprint, alone or with an id in front of it or behind it.
+//! Lines of hex: a fingerprint, alone or with an id in front of it or after it.
 
 use nearprint_fingerprint::Fingerprint;
 

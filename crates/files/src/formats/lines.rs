@@ -52,7 +52,7 @@ impl Lines {
         self.file.place(self.number, Some(self.window.offset()))
     }
 
-    /// Takes the line that ends before `end`, and `skipped` bytes behind it.
+    /// Takes the line that ends before `end`, and `skipped` bytes after it.
     fn complete(&mut self, end: usize, skipped: usize) -> Option<Item> {
         let place = self.place();
         let bytes = self.window.take(end);

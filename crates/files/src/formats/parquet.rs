@@ -82,7 +82,7 @@ impl Rows {
         self.file.place(self.number, None)
     }
 
-    /// Opens the next row group; `None` behind the last one.
+    /// Opens the next row group; `None` after the last one.
     fn next_group(&mut self) -> Option<Result<ParquetRecordBatchReader, ParquetError>> {
         let groups = self.metadata.metadata().row_groups();
         let group = groups.get(self.group)?;

@@ -127,7 +127,7 @@ impl TableRows {
         }
     }
 
-    /// Skips line ends, the second half of the one behind the last record among them.
+    /// Skips line ends, the second half of the one after the last record among them.
     fn skip_blank_lines(&mut self) -> std::io::Result<()> {
         loop {
             let is_end = |byte: &&u8| matches!(**byte, b'\r' | b'\n');
@@ -139,7 +139,7 @@ impl TableRows {
         }
     }
 
-    /// Goes on behind the first line end of the record at the start of the window.
+    /// Goes on after the first line end of the record at the start of the window.
     fn resume(&mut self, bytes: usize) {
         self.reader = reader(self.delimiter);
         self.number += 1;

@@ -38,7 +38,7 @@ pub(crate) fn unescaped(inner: &str) -> Result<Cow<'_, str>, &'static str> {
     Ok(text.into())
 }
 
-/// The character that an escape (without its backslash) stands for, and the text behind it.
+/// The character that an escape (without its backslash) stands for, and the text after it.
 fn character(escape: &str) -> Result<(char, &str), &'static str> {
     let mut rest = escape.chars();
     let decoded = match rest.next() {
@@ -67,7 +67,7 @@ fn utf16(digits: &str) -> Result<(char, &str), &'static str> {
     }
 }
 
-/// Four hexadecimal digits, and the text behind them.
+/// Four hexadecimal digits, and the text after them.
 fn unit(digits: &str) -> Result<(u16, &str), &'static str> {
     let invalid = "invalid \\u escape";
     let (four, rest) = digits.split_at_checked(4).ok_or(invalid)?;

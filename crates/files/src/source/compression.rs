@@ -11,7 +11,7 @@ use lzma_rust2::XzReader;
 use super::gzip::Members;
 
 /// A file as its reader sees it: decompressed and buffered. After an error, a source either ends or
-/// continues behind the damage.
+/// continues after the damage.
 pub(crate) type ByteSource = Box<dyn BufRead + Send>;
 
 pub(super) const BUFFER_BYTES: usize = 256 << 10;

@@ -1,4 +1,4 @@
-//! Gzip of many members, each of which is decompressed by itself: behind a broken member, reading
+//! Gzip of many members, each of which is decompressed by itself: after a broken member, reading
 //! goes on with the next one.
 
 use std::io::{self, BufRead, Read};
@@ -107,7 +107,7 @@ impl<R: BufRead> Replay<R> {
         self.is_full = false;
     }
 
-    /// Goes back to behind the first byte at the mark, if everything since is kept.
+    /// Goes back to after the first byte at the mark, if everything since is kept.
     fn rewind(&mut self) {
         if !self.is_full {
             self.at = self.kept.len().min(1);

@@ -36,7 +36,7 @@ impl Window {
     ///
     /// # Errors
     /// The source is damaged here, or cannot be read. What is in the window may lack its end. The
-    /// next call continues behind the damage, or says that the source ends.
+    /// next call continues after the damage, or says that the source ends.
     pub(crate) fn grow(&mut self) -> io::Result<bool> {
         loop {
             match self.source.fill_buf() {

@@ -44,7 +44,7 @@ const REPEAT: &str = "repeat it: documents with an id that are already there are
 const EXIT_CODES: &str = "\
 Exit codes:
   0  every document was read and stored, or was found to be a duplicate or present already
-  1  some documents failed, or the import was interrupted or could not go on
+  1  some documents failed, or the import was interrupted or ended early
   2  invalid arguments
   3  nothing was read: the files are empty, or the folders contain no documents";
 
@@ -142,7 +142,7 @@ pub(crate) fn run(mut args: ImportArgs, out: &mut dyn Write) -> Result<()> {
     verdict(&import.summary, from.is_some())
 }
 
-/// Reads documents behind a checkpoint on a thread of its own, which returns them when it has read
+/// Reads documents after a checkpoint on a thread of its own, which returns them when it has read
 /// all, or when the receiver is gone.
 fn read(
     mut documents: Documents,

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 use memchr::memchr;
 
-/// The header lines behind the first line.
+/// The header lines after the first line.
 pub(super) struct Headers<'a> {
     first: Cow<'a, str>,
     lines: Vec<(&'a str, Cow<'a, str>)>,

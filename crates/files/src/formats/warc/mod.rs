@@ -19,7 +19,7 @@ use payload::Payload;
 
 /// How a record begins.
 const MAGIC: &[u8] = b"WARC/";
-/// How the next record begins behind a broken one.
+/// How the next record begins after a broken one.
 const NEXT: &[u8] = b"\nWARC/1.";
 /// The longest header of a record.
 const HEADER_BYTES_MAX: usize = 1 << 20;
@@ -213,7 +213,7 @@ impl Archive {
     }
 }
 
-/// The line ends behind the content of a record. Without all of them, the next record or the end of
+/// The line ends after the content of a record. Without all of them, the next record or the end of
 /// the file must follow; `None` if something else does.
 fn end_of_record(bytes: &[u8]) -> Option<usize> {
     let ends = bytes.iter().take(4).take_while(|byte| matches!(byte, b'\r' | b'\n')).count();
