@@ -10,7 +10,8 @@ use criterion::{BenchmarkId, Criterion, Throughput, criterion_group, criterion_m
 use nearprint_bench::data::{Queries, Stored, view_of};
 use nearprint_bench::random::Stream;
 use nearprint_fingerprint::Distance;
-use nearprint_index::levels::ids::{IdKey, IdTable};
+use nearprint_index::id_key::IdKey;
+use nearprint_index::levels::ids::IdTable;
 use nearprint_index::visibility::Visibility;
 
 const SIZES: [u64; 2] = [10_000, 1_000_000];

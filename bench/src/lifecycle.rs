@@ -16,10 +16,10 @@ use nearprint_engine::machine::change::PACKED_MAX;
 use nearprint_engine::{Engine, Job, ListQuery, NamespaceFilter, Purge, Work};
 use nearprint_fingerprint::{Distance, Fingerprint};
 use nearprint_index::compaction::policy::Load;
+use nearprint_index::namespace_key::NamespaceKey;
 use nearprint_index::permutation::Permutation;
 use nearprint_index::plan::SMALL_MAX;
 use nearprint_index::view::{Put, Shape, View};
-use nearprint_index::visibility::NamespaceKey;
 
 use crate::arguments::Data;
 use crate::clock::{Stopwatch, pause};

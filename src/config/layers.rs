@@ -9,11 +9,11 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
 use nearprint_engine::directory_file::DirectoryFile;
-use strsim::levenshtein as edits;
 use toml::{Table, Value};
 
 use super::error::{ConfigError, UnknownVariable};
 use super::keys::{Config, DEFAULT_TOML};
+use super::suggestion;
 use super::variables::{self, PREFIX};
 
 /// Where the configuration comes from, in addition to the embedded defaults.
@@ -130,7 +130,7 @@ fn merge_environment(
             continue;
         }
         let Some(key) = variables::key_of(name) else {
-            let nearest = variables::nearest(name, &keys(&merged.values));
+            let nearest = suggestion::nearest_variable(name, &keys(&merged.values));
             unknown.push(UnknownVariable { name: name.clone(), nearest });
             continue;
         };
@@ -237,12 +237,7 @@ fn kind(value: &Value) -> &'static str {
 }
 
 fn unknown(known: &Table, key: String, origin: &str) -> ConfigError {
-    // A key outside any section is looked for in all of them.
-    let without_section = |name: &str| name.rsplit('.').next().map_or(0, |last| edits(last, &key));
-    let distance = |name: &String| {
-        if key.contains('.') { edits(name, &key) } else { without_section(name) }
-    };
-    let nearest = keys(known).into_iter().min_by_key(distance).expect("the defaults have keys");
+    let nearest = suggestion::nearest_key(&key, keys(known));
     ConfigError::UnknownKey { key, origin: origin.to_owned(), nearest }
 }
 

@@ -12,6 +12,7 @@
 mod error;
 mod keys;
 mod layers;
+mod suggestion;
 #[cfg(test)]
 mod tests;
 mod validate;

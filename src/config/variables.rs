@@ -3,12 +3,10 @@
 
 use std::ffi::OsStr;
 
-use strsim::levenshtein as edits;
-
 /// The prefix of all our variables.
 pub(super) const PREFIX: &str = "NEARPRINT_";
 /// What separates section and key in the name of a variable.
-const SEPARATOR: &str = "__";
+pub(super) const SEPARATOR: &str = "__";
 
 /// The variables that commands read as defaults of their options; a test of `cli` compares them
 /// with the options.
@@ -45,21 +43,4 @@ fn is_service_link(name: &str, value: &OsStr) -> bool {
         ["tcp://", "udp://", "sctp://"].iter().any(|scheme| value.starts_with(scheme))
     });
     names_service || names_port || (is_url && parts.last() == Some(&"PORT"))
-}
-
-/// The known variable whose name is nearest to `name`, with its section or without.
-pub(super) fn nearest(name: &str, keys: &[String]) -> String {
-    let given = name.strip_prefix(PREFIX).unwrap_or(name).to_ascii_uppercase();
-    let of_keys = keys.iter().filter_map(|key| {
-        let (section, key) = key.split_once('.')?;
-        let (section, key) = (section.to_ascii_uppercase(), key.to_ascii_uppercase());
-        let with_section = format!("{section}{SEPARATOR}{key}");
-        let distance = edits(&given, &with_section).min(edits(&given, &key));
-        Some((distance, format!("{PREFIX}{with_section}")))
-    });
-    let of_options = OPTION_VARIABLES.iter().filter_map(|option| {
-        Some((edits(&given, option.strip_prefix(PREFIX)?), (*option).to_owned()))
-    });
-    let nearest = of_keys.chain(of_options).min_by_key(|(distance, _)| *distance);
-    nearest.map(|(_, variable)| variable).expect("there are keys and options")
 }

@@ -4,8 +4,8 @@ use std::sync::{Arc, Mutex, OnceLock};
 
 use arc_swap::{ArcSwap, Guard};
 use nearprint_fingerprint::{Distance, Fingerprint, Margins};
-use nearprint_index::levels::ids::IdKey;
-use nearprint_index::visibility::NamespaceKey;
+use nearprint_index::id_key::IdKey;
+use nearprint_index::namespace_key::NamespaceKey;
 use nearprint_text::SpectralModel;
 use tokio::sync::{Semaphore, mpsc, oneshot, watch};
 

@@ -12,7 +12,8 @@ use nearprint_fingerprint::Distance;
 
 use crate::buckets::{self, Buckets};
 use crate::document::{Expiry, Sequence};
-use crate::levels::ids::{IdKey, IdTable};
+use crate::id_key::IdKey;
+use crate::levels::ids::IdTable;
 use crate::levels::posting::{Common, Posting, Postings, Words};
 use crate::levels::segment::{NamespaceGroup, Removal, ResetEntry, Segment};
 use crate::levels::sorted::Sorted;

@@ -58,6 +58,8 @@ pub mod document;
 #[doc(hidden)]
 pub mod groups;
 #[doc(hidden)]
+pub mod id_key;
+#[doc(hidden)]
 pub mod image;
 mod in_memory;
 mod kernel;
@@ -69,6 +71,8 @@ pub mod likely;
 pub mod lookup;
 #[doc(hidden)]
 pub mod memory;
+#[doc(hidden)]
+pub mod namespace_key;
 #[doc(hidden)]
 pub mod namespaces;
 #[doc(hidden)]

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use imbl::OrdMap;
 
 use crate::document::Sequence;
-use crate::levels::ids::IdKey;
+use crate::id_key::IdKey;
 
 /// The number of a namespace in this index, by which postings name it.
 ///

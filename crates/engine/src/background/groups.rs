@@ -11,9 +11,9 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::time::Duration;
 
 use nearprint_index::groups::{BYTES_EACH, EvidenceSource as _, Groups, Search, SketchJudge};
+use nearprint_index::namespace_key::NamespaceKey;
 use nearprint_index::namespaces::NamespaceNumber;
 use nearprint_index::view::{Expired, Selection};
-use nearprint_index::visibility::NamespaceKey;
 
 use crate::background::spawn::lower_priority;
 use crate::clock;

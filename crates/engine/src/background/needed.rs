@@ -7,8 +7,8 @@
 //! remembered keeps its begin, its end and the progress of its last step.
 
 use nearprint_fingerprint::Fingerprint;
+use nearprint_index::namespace_key::NamespaceKey;
 use nearprint_index::view::View;
-use nearprint_index::visibility::NamespaceKey;
 
 use crate::document::{Expiry, Namespace, Packed, Sequence};
 use crate::machine::change::{Change, Record};

@@ -13,7 +13,7 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::time::Duration;
 
 use nearprint_fingerprint::Fingerprint;
-use nearprint_index::levels::ids::IdKey;
+use nearprint_index::id_key::IdKey;
 use nearprint_index::namespaces::NamespaceNumber;
 use nearprint_index::times::second;
 use nearprint_index::view::{Expired, Listed, Selection, View};

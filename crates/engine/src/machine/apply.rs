@@ -2,9 +2,10 @@
 
 use std::sync::Arc;
 
-use nearprint_index::levels::ids::IdKey;
+use nearprint_index::id_key::IdKey;
+use nearprint_index::namespace_key::NamespaceKey;
 use nearprint_index::view::{Located, Put, View};
-use nearprint_index::visibility::{NamespaceKey, Visibility};
+use nearprint_index::visibility::Visibility;
 
 use crate::document::{Document, DocumentId, Expiry, Namespace, Packed, Sequence};
 use crate::machine::change::{Change, Record};

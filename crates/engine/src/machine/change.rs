@@ -6,7 +6,7 @@
 //! little-endian. The header of the journal has their version, and their frame the checksum.
 
 use nearprint_fingerprint::{Fingerprint, Sketch};
-use nearprint_index::levels::ids::IdKey;
+use nearprint_index::id_key::IdKey;
 
 use crate::document::{Document, DocumentId, Expiry, Metadata, Namespace, Packed, Sequence};
 use crate::machine::jobs::{JobState, NamespaceFilter, Progress, Purge};

@@ -4,7 +4,7 @@
 //! changes decides it alike.
 
 use nearprint_fingerprint::{Fingerprint, Margins};
-use nearprint_index::levels::ids::IdKey;
+use nearprint_index::id_key::IdKey;
 
 use crate::document::{Document, DocumentId, Namespace, Packed, Sequence};
 use crate::machine::change::Change;

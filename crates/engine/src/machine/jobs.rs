@@ -4,9 +4,9 @@
 //! change, which removes documents and says how far the purge has come with it. The number of a purge
 //! is that of the change that began it. Other jobs change nothing, and are kept outside the state.
 
+use nearprint_index::namespace_key::NamespaceKey;
 use nearprint_index::namespaces::NamespaceNumber;
 use nearprint_index::view::View;
-use nearprint_index::visibility::NamespaceKey;
 
 use crate::document::{Namespace, Sequence};
 

@@ -4,7 +4,7 @@
 use std::cmp::Reverse;
 
 use nearprint_fingerprint::{Distance, Fingerprint};
-use nearprint_index::visibility::NamespaceKey;
+use nearprint_index::namespace_key::NamespaceKey;
 
 use crate::document::{Document, DocumentId, Expiry, Namespace, Packed, Sequence};
 use crate::machine::change::Change;

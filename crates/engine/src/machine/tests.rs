@@ -6,13 +6,14 @@ use std::sync::Arc;
 
 use nearprint_fingerprint::{BINS, Distance, Fingerprint, Margins, MinResemblance, Sketch};
 use nearprint_index::likely::naive;
+use nearprint_index::namespace_key::NamespaceKey;
 use nearprint_index::namespaces::NamespaceNumber;
 use nearprint_index::permutation::Permutation;
 use nearprint_index::plan::masks_within;
 use nearprint_index::view::{
     COUNTED_MAX, DocumentCounts, Expired, LIKELY_MAX, Listed, Selection, Shape, View,
 };
-use nearprint_index::visibility::{NamespaceKey, Visibility};
+use nearprint_index::visibility::Visibility;
 use proptest::prelude::*;
 
 use crate::document::{Document, DocumentId, Expiry, Metadata, Namespace, Packed, Sequence};

@@ -7,11 +7,11 @@
 use std::sync::Arc;
 
 use nearprint_fingerprint::Fingerprint;
+use nearprint_index::namespace_key::NamespaceKey;
 use nearprint_index::namespaces::NamespaceEntry;
 use nearprint_index::namespaces::NamespaceNumber;
 use nearprint_index::times::second;
 use nearprint_index::view::{Expired, Listed, Selection};
-use nearprint_index::visibility::NamespaceKey;
 
 use crate::api::error::Refused;
 use crate::api::replies::{NamespaceInfo, Page, PageOptions, StoredDocument};

@@ -2,7 +2,7 @@
 //! so that most commands meet.
 
 use nearprint_fingerprint::{BINS, Fingerprint, Sketch};
-use nearprint_index::visibility::NamespaceKey;
+use nearprint_index::namespace_key::NamespaceKey;
 
 use crate::document::{Document, DocumentId, Expiry, Metadata, Namespace, Packed};
 use crate::storage::simulated::Dice;

@@ -9,9 +9,9 @@ use std::sync::Arc;
 use futures_util::FutureExt as _;
 use nearprint_fingerprint::{Distance, Fingerprint, MinResemblance};
 use nearprint_index::compaction::policy::Load;
-use nearprint_index::levels::ids::IdKey;
+use nearprint_index::id_key::IdKey;
+use nearprint_index::namespace_key::NamespaceKey;
 use nearprint_index::view::{Expired, Selection, View};
-use nearprint_index::visibility::NamespaceKey;
 use nearprint_text::Recipe;
 
 use super::draw::{NAMESPACES, batch, document, fingerprint, id, namespace};

@@ -13,11 +13,12 @@ use nearprint_index::groups::{Evidence, EvidenceSource, Groups, Search, SketchJu
 use nearprint_index::levels::posting::Posting;
 use nearprint_index::likely::LIKELY_DISTANCE_MAX;
 use nearprint_index::lookup::Lookup;
+use nearprint_index::namespace_key::NamespaceKey;
 use nearprint_index::namespaces::NamespaceNumber;
 use nearprint_index::permutation::Permutation;
 use nearprint_index::plan::SMALL_MAX;
 use nearprint_index::view::{Expired, Put, Selection, Shape, View};
-use nearprint_index::visibility::{NamespaceKey, Visibility};
+use nearprint_index::visibility::Visibility;
 
 use crate::dedup::scan::Scanned;
 

@@ -14,7 +14,7 @@ use crate::compaction::entries::MergeEntries;
 use crate::compaction::runs;
 use crate::compaction::runs::Run;
 use crate::document::Sequence;
-use crate::levels::ids::IdKey;
+use crate::id_key::IdKey;
 use crate::levels::level::{Expected, Level};
 use crate::levels::posting::Common;
 use crate::levels::segment::{Row, Segment, SegmentBuilder};

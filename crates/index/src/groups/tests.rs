@@ -8,10 +8,10 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::document::Expiry;
-use crate::levels::ids::IdKey;
+use crate::id_key::IdKey;
+use crate::namespace_key::NamespaceKey;
 use crate::permutation::Permutation;
 use crate::view::{Expired, Put, Shape};
-use crate::visibility::NamespaceKey;
 
 /// The second at which groups are looked for.
 const NOW_S: u32 = 1_000;

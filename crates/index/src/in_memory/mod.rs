@@ -18,7 +18,7 @@ use nearprint_fingerprint::{Distance, Fingerprint};
 
 use crate::compaction::policy::Load;
 use crate::document::Sequence;
-use crate::levels::ids::IdKey;
+use crate::id_key::IdKey;
 use crate::permutation::Permutation;
 use crate::plan::SMALL_MAX;
 use crate::view::{Near, Put, Shape, View};

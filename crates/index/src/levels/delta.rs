@@ -14,9 +14,9 @@ use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use nearprint_fingerprint::{Distance, Sketch};
 
 use crate::document::{Expiry, Sequence};
+use crate::id_key::IdKey;
 use crate::levels::cells::Cells;
 use crate::levels::chains::Chains;
-use crate::levels::ids::IdKey;
 use crate::levels::level::{Expected, Level};
 use crate::levels::posting::{Common, Posting};
 use crate::levels::segment::{PostingTally, Row};

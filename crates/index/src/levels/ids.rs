@@ -1,40 +1,9 @@
 //! From an id to its document: the id index of a segment.
 //!
-//! The index stores only a keyed 96-bit hash of each id, so that its memory does not grow with
-//! their length: SipHash-2-4-128 under the directory's secret, cut to 96 bits. Among a billion ids
-//! the probability of a collision is 6e-12, and nobody without the secret can find one. Memory: 16
-//! bytes an id. A look-up costs three to four cache misses: the keys are
-//! uniform, so the position of a key is estimated and then corrected by the keys found there.
+//! Memory: 16 bytes an id. A look-up costs three to four cache misses: the keys are uniform, so the
+//! position of a key is estimated and then corrected by the keys found there.
 
-use std::hash::Hasher;
-
-use siphasher::sip128::{Hasher128, SipHasher24};
-
-use crate::document::Namespace;
-
-/// The keyed hash of an id.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct IdKey {
-    /// The first 64 bits.
-    pub high: u64,
-    /// The next 32 bits.
-    pub low: u32,
-}
-
-impl IdKey {
-    /// The key of an id in a namespace under a secret.
-    pub fn of(id: &str, namespace: Option<&Namespace>, secret: &[u8; 16]) -> Self {
-        let mut hasher = SipHasher24::new_with_key(secret);
-        hasher.write(id.as_bytes());
-        if let Some(namespace) = namespace {
-            // UTF-8 has no such byte, so no other id in no other namespace is hashed alike.
-            hasher.write_u8(0xff);
-            hasher.write(namespace.as_str().as_bytes());
-        }
-        let hash = hasher.finish128();
-        Self { high: hash.h1, low: hash.h2 as u32 }
-    }
-}
+use crate::id_key::IdKey;
 
 /// Corrections of an estimated position. A third one makes no difference up to a hundred million
 /// ids.
@@ -139,6 +108,7 @@ impl IdTable {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::document::Namespace;
     use proptest::prelude::*;
     use std::collections::BTreeMap;
 

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use crate::buckets;
 use crate::document::Sequence;
-use crate::levels::ids::IdKey;
+use crate::id_key::IdKey;
 use crate::levels::posting::{Common, Posting};
 use crate::levels::segment::{Row, Segment, SegmentBuilder};
 use crate::levels::sorted::Sorted;

@@ -20,14 +20,14 @@
 //! Cost: about 200 cache lines in large segments, and 30 buckets or chains in each small segment
 //! and delta. Tested against a scan of all fingerprints with the rule.
 
+mod flips;
 mod keys;
-mod masks;
 pub mod naive;
 #[cfg(test)]
 pub(crate) mod tests;
 
+pub use flips::RANKS;
 pub(crate) use keys::Keys;
-pub use masks::RANKS;
 
 use nearprint_fingerprint::Margins;
 use smallvec::SmallVec;
@@ -105,7 +105,7 @@ impl LikelyRule {
     /// The listed sets of a part, as bits of the permuted fingerprint.
     fn listed(&self, part: usize) -> impl Iterator<Item = Permuted> + '_ {
         let part = &self.parts[part];
-        masks::MASKS[..self.masks].iter().map(|&ranks| part.bits_of(ranks))
+        flips::MASKS[..self.masks].iter().map(|&ranks| part.bits_of(ranks))
     }
 }
 
@@ -126,7 +126,7 @@ impl Part {
     /// Whether these differences in the part are expected.
     fn expects(&self, flips: Permuted, masks: usize) -> bool {
         flips & flips.wrapping_sub(1) == 0
-            || (flips & !self.all_ranked == 0 && masks::is_listed(self.ranks_of(flips), masks))
+            || (flips & !self.all_ranked == 0 && flips::is_listed(self.ranks_of(flips), masks))
     }
 
     fn ranks_of(&self, flips: Permuted) -> u16 {

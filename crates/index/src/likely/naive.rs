@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 
 use nearprint_fingerprint::{Distance, Fingerprint, Margins};
 
-use super::masks::MASKS;
+use super::flips::MASKS;
 use super::{LIKELY_DISTANCE_MAX, MASKS_OF_HALVES, MASKS_OF_THIRDS, RANKS};
 use crate::permutation::Permutation;
 

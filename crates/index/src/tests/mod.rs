@@ -14,18 +14,19 @@ use crate::compaction::merge;
 use crate::compaction::policy::Load;
 use crate::compaction::work::Steps;
 use crate::document::Sequence;
+use crate::id_key::IdKey;
 use crate::image;
-use crate::levels::ids::IdKey;
 use crate::levels::segment::Segment;
 use crate::likely::naive as likely_naive;
 use crate::likely::tests::margins;
 use crate::lookup::{COLLECTED_MAX, NEAR_MAX};
+use crate::namespace_key::NamespaceKey;
 use crate::permutation::Permutation;
 use crate::plan::Plans;
 use crate::tables::secondary::SecondaryTable;
 use crate::tables::table::Table;
 use crate::view::{Near, Put, Shape, View};
-use crate::visibility::{NamespaceKey, Visibility};
+use crate::visibility::Visibility;
 
 fn distance(bits: u8) -> Distance {
     Distance::new(bits).unwrap()

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use nearprint_fingerprint::{Distance, Fingerprint};
 
 use crate::document::Sequence;
-use crate::levels::ids::IdKey;
+use crate::id_key::IdKey;
 
 /// All documents, in order of age.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]

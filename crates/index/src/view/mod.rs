@@ -33,12 +33,13 @@ use smallvec::SmallVec;
 
 use crate::compaction::built::Built;
 use crate::document::{Expiry, Sequence};
+use crate::id_key::IdKey;
 use crate::levels::delta::{Delta, DeltaAt, DeltaEvent};
-use crate::levels::ids::IdKey;
 use crate::levels::level::Level;
 use crate::levels::posting::{Common, Posting};
 use crate::levels::segment::Segment;
 use crate::lookup::{BUFFERS, COLLECTED_MAX, Levels, Lookup, NEAR_MAX, SearchRadius, VALUES_KEPT};
+use crate::namespace_key::NamespaceKey;
 use crate::namespaces::NamespaceNumber;
 use crate::namespaces::Namespaces;
 use crate::permutation::Permuted;
@@ -46,7 +47,7 @@ use crate::plan::Plans;
 use crate::tables::secondary::SecondaryTable;
 use crate::tables::table::Table;
 use crate::times::{Times, second};
-use crate::visibility::{NamespaceKey, Visibility};
+use crate::visibility::Visibility;
 
 /// Look-ups of a batch that run together.
 const QUERIES_AT_A_TIME: usize = 64;

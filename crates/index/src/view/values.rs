@@ -5,15 +5,15 @@ use std::sync::Arc;
 use nearprint_fingerprint::{Distance, Fingerprint, Sketch};
 
 use crate::document::{Expiry, Sequence};
-use crate::levels::ids::IdKey;
+use crate::id_key::IdKey;
 use crate::levels::posting::Posting;
 use crate::levels::segment::Segment;
+use crate::namespace_key::NamespaceKey;
 use crate::namespaces::Namespaces;
 use crate::permutation::Permutation;
 use crate::plan::Plans;
 use crate::tables::secondary::SecondaryTable;
 use crate::times::Times;
-use crate::visibility::NamespaceKey;
 
 /// The parameters that all views of a data directory share.
 #[derive(Debug, Clone)]

@@ -4,11 +4,11 @@ use nearprint_fingerprint::Fingerprint;
 
 use super::{Located, Put, QUERIES_AT_A_TIME, View};
 use crate::document::{Expiry, Sequence};
+use crate::id_key::IdKey;
 use crate::levels::delta::DeltaEvent;
-use crate::levels::ids::IdKey;
 use crate::levels::posting::{Common, Posting};
+use crate::namespace_key::NamespaceKey;
 use crate::namespaces::NamespaceNumber;
-use crate::visibility::NamespaceKey;
 
 impl View {
     /// Stores a document as the next change.

@@ -8,7 +8,7 @@ use std::io::{self, Read, Write};
 use std::sync::Arc;
 
 use nearprint_fingerprint::Fingerprint;
-use nearprint_index::levels::ids::IdKey;
+use nearprint_index::id_key::IdKey;
 use nearprint_index::namespaces::NamespaceNumber;
 use nearprint_index::namespaces::{NUMBER_MAX, NamespaceEntry, Namespaces};
 use nearprint_index::times::Times;

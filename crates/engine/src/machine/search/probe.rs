@@ -1,10 +1,11 @@
 //! What is looked up.
 
 use nearprint_fingerprint::Margins;
-use nearprint_index::levels::ids::IdKey;
+use nearprint_index::id_key::IdKey;
 use nearprint_index::likely::LIKELY_DISTANCE_MAX;
+use nearprint_index::namespace_key::NamespaceKey;
 use nearprint_index::view::View;
-use nearprint_index::visibility::{NamespaceKey, Visibility};
+use nearprint_index::visibility::Visibility;
 
 use crate::document::Document;
 use crate::machine::query::{Criteria, SearchKind};

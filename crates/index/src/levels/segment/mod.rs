@@ -17,7 +17,8 @@ use nearprint_fingerprint::Distance;
 use removals::Removals;
 
 use crate::document::Sequence;
-use crate::levels::ids::{IdKey, IdTable};
+use crate::id_key::IdKey;
+use crate::levels::ids::IdTable;
 use crate::levels::posting::{Common, Posting, Postings};
 use crate::levels::sorted;
 use crate::levels::sorted::Sorted;
