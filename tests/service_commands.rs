@@ -335,7 +335,7 @@ fn interrupted_groups_are_removed() {
 fn originals_are_read_page_by_page() {
     let page = |id: &str, next: &str| {
         let original = format!(
-            r#"{{"id": "{id}", "fingerprint": "00000000000000ff", "stored_at_ms": 0, "duplicates": 1200, "last_duplicate_at_ms": 0}}"#
+            r#"{{"id": "{id}", "fingerprint": "00000000000000ff", "short": false, "verifiable": true, "sequence": 1, "stored_at_ms": 0, "duplicates": 1200, "last_duplicate_at_ms": 0}}"#
         );
         reply("200 OK", &format!(r#"{{"originals": [{original}], "next": {next}}}"#))
     };
@@ -382,7 +382,7 @@ fn jobs_are_listed_and_cancelled() {
 
 #[test]
 fn query_asks_for_a_namespace_an_age_and_metadata() {
-    let found = r#"{"fingerprint": "00000000000000ff", "hit_count": 1, "hits": [{"distance": 1,
+    let found = r#"{"fingerprint": "00000000000000ff", "hit_count": 1, "hits": [{"fingerprint": "00000000000000fe", "distance": 1,
         "documents": [{"id": "a", "stored_at_ms": 1772366400000, "metadata": {"n": 1}}],
         "document_count": 1}]}"#;
     let (output, requests) = Service::with(&[reply("200 OK", found)]).run(&[
