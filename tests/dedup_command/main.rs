@@ -229,7 +229,7 @@ fn what_a_collection_has_goes_too() {
     assert_eq!(first["duplicate_of"], "https://a.example/2");
     assert!(first["group"].is_null() && first["similarity"].as_f64().unwrap() > 0.8);
     let error = failed(folder.path(), 1, &["in.jsonl", "--dry-run", "--against", "missing"]);
-    assert!(error.contains("no directory missing"), "{error}");
+    assert!(error.contains("no data directory missing"), "{error}");
     assert!(!folder.path().join("missing").exists());
 }
 

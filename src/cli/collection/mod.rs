@@ -162,7 +162,7 @@ impl Collection {
     /// As [`OpenedDirectory::open`].
     pub(super) fn in_directory(data: &Path, config: Option<&Path>) -> Result<Self> {
         if !data.is_dir() {
-            let what = format!("there is no directory {}", data.display());
+            let what = format!("there is no data directory {}", data.display());
             let next = format!("name a data directory, or a service by its URL: {DEFAULT_SERVER}");
             return Err(ErrorReport::new(what, next).into());
         }
