@@ -97,6 +97,9 @@ impl AsyncRead for TimeoutStream {
         if read.is_ready() {
             if phase == IDLE && buffer.filled().len() > before {
                 this.phase.set(HEAD);
+                // Without this, the next idle time would continue this one if the request is
+                // answered at once, so that nothing waits to be read meanwhile.
+                this.read_deadline.disarm();
             }
             return read;
         }

@@ -58,6 +58,18 @@ fn an_idle_connection_is_kept_longer_than_a_slow_head() {
 }
 
 #[test]
+fn a_connection_in_use_is_never_idle() {
+    let server = Server::with(impatient);
+    let mut busy = server.connect();
+    let begun = now();
+    // For longer than the idle timeout, with requests that are answered at once.
+    while begun.elapsed() < Duration::from_millis(2_500) {
+        assert_eq!(busy.send("GET /healthz", &[], b"").status, 200);
+        std::thread::park_timeout(Duration::from_millis(20));
+    }
+}
+
+#[test]
 fn a_slow_body_is_answered_408() {
     let server = Server::with(impatient);
     let mut slow = server.connect();
