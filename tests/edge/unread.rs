@@ -16,7 +16,7 @@ use crate::client::{Connection, check_and_insert, mixed, post};
 use crate::memory::{GROUP_BYTES, Group, joined};
 use crate::server::{Server, now};
 
-const KINDS: usize = 6;
+pub(crate) const KINDS: usize = 6;
 const CONNECTIONS: usize = 200;
 /// A connection is full when it has taken nothing for this long.
 const TAKEN_WITHIN: Duration = Duration::from_millis(500);

@@ -2,12 +2,14 @@
 
 use std::sync::{Arc, LazyLock};
 use std::thread;
+use std::time::Duration;
 
 use axum::body::Body;
 use futures_util::FutureExt as _;
 use nearprint_engine::{Admission, Checked, Shown};
 use tokio::sync::mpsc;
-use tokio::task::JoinHandle;
+use tokio::task::{self, JoinHandle};
+use tokio::time::Instant;
 
 use crate::http::batch::replies::{Finishing, Reply, Slot, error_line, finished, line_of};
 use crate::http::batch::run::{Batch, Operation};
@@ -27,6 +29,9 @@ static PIECES_AHEAD: LazyLock<usize> =
 
 /// The maximum bytes of replies to a piece before all earlier replies are sent.
 const ROOM_BYTES: usize = OWN_BYTES;
+
+/// How long a piece is looked up before other connections have their turn on this thread.
+const TURN_MAX: Duration = Duration::from_millis(1);
 
 /// Writes of one batch that wait for their sync at one time.
 const SLOTS_MAX: usize = 4_096;
@@ -144,7 +149,13 @@ impl Batch {
         mut room: ByteShare,
     ) -> PreparedPiece {
         let (mut replies, mut left) = (Vec::new(), Vec::new());
+        let mut turn = Instant::now();
         for (line, document) in documents {
+            // Look-ups of crowded fingerprints take long, and never wait for anything.
+            if turn.elapsed() > TURN_MAX {
+                task::yield_now().await;
+                turn = Instant::now();
+            }
             let has_room =
                 left.is_empty() && replies.len() <= ROOM_BYTES.saturating_sub(SHORT_BYTES);
             let reply = match &document {
