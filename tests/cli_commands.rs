@@ -347,6 +347,22 @@ fn json_says_more_about_a_fingerprint() {
 }
 
 #[test]
+fn an_option_that_is_wrong_for_every_document_ends_an_import_at_once() {
+    let folder = tempfile::tempdir().unwrap();
+    let data = folder.path().join("data");
+    for (option, value, field) in
+        [("--distance", "13", "distance"), ("--min-similarity", "2", "min_similarity")]
+    {
+        let import = ["import", "--data", data.to_str().unwrap(), "--check", option, value, "-"];
+        let output = nearprint(&import, "{\"id\":\"a\",\"text\":\"some words\"}\n");
+        let said = err(&output);
+        assert_eq!(code(&output), 1, "{said}");
+        assert!(said.contains("takes no documents") && said.contains(field), "{said}");
+        assert!(out(&output).contains("documents read               0"), "{}", out(&output));
+    }
+}
+
+#[test]
 fn weighted_features_come_as_an_object_or_as_pairs() {
     let object = nearprint(&["fingerprint", "--features"], r#"{"a": 1.5, "b": -2}"#);
     let pairs = nearprint(&["fingerprint", "--features"], r#"[["a", 1.5], ["b", -2]]"#);

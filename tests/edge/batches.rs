@@ -181,7 +181,7 @@ impl Memory {
         let (body, _) = decoded(&reply).expect("statistics are never refused");
         let stats: serde_json::Value = serde_json::from_slice(&body).unwrap();
         let bytes = |name: &str| stats["memory"][name].as_u64().unwrap();
-        // A merge builds its result beside its inputs.
+        // While a merge builds its result, its inputs are still in memory.
         let index = bytes("total_bytes") + bytes("merging_bytes");
         Self { index, bodies: bytes("bodies_bytes"), replies: bytes("replies_bytes") }
     }

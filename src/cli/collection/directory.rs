@@ -61,8 +61,11 @@ impl OpenedDirectory {
             "/v1/check-and-insert/batch" => Operation::CheckAndInsert,
             _ => Operation::Insert,
         };
-        let batch = DirectBatch::new(Arc::clone(&self.service), operation, query)
-            .map_err(|problem| anyhow!("{}", ProblemReply::from(&problem)))?;
+        let batch =
+            DirectBatch::new(Arc::clone(&self.service), operation, query).map_err(|problem| {
+                let problem = ProblemReply::from(&problem);
+                anyhow!("the data directory takes no documents: {problem}")
+            })?;
         let outcomes = batch.run(entries, self.runtime.handle());
         Ok(outcomes.into_iter().map(Reply::from).collect())
     }

@@ -9,7 +9,7 @@ use nearprint_files::Entry;
 use nearprint_files::offer::OfferOptions;
 use tokio::runtime::Handle;
 
-use crate::http::batch::run::Operation;
+use crate::http::batch::run::{Operation, options_of};
 use crate::http::problem::{Code, Problem};
 use crate::http::reply::wire::Subject;
 use crate::http::request::prepare::{self, Prepared, Setting};
@@ -41,12 +41,15 @@ type Document = Result<(Subject, Prepared), Problem>;
 
 impl DirectBatch {
     /// A batch with these query parameters, the options of all its documents.
+    ///
+    /// # Errors
+    /// An option that is wrong for every document, as in a batch over HTTP.
     pub(crate) fn new(
         service: Arc<Service>,
         operation: Operation,
         query: Option<&str>,
     ) -> Result<Self, Problem> {
-        let options = operation.request().batch_parameters(query)?;
+        let (options, ..) = options_of(&service, operation, query)?;
         Ok(Self { service, operation, options })
     }
 

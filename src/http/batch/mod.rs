@@ -10,7 +10,8 @@
 //! - [`documents`] prepares them, looks up in parallel what is not to be stored, and puts writes
 //!   into the queue of the engine in the order of their lines, which is the order of effect;
 //! - [`packed`] begins chunks of fingerprints, which need no preparation and have no lines;
-//! - [`replies`] keeps all replies in order until the client takes them.
+//! - [`replies`] keeps all replies in order until the client takes them;
+//! - [`direct`] is for commands that have opened the data directory themselves.
 //!
 //! Tasks are joined by bounded channels. A slow client, a slow disk or a full write queue blocks
 //! the task before it, and in the end the reading of the body (back-pressure). Many writes wait for

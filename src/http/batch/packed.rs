@@ -129,7 +129,8 @@ struct Nearest {
 }
 
 impl Nearest {
-    /// Begins a look-up, which then runs beside others, or puts a chunk into the queue of the engine.
+    /// Begins a look-up, which then runs in parallel with others, or puts a chunk into the queue of
+    /// the engine.
     async fn begin(self: Arc<Self>, chunk: Vec<Fingerprint>) -> Result<Finishing<Reply>, Problem> {
         if !self.batch.operation.writes() {
             let look_up = tokio::spawn(self.look_up(chunk));

@@ -6,6 +6,7 @@ use axum::extract::Request;
 use axum::http::HeaderValue;
 use axum::http::header::CONTENT_TYPE;
 use axum::response::Response;
+use nearprint_engine::QueryOptions;
 use nearprint_engine::document::Namespace;
 use nearprint_files::offer::OfferOptions;
 use tokio::sync::{Semaphore, mpsc};
@@ -93,6 +94,24 @@ impl Batch {
     }
 }
 
+/// The options of all lines of a batch from its query parameters: as they are, as those of look-ups,
+/// and how long documents are kept. One that is wrong for every line refuses the batch, as a service
+/// does that takes no writes.
+pub(super) fn options_of(
+    service: &Service,
+    operation: Operation,
+    query: Option<&str>,
+) -> Result<(OfferOptions, QueryOptions, Lifetime), Problem> {
+    let options = operation.request().batch_parameters(query)?;
+    let setting = service.setting();
+    let look_up = prepare::query_options(&options, true, &setting.defaults)?;
+    let lifetime = Lifetime::of(&options, &setting.defaults, setting.now_ms)?;
+    if operation.writes() {
+        service.accepts_writes()?;
+    }
+    Ok((options, look_up, lifetime))
+}
+
 /// Answers a batch of either type.
 pub(crate) async fn run(
     service: Arc<Service>,
@@ -100,15 +119,8 @@ pub(crate) async fn run(
     request: Request,
 ) -> Result<Response, Problem> {
     let (head, stream) = request.into_parts();
-    let options = operation.request().batch_parameters(head.uri.query())?;
-    // A default that is wrong for every line refuses the batch.
-    let setting = service.setting();
-    let query = prepare::query_options(&options, true, &setting.defaults)?;
-    let lifetime = Lifetime::of(&options, &setting.defaults, setting.now_ms)?;
+    let (options, query, lifetime) = options_of(&service, operation, head.uri.query())?;
     let kind = body::kind(&head.headers, operation.takes())?;
-    if operation.writes() {
-        service.accepts_writes()?;
-    }
     let reach = NamespaceAccess::of(&head.extensions);
     let own = ByteBudget::new(OWN_BYTES);
     let turn = Arc::new(Semaphore::new(1));

@@ -93,7 +93,7 @@ fields! {
         /// `true` lists the documents of all namespaces.
         all_namespaces: bool [FieldKind::Boolean],
         /// Only documents whose ids begin so.
-        prefix: IdPrefix [FieldKind::Text(1, 2_048)],
+        prefix: IdPrefix [FieldKind::Text(1, DocumentId::BYTES_MAX)],
         /// The `next` of the page before.
         after: Cursor [FieldKind::STRING],
         /// How many documents a page has; the default is 100.
@@ -237,7 +237,7 @@ fields! {
         /// `true`: the documents of all namespaces.
         all_namespaces: bool [FieldKind::Boolean],
         /// Only those whose ids begin so.
-        prefix: IdPrefix [FieldKind::Text(1, 2_048)],
+        prefix: IdPrefix [FieldKind::Text(1, DocumentId::BYTES_MAX)],
         /// Only those that were stored before this time, in seconds since 1970.
         stored_before: u64 [FieldKind::Whole(1, u32::MAX as u64)],
         /// `true` counts the documents and removes none.

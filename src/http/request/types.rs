@@ -114,7 +114,7 @@ const COMPARED: RequestKind = RequestKind {
     needs: Needs::QUERY,
 };
 
-/// What a comparison takes besides its two documents.
+/// What a comparison takes in addition to its two documents.
 const COMPARISON: &[&str] = &["distance", "min_similarity", "extract", "explain"];
 
 /// The query parameters of `GET /v1/query`.
@@ -140,7 +140,7 @@ pub(crate) struct RequestFields<'v> {
 }
 
 fields! {
-    /// What query strings name beside options.
+    /// What query strings may contain in addition to options.
     pub(crate) struct NamedInQuery {
         /// 16 hex digits, with or without `0x`.
         fingerprint: Fingerprint [FieldKind::STRING],

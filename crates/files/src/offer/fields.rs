@@ -1,13 +1,15 @@
 //! Tables of fields, and the macro that declares them together with the struct that they are read
 //! into.
 
+use nearprint_engine::document::Namespace;
+
 use super::fault::Fault;
 use super::value::Value;
 
 /// A field or an option.
 #[derive(Debug, Clone, Copy)]
 pub struct Field {
-    /// Its name in JSON and in query strings; in options of the command line with hyphens.
+    /// Its name in JSON and in query strings.
     pub name: &'static str,
     /// What it means.
     pub doc: &'static str,
@@ -15,7 +17,7 @@ pub struct Field {
     pub kind: FieldKind,
 }
 
-/// What a field takes, for descriptions and for completion.
+/// What a field takes, for descriptions of the API.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum FieldKind {
     /// A string of at least and at most so many bytes; 0 for no limit of its own.
@@ -48,7 +50,7 @@ impl FieldKind {
     /// Any string.
     pub const STRING: Self = Self::Text(0, 0);
     /// The name of a namespace.
-    pub const NAMESPACE: Self = Self::Text(1, 256);
+    pub const NAMESPACE: Self = Self::Text(1, Namespace::BYTES_MAX);
     /// A similarity.
     pub const SIMILARITY: Self = Self::Number(0.0, 1.0);
 }

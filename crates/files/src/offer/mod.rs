@@ -2,9 +2,10 @@
 //! its fields and options.
 //!
 //! [`fields!`](crate::fields) declares fields once: their names, types, ranges and descriptions. JSON
-//! bodies, lines of NDJSON, query strings, records of files, options of the command line and the
-//! OpenAPI document are all read or made from these tables. [`json`] reads objects, [`value`] the
-//! values of fields, and a [`Fault`] says what is wrong, with which field, and where.
+//! bodies, lines of NDJSON, query strings and records of files are read by these tables, and the
+//! OpenAPI document is made from them. Commands pass their options on as a query string. [`json`]
+//! reads objects, [`value`] the values of fields, and a [`Fault`] says what is wrong, with which
+//! field, and where.
 
 mod escapes;
 mod fault;
@@ -251,5 +252,56 @@ impl<'v> DocumentFields<'v> {
             self.fingerprint.take().map(Content::Fingerprint),
         ];
         contents.into_iter().flatten()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The tables describe the fields, and other code reads them: both must agree.
+    #[test]
+    fn each_field_takes_what_its_table_says_and_nothing_else() {
+        let read = |name: &str, value: &str| {
+            OfferOptions::default().set_known(name, Value::Parameter(value)).is_ok()
+        };
+        for Field { name, kind, .. } in OfferOptions::FIELDS {
+            match kind {
+                FieldKind::Choice(names) | FieldKind::Names(names) => {
+                    for choice in *names {
+                        assert!(read(name, choice), "{name} {choice}");
+                    }
+                    assert!(!read(name, "another"), "{name}");
+                }
+                FieldKind::Whole(min, max) => {
+                    assert!(read(name, &min.to_string()) && read(name, &max.to_string()), "{name}");
+                    for wrong in ["-1", "+1", "1.5", "x", ""] {
+                        assert!(!read(name, wrong), "{name} {wrong}");
+                    }
+                }
+                FieldKind::Number(min, max) => {
+                    assert!(read(name, &min.to_string()) && read(name, &max.to_string()), "{name}");
+                    assert!(!read(name, "x"), "{name}");
+                }
+                FieldKind::Boolean => {
+                    assert!(
+                        read(name, "true") && read(name, "false") && !read(name, "1"),
+                        "{name}"
+                    );
+                }
+                FieldKind::Text(_, max) => {
+                    assert!(read(name, &"x".repeat(*max)), "{name}");
+                    assert!(!read(name, &"x".repeat(max + 1)) && !read(name, ""), "{name}");
+                }
+                FieldKind::Metadata => {
+                    assert!(read(name, "{}") && !read(name, "[]"), "{name}");
+                }
+                FieldKind::Features
+                | FieldKind::Vector
+                | FieldKind::Fingerprint
+                | FieldKind::Id
+                | FieldKind::Document(_) => panic!("{name} is no option"),
+            }
+        }
     }
 }
