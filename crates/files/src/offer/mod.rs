@@ -18,7 +18,7 @@ use std::borrow::Cow;
 
 use nearprint_engine::document::{DocumentId, Namespace};
 use nearprint_engine::machine::query::SearchKind;
-use nearprint_fingerprint::Fingerprint;
+use nearprint_fingerprint::{Distance, Fingerprint};
 use nearprint_text::{Extract, Source};
 
 pub use fault::{Fault, FaultKind};
@@ -118,7 +118,7 @@ crate::fields! {
     #[derive(Clone)]
     pub struct OfferOptions {
         /// The largest Hamming distance of a hit, 0 to the configured maximum.
-        distance: u64 [FieldKind::Whole(0, 12)],
+        distance: u64 [FieldKind::Whole(0, Distance::LOOKUP_MAX.get() as u64)],
         /// How many hits are listed.
         limit: u64 [FieldKind::Whole(1, 1_000)],
         /// The similarity that confirms a hit; 0 switches verification off.
