@@ -1,8 +1,26 @@
 //! Reads the JSON of a request into its fields, and reports what is wrong with it.
 
+use axum::extract::Request;
 use nearprint_files::offer::{Fault, FaultKind, FieldSet, Value, json};
 
 use crate::http::problem::{Code, Problem};
+use crate::http::request::body::{self, Bodies, ContentKind, WholeBody};
+use crate::http::request::parameters::{self, NoParameters};
+
+/// The body of a request that is one JSON object, without query parameters; `takes` says so to the
+/// client.
+pub(crate) async fn whole_body(
+    bodies: &Bodies,
+    request: Request,
+    takes: &str,
+) -> Result<WholeBody, Problem> {
+    let (head, stream) = request.into_parts();
+    let NoParameters {} = parameters::read(head.uri.query())?;
+    if body::kind(&head.headers, "application/json")? != ContentKind::Json {
+        return Err(body::unsupported(format!("This resource takes {takes}.")));
+    }
+    body::read(bodies, stream).await
+}
 
 /// Reads the JSON object of a request.
 pub(crate) fn read<'a, T: FieldSet<'a>>(json: &'a [u8]) -> Result<T, Problem> {

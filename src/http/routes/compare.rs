@@ -13,8 +13,7 @@ use crate::http::description::Problems;
 use crate::http::problem::{Code, Problem};
 use crate::http::reply::explained::ComparisonExplanationReply;
 use crate::http::reply::wire::{self, CompareReply, Subject};
-use crate::http::request::body::{self, ContentKind};
-use crate::http::request::parameters::{self, NoParameters};
+use crate::http::request::json;
 use crate::http::request::prepare::{self, Prepared, Setting};
 use crate::http::request::types::{CompareRequest, ComparedFields, Comparison, Needs};
 use crate::http::service::Service;
@@ -30,14 +29,8 @@ pub(crate) async fn post_compare(
     State(service): State<Arc<Service>>,
     request: Request,
 ) -> Result<Response, Problem> {
-    let (head, stream) = request.into_parts();
-    // Both documents are in the body.
-    let NoParameters {} = parameters::read(head.uri.query())?;
-    if body::kind(&head.headers, "application/json")? != ContentKind::Json {
-        let detail = "This resource takes two documents as application/json.";
-        return Err(body::unsupported(detail.to_owned()));
-    }
-    let body = body::read(&service.bodies, stream).await?;
+    let takes = "two documents as application/json";
+    let body = json::whole_body(&service.bodies, request, takes).await?;
     let setting = service.setting();
     let bytes = body.bytes.len();
     let engine = service.engine.clone();

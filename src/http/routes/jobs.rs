@@ -14,7 +14,6 @@ use percent_encoding::percent_decode_str;
 use crate::http::description::Problems;
 use crate::http::problem::{Code, Problem};
 use crate::http::reply::jobs::{JobReply, JobsReply};
-use crate::http::request::body::{self, ContentKind};
 use crate::http::request::json;
 use crate::http::request::parameters::{self, NoParameters};
 use crate::http::request::reach::NamespaceAccess;
@@ -90,13 +89,7 @@ pub(crate) async fn read_request<T: for<'v> FieldSet<'v>>(
     service: &Service,
     request: Request,
 ) -> Result<T, Problem> {
-    let (head, stream) = request.into_parts();
-    let NoParameters {} = parameters::read(head.uri.query())?;
-    if body::kind(&head.headers, "application/json")? != ContentKind::Json {
-        let detail = "This resource takes application/json.";
-        return Err(body::unsupported(detail.to_owned()));
-    }
-    json::read(&body::read(&service.bodies, stream).await?.bytes)
+    json::read(&json::whole_body(&service.bodies, request, "application/json").await?.bytes)
 }
 
 /// The page that a request asks for of those jobs that it reaches.
