@@ -50,6 +50,19 @@ pub fn decode<'a>(
     Ok(encoding.decode(bytes).0)
 }
 
+/// Decodes a document whose label nobody has checked: as in browsers, one that names no known
+/// encoding is as good as none.
+///
+/// ```
+/// use nearprint_text::charset::decode_or_guess;
+/// assert_eq!(decode_or_guess(b"caf\xe9", Some("latin1"), false), "caf\u{e9}");
+/// assert_eq!(decode_or_guess("caf\u{e9}".as_bytes(), Some("none"), false), "caf\u{e9}");
+/// ```
+pub fn decode_or_guess<'a>(bytes: &'a [u8], label: Option<&str>, html: bool) -> Cow<'a, str> {
+    let known = label.filter(|label| named(label).is_ok());
+    decode(bytes, known, html).expect("the label is known")
+}
+
 fn named(label: &str) -> Result<&'static Encoding, UnknownCharset> {
     Encoding::for_label_no_replacement(label.as_bytes())
         .ok_or_else(|| UnknownCharset { label: label.to_owned() })

@@ -26,6 +26,7 @@
 
 mod analysis;
 pub mod charset;
+mod content_type;
 mod explain;
 mod features;
 mod hashing;
@@ -41,6 +42,7 @@ mod vectors;
 mod tests;
 
 pub use analysis::{Analysis, EmptyDocument, SHORT_TOKENS, Wanted};
+pub use content_type::{ContentType, PageSyntax};
 pub use explain::{
     DECIDING_MAX, DecidingFeature, DifferingBit, Explained, Explanation, HEAVIEST_MAX, HeavyFeature,
 };
