@@ -144,6 +144,35 @@ fn space_is_given_back_with_the_settings_that_come_with_it() {
     replaced_and_removed(None, 60, 45 << 20);
 }
 
+/// Replaces documents with 60 KB of metadata, and starts the server again before their space is
+/// reclaimed: what it knows of the sizes of records does not end with the process.
+#[test]
+fn large_records_from_before_a_restart_are_reclaimed() {
+    const METADATA_BYTES: usize = 60_000;
+    let folder = tempfile::tempdir().expect("the disk has space");
+    let data = &folder.path().join("data");
+    let start = || {
+        let mut command = command(data, Some(FILE_BYTES));
+        command.env("NEARPRINT_DOCUMENTS__METADATA_BYTES_MAX", "65536");
+        Server::of(command).expect("it starts")
+    };
+    let metadata = json!({"text": "x".repeat(METADATA_BYTES)});
+    let line = |number| json!({"id": id(number), "fingerprint": number, "metadata": metadata});
+    let lines: Vec<Value> = (0..20).map(line).collect();
+    let server = start();
+    for _ in 0..10 {
+        assert_eq!(server.client().post_lines("/v1/insert/batch", &lines).len(), lines.len());
+    }
+    server.kill();
+
+    let server = start();
+    let live = 20 * (METADATA_BYTES as u64 + RECORD_BYTES);
+    wait_for(data, 2 * live + 8 * (FILE_BYTES / 2));
+    let journal = &Client::expect(server.client().get("/v1/stats"))["journal"];
+    assert!(journal["live_bytes"].as_u64().expect("a number") <= 2 * live, "{journal}");
+    server.kill();
+}
+
 #[test]
 fn files_of_which_all_is_needed_are_not_touched() {
     let folder = tempfile::tempdir().expect("the disk has space");

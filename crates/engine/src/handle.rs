@@ -92,6 +92,7 @@ impl Engine {
     ) -> Result<Self, OpenError> {
         let Recovered { core, mut snapshots, model } = recovered;
         let (writer, inbox) = mpsc::unbounded_channel();
+        let survey = core.survey(snapshots.take_survey());
         let shared = Arc::new(Shared {
             published: ArcSwap::from_pointee(core.published()),
             id_secret: core.machine().id_secret(),
@@ -105,6 +106,7 @@ impl Engine {
             groups: Board::new(options.groups_kept_max, options.groups_memory_bytes_max),
             touches: Touches::new(options.originals_max, snapshots.take_touches()).into(),
             space: ArcSwap::default(),
+            survey: ArcSwap::from_pointee(survey),
             scheduler: BatchScheduler::new(options.lookup_threads),
             flusher: OnceLock::new(),
             merging: Mutex::default(),

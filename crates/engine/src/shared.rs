@@ -15,6 +15,7 @@ use crate::api::error::Refused;
 use crate::api::observer::Observer;
 use crate::api::options::Options;
 use crate::api::replies::{Readiness, RecordSpace, SnapshotInfo};
+use crate::background::survey::Survey;
 use crate::document::Sequence;
 use crate::groups::board::Board;
 use crate::originals::touches::Touches;
@@ -52,6 +53,8 @@ pub(crate) struct Shared {
     /// The jobs that find groups.
     pub(crate) groups: Board,
     pub(crate) space: ArcSwap<RecordSpace>,
+    /// What is known of the garbage in the journal.
+    pub(crate) survey: ArcSwap<Survey>,
     /// Locked while segments to merge are chosen.
     pub(crate) merging: Mutex<Option<Merging>>,
     /// Snapshots and partitioned merges take turns, first come, first served: a snapshot would keep

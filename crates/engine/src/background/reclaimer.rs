@@ -2,7 +2,7 @@
 //!
 //! Garbage is every byte of the journal that is not in a record of a stored document. An upper
 //! bound is always known without reading: every change is either a stored document or garbage, so
-//! the number of useless changes is known, and [`Sizes`] bounds the bytes of that many records. If
+//! the number of useless changes is known, and [`Survey`] bounds the bytes of that many records. If
 //! the bound is a fifth of all bytes, a survey reads the files that both kept snapshots cover,
 //! which gives the exact figure. If that is a fifth as well, a sweep rewrites them (see
 //! [`crate::storage::journal::reclaim`]). Files after the older snapshot cannot be swept; if they
@@ -20,12 +20,13 @@ use std::time::Duration;
 
 use crate::api::replies::RecordSpace;
 use crate::background::needed::{Needed, NeededPart};
-use crate::background::sizes::{RECORD_BYTES_MAX, Sizes};
+use crate::background::survey::Survey;
 use crate::document::Sequence;
 use crate::shared::{Message, Shared};
 use crate::storage::journal::reclaim::Keep;
+use crate::storage::journal::sizes::Sizes;
 use crate::storage::journal::writer::step_bytes;
-use crate::storage::{Reclaimer, RecordRef, StorageError, Sweep, SweepRange, Usage};
+use crate::storage::{Reclaimer, RecordRef, StorageError, Sweep, SweepRange};
 use crate::write::core::Durable;
 
 /// The maximum bytes read and written in a second: 256 MiB.
@@ -82,54 +83,64 @@ pub(crate) fn keep_needed(
     }
 }
 
+/// Reads the files that end at or before `upto`, and decides by a durable state what is needed of
+/// them. `None` if `pace` stops it.
+///
+/// # Errors
+/// [`StorageError`].
+pub(crate) fn survey(
+    reclaimer: &Reclaimer,
+    state: &Durable,
+    id_secret: [u8; 16],
+    upto: Sequence,
+    pace: &mut dyn FnMut(u64) -> bool,
+) -> Result<Option<Survey>, StorageError> {
+    let (sequence, stored) = (state.view.sequence(), state.view.documents());
+    let needed = Needed::new(state, id_secret);
+    let (mut sizes, mut documents) = (Sizes::default(), 0);
+    let mut keep = |record: RecordRef<'_>, keep: &mut dyn FnMut(RecordRef<'_>)| {
+        let mut bytes = 0;
+        let live = keep_needed(&needed, record, &mut |part| {
+            bytes += part.frame_bytes();
+            keep(part);
+        });
+        sizes.add(bytes, live);
+        documents += live;
+    };
+    let Some(surveyed) = reclaimer.survey(upto.next().get(), &mut keep, pace)? else {
+        return Ok(None);
+    };
+    let next = surveyed.next;
+    let after = sequence.get().saturating_sub(next.saturating_sub(1));
+    Ok(Some(Survey {
+        next,
+        sequence,
+        stored,
+        live_bytes: surveyed.usage.live_bytes,
+        sizes,
+        useless_after: (after + documents).saturating_sub(stored),
+        unread: Sizes::default(),
+        read_from: next,
+    }))
+}
+
 #[derive(Debug)]
 pub(crate) struct ReclaimerThread {
     shared: Arc<Shared>,
     reclaimer: Reclaimer,
     stop: Receiver<()>,
     space: RecordSpace,
-    last: Survey,
-    /// The last change before this process. Only a survey knows the sizes of the records up to it.
-    begun_at: Sequence,
-}
-
-/// The result of the last survey; before the first, that of surveying no file.
-#[derive(Debug)]
-struct Survey {
-    /// The older of the kept snapshots at the time. The survey read the files before it.
-    upto: Sequence,
-    /// The last change at the time.
-    sequence: Sequence,
-    /// The number of stored documents at the time.
-    stored: u64,
-    /// The bytes of the files that it read.
-    usage: Usage,
-    /// The sizes of the needed records in these files.
-    sizes: Sizes,
-    /// The number of changes after these files, up to `sequence`, that did not leave a stored
-    /// document.
-    useless_after: u64,
-    /// The upper bound of garbage at the time.
-    garbage: u64,
+    /// Published for snapshots.
+    last: Arc<Survey>,
+    /// The older of the kept snapshots at the last survey, and the upper bound of garbage then.
+    surveyed: (Sequence, u64),
 }
 
 impl ReclaimerThread {
     pub(crate) fn new(shared: Arc<Shared>, reclaimer: Reclaimer, stop: Receiver<()>) -> Self {
-        let (begun_at, stored) = {
-            let view = &shared.published.load().view;
-            (view.sequence(), view.documents())
-        };
-        let extent = reclaimer.extent();
-        let last = Survey {
-            upto: Sequence::ZERO,
-            sequence: begun_at,
-            stored,
-            usage: Usage::default(),
-            sizes: Sizes::new(),
-            useless_after: extent.changes.saturating_sub(stored),
-            garbage: 0,
-        };
-        Self { shared, reclaimer, stop, space: RecordSpace::default(), last, begun_at }
+        let last = shared.survey.load_full();
+        let space = RecordSpace::default();
+        Self { shared, reclaimer, stop, space, last, surveyed: (Sequence::ZERO, 0) }
     }
 
     /// Runs until it is stopped.
@@ -146,8 +157,7 @@ impl ReclaimerThread {
                 // No record is lost.
                 Err(error) => {
                     tracing::error!(%error, "the space of old records could not be reclaimed");
-                    self.last.upto = self.upto();
-                    self.last.garbage = self.garbage_at_most();
+                    self.surveyed = (self.upto(), self.garbage_at_most());
                 }
             }
         }
@@ -163,20 +173,20 @@ impl ReclaimerThread {
         if !wanted || upto == Sequence::ZERO {
             return Ok(());
         }
-        let news = garbage.saturating_sub(self.last.garbage);
+        let (surveyed_upto, surveyed_garbage) = self.surveyed;
+        let news = garbage.saturating_sub(surveyed_garbage);
         let news_enough = if self.shared.disk_full.load(Ordering::Relaxed) {
             step(&self.shared) / 2
         } else {
             (bytes / NEWS_SHARE).max(step(&self.shared) / 4)
         };
-        if upto == self.last.upto && news < news_enough {
+        if upto == surveyed_upto && news < news_enough {
             return Ok(());
         }
         if !self.survey(upto)? {
             return Ok(());
         }
-        let usage = self.last.usage;
-        if usage.bytes.saturating_sub(usage.live_bytes) >= worth(&self.shared, bytes) {
+        if self.last.garbage(self.reclaimer.records()) >= worth(&self.shared, bytes) {
             self.sweep(upto)?;
         }
         Ok(())
@@ -189,47 +199,20 @@ impl ReclaimerThread {
 
     /// The upper bound of garbage in all files.
     fn garbage_at_most(&self) -> u64 {
-        let last = &self.last;
         let state = self.shared.published.load();
-        // Each change since the survey is a new document or useless, and each document removed
-        // since leaves a useless record.
-        let changes = state.view.sequence().get().saturating_sub(last.sequence.get());
-        let useless = (changes + last.stored).saturating_sub(state.view.documents());
-        let Usage { bytes, live_bytes } = last.usage;
-        let all = self.reclaimer.extent().bytes;
-        let after = all.saturating_sub(bytes);
-        let ours = last.upto >= self.begun_at;
-        let longest = if ours { self.reclaimer.longest_written() } else { RECORD_BYTES_MAX };
-        let useless_after = (last.useless_after + useless).saturating_mul(longest);
-        let known = bytes.saturating_sub(live_bytes);
-        (known + last.sizes.largest(useless) + after.min(useless_after)).min(all)
+        self.last.garbage_at_most(self.reclaimer.records(), &state.view)
     }
 
     /// Reads the files that both snapshots cover. Returns false if it was stopped.
     fn survey(&mut self, upto: Sequence) -> Result<bool, StorageError> {
         let Some(state) = self.durable_state() else { return Ok(false) };
-        let (sequence, stored) = (state.view.sequence(), state.view.documents());
-        let needed = Needed::new(&state, self.shared.id_secret);
-        let (mut sizes, mut documents) = (Sizes::new(), 0);
-        let mut keep = |record: RecordRef<'_>, keep: &mut dyn FnMut(RecordRef<'_>)| {
-            let mut bytes = 0;
-            let live = keep_needed(&needed, record, &mut |part| {
-                bytes += part.frame_bytes();
-                keep(part);
-            });
-            sizes.add(bytes, live);
-            documents += live;
-        };
-        let next = upto.next().get();
-        let Some(surveyed) = self.reclaimer.survey(next, &mut keep, &mut |b| self.pace(b))? else {
-            return Ok(false);
-        };
-        let after = sequence.get().saturating_sub(surveyed.next.saturating_sub(1));
-        let useless_after = (after + documents).saturating_sub(stored);
-        let usage = surveyed.usage;
-        self.last = Survey { upto, sequence, stored, usage, sizes, useless_after, garbage: 0 };
-        self.last.garbage = self.garbage_at_most();
-        tracing::debug!(%upto, ?usage, "surveyed the records");
+        let secret = self.shared.id_secret;
+        let survey = survey(&self.reclaimer, &state, secret, upto, &mut |b| self.pace(b))?;
+        let Some(survey) = survey else { return Ok(false) };
+        self.last = Arc::new(survey);
+        self.shared.survey.store(Arc::clone(&self.last));
+        self.surveyed = (upto, self.garbage_at_most());
+        tracing::debug!(%upto, garbage = self.surveyed.1, "surveyed the records");
         Ok(true)
     }
 
@@ -246,10 +229,7 @@ impl ReclaimerThread {
             self.publish();
         }
         self.space.sweep = None;
-        let usage = &mut self.last.usage;
-        usage.bytes = usage.bytes.saturating_sub(reclaimed);
-        usage.live_bytes = usage.bytes;
-        self.last.garbage = self.garbage_at_most();
+        self.surveyed.1 = self.garbage_at_most();
         self.publish();
         tracing::info!(%upto, reclaimed, "space of old records reclaimed");
         Ok(())

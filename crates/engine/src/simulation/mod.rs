@@ -8,6 +8,7 @@
 mod corruption;
 mod crashes;
 mod draw;
+mod garbage;
 mod golden;
 mod recovery;
 mod reindex;

@@ -13,6 +13,7 @@ use nearprint_index::view::View;
 
 use crate::api::error::Refused;
 use crate::api::options::Durability;
+use crate::background::survey::Survey;
 use crate::document::Sequence;
 use crate::machine::apply::Machine;
 use crate::machine::change::Record;
@@ -71,6 +72,12 @@ impl Core {
     /// A handle that reclaims the space of records.
     pub(crate) fn reclaimer(&self) -> Reclaimer {
         self.journal.reclaimer()
+    }
+
+    /// What is known of the garbage in the journal, by the snapshot that was loaded.
+    pub(crate) fn survey(&self, known: Option<Survey>) -> Survey {
+        let changes = self.records.extent().changes;
+        known.unwrap_or_else(|| Survey::of_no_file(self.view(), changes))
     }
 
     /// The state with its records, for readers.

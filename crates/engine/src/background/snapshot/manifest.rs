@@ -6,6 +6,7 @@ use nearprint_fingerprint::Distance;
 use nearprint_index::view::Counts;
 
 use crate::api::replies::SnapshotInfo;
+use crate::background::survey::Survey;
 use crate::directory_file::{self, DirectoryFile};
 use crate::document::Sequence;
 use crate::storage::{
@@ -37,6 +38,9 @@ pub(super) struct Manifest {
     pub(super) tables: Vec<TableFile>,
     /// Namespaces, times and jobs.
     pub(super) state: PartFile,
+    /// What was known of the garbage in the journal; `None` in a snapshot of an earlier version
+    /// or of a reindex.
+    pub(super) survey: Option<Survey>,
 }
 
 /// The kind of a part of a snapshot, which has a file of its own.
@@ -149,8 +153,8 @@ impl Manifest {
     ) -> Result<Self, StorageError> {
         let mut reader = SealedReader::open(disk, name, MANIFEST_KIND, &directory.identity)?;
         let body = reader.read_rest(BYTES_MAX)?;
-        let mut manifest = Self::decode(&mut &body[..])
-            .map_err(|error| StorageError::from_io(error, "decode", name))?;
+        let mut manifest =
+            Self::decode(&body).map_err(|error| StorageError::from_io(error, "decode", name))?;
         manifest.again = name.ends_with(AGAIN_SUFFIX);
         manifest.reindexed = name.contains(DISTANCE_INFIX);
         if manifest.name() != name {
@@ -218,10 +222,15 @@ impl Manifest {
         for table in &self.tables {
             out.extend_from_slice(&table.gone.to_le_bytes());
         }
+        // Earlier versions stop reading here.
+        if let Some(survey) = &self.survey {
+            survey.encode(&mut out);
+        }
         out
     }
 
-    fn decode(source: &mut dyn Read) -> io::Result<Self> {
+    fn decode(mut body: &[u8]) -> io::Result<Self> {
+        let source = &mut body;
         let taken_at_ms = read_number(source)?;
         let distance_max = u8::try_from(read_number(source)?).ok().and_then(Distance::new);
         let distance_max = distance_max.ok_or(io::ErrorKind::InvalidData)?;
@@ -237,6 +246,7 @@ impl Manifest {
         let state = PartFile::decode(source)?;
         let table = |file| Ok(TableFile { file, gone: read_number(source)? });
         let tables = tables?.into_iter().map(table).collect::<io::Result<_>>()?;
+        let survey = if body.is_empty() { None } else { Some(Survey::decode(&mut body)?) };
         Ok(Self {
             again: false,
             reindexed: false,
@@ -246,6 +256,7 @@ impl Manifest {
             segments,
             tables,
             state,
+            survey,
         })
     }
 }

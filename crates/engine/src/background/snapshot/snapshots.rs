@@ -24,6 +24,7 @@ use crate::background::snapshot::manifest::{
     read_manifest_of,
 };
 use crate::background::snapshot::state_file::StateFile;
+use crate::background::survey::Survey;
 use crate::directory_file::{self, DirectoryFile};
 use crate::document::Sequence;
 use crate::machine::jobs::Jobs;
@@ -51,6 +52,9 @@ pub(crate) struct Snapshots {
     /// How often documents were named as originals: of the snapshot that was loaded, or for the
     /// next one.
     touches: Vec<Touch>,
+    /// What is known of the garbage in the journal: by the snapshot that was loaded, or for the
+    /// next one.
+    survey: Option<Survey>,
 }
 
 /// The parts in memory that have a file already.
@@ -64,6 +68,7 @@ pub(crate) struct Loaded {
     pub(crate) parts: Parts,
     pub(crate) jobs: Arc<Jobs>,
     touches: Vec<Touch>,
+    survey: Option<Survey>,
 }
 
 /// A part of a snapshot: a segment, a table or the rest of the state.
@@ -205,6 +210,7 @@ impl Snapshots {
         snapshots.verified = usize::from(loaded.is_some());
         let mut loaded = loaded.unwrap_or_default();
         snapshots.touches = std::mem::take(&mut loaded.touches);
+        snapshots.survey = loaded.survey.take();
         Ok((snapshots, loaded))
     }
 
@@ -218,6 +224,16 @@ impl Snapshots {
         self.touches = touches;
     }
 
+    /// What the snapshot that was loaded knew of the garbage in the journal.
+    pub(crate) fn take_survey(&mut self) -> Option<Survey> {
+        self.survey.take()
+    }
+
+    /// Sets what is known of the garbage in the journal, for the next snapshot.
+    pub(crate) fn keep_survey(&mut self, survey: Survey) {
+        self.survey = Some(survey);
+    }
+
     fn none(disk: Arc<dyn Disk>, directory: DirectoryFile) -> Self {
         Self {
             disk,
@@ -228,6 +244,7 @@ impl Snapshots {
             kept: Vec::new(),
             verified: 0,
             touches: Vec::new(),
+            survey: None,
         }
     }
 
@@ -345,6 +362,7 @@ impl Snapshots {
             segments,
             tables,
             state,
+            survey: self.survey.take(),
         })
     }
 
@@ -481,7 +499,7 @@ impl Snapshots {
 
     /// Reads and verifies all parts, on all cores.
     fn read_parts(&self, manifest: &Manifest) -> Result<Loaded, StorageError> {
-        let Manifest { counts, segments, tables, state, .. } = manifest;
+        let Manifest { counts, segments, tables, state, survey, .. } = manifest;
         let state: Arc<StateFile> = self.read_part(*state)?;
         let StateFile { namespaces, times, jobs, touches } = (*state).clone();
         let dropped = tables.iter().map(|table| table.gone).max().unwrap_or(0);
@@ -498,7 +516,7 @@ impl Snapshots {
         });
         let (segments, secondary_tables, counts) = (segments?, tables?, *counts);
         let parts = Parts { segments, secondary_tables, dropped, counts, namespaces, times };
-        Ok(Loaded { parts, jobs, touches })
+        Ok(Loaded { parts, jobs, touches, survey: survey.clone() })
     }
 
     fn read_part<T: Part>(&self, file: PartFile) -> Result<Arc<T>, StorageError> {

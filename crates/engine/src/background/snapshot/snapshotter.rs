@@ -175,6 +175,8 @@ impl Snapshotter {
         let (parts, jobs) = settled.blocking_recv().ok()?.parts();
         self.last_ms = clock::now_ms();
         self.snapshots.keep_touches(shared.touches.for_snapshot(&shared.published.load().view));
+        let (sequence, records) = (parts.counts.sequence, &shared.published.load().records);
+        self.snapshots.keep_survey(shared.survey.load().for_snapshot(records, sequence));
         let bytes = parts.bytes();
         let taken = write(&mut self.snapshots, parts, &jobs, self.last_ms);
         self.report(taken, begun).map(|taken| (taken, bytes))

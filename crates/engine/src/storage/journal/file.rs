@@ -11,6 +11,7 @@ use crate::storage::journal::frame::{
 };
 use crate::storage::journal::header::{JOURNAL_HEADER_BYTES, RecordHeader};
 use crate::storage::journal::index::{STRIDE_BYTES, SparseIndex};
+use crate::storage::journal::sizes::Sizes;
 use crate::storage::journal::window::FileWindow;
 
 /// One read covers the distance of two index entries and a usual record after it.
@@ -65,6 +66,14 @@ impl JournalFile {
             Some(pack) => pack.changes,
             None => next.unwrap_or(written).saturating_sub(self.first()),
         }
+    }
+
+    /// Adds the sizes of its records.
+    pub(crate) fn add_sizes(&self, sizes: &mut Sizes) {
+        self.with_index(|index| match index {
+            Some(index) => sizes.merge(&index.sizes),
+            None => sizes.add_unread(self.bytes),
+        });
     }
 
     /// The range of bytes that nothing on disk proves durable if `claimed` is the last sequence

@@ -4,6 +4,7 @@
 //! headers; the writer extends that of the live file.
 
 use crate::storage::journal::frame::FrameHeader;
+use crate::storage::journal::sizes::Sizes;
 
 /// The least distance of two entries in bytes of the file.
 pub(crate) const STRIDE_BYTES: u64 = 4096;
@@ -16,12 +17,14 @@ pub(crate) struct SparseIndex {
     pub(crate) next: u64,
     /// Where the readable frames end, in bytes.
     pub(crate) end: u64,
+    /// The sizes of the records.
+    pub(crate) sizes: Sizes,
 }
 
 impl SparseIndex {
     /// The index of a file without frames, by its first sequence and the length of its header.
     pub(crate) fn new(first: u64, header_bytes: usize) -> Self {
-        Self { entries: Vec::new(), next: first, end: header_bytes as u64 }
+        Self { entries: Vec::new(), next: first, end: header_bytes as u64, sizes: Sizes::default() }
     }
 
     /// Adds the frame that begins at `end`.
@@ -31,6 +34,7 @@ impl SparseIndex {
         if header.count > 0 && is_due {
             self.entries.push((header.sequence, self.end));
         }
+        self.sizes.add(header.frame_bytes() as u64, u64::from(header.count));
         self.next = header.next_sequence();
         self.end = self.end.saturating_add(header.frame_bytes() as u64);
     }

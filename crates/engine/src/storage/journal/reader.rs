@@ -5,8 +5,8 @@
 //! briefly, that of the sparse index of its file. Nothing is cached: every read goes to the file
 //! (which the operating system caches) and verifies header and payload again.
 
+use std::ops::Range;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 
 use arc_swap::ArcSwap;
 
@@ -14,7 +14,8 @@ use crate::storage::error::StorageError;
 use crate::storage::export::ExportFile;
 use crate::storage::header::Seed;
 use crate::storage::journal::file::JournalFile;
-use crate::storage::journal::frame::{FrameHeader, StoredRecord};
+use crate::storage::journal::frame::StoredRecord;
+use crate::storage::journal::sizes::Sizes;
 
 /// The size of the journal, packs included.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -53,8 +54,6 @@ struct Shared {
     seed: Seed,
     /// By first sequence, ascending; the writer writes to the last one.
     files: ArcSwap<Vec<Arc<JournalFile>>>,
-    /// The longest frame that this process has written, in bytes for each of its changes.
-    longest: Arc<AtomicU64>,
 }
 
 /// A closed file with the range of sequences that it stands for.
@@ -68,7 +67,7 @@ pub(crate) struct ClosedFile {
 impl Records {
     pub(crate) fn new(seed: Seed, files: Vec<Arc<JournalFile>>) -> Self {
         let files = ArcSwap::from_pointee(files);
-        Self { shared: Arc::new(Shared { seed, files, longest: Arc::default() }) }
+        Self { shared: Arc::new(Shared { seed, files }) }
     }
 
     /// Publishes a new live file. Called by the writer only.
@@ -119,15 +118,28 @@ impl Records {
         files.iter().skip(begun.saturating_sub(1)).map(|file| file.length()).sum()
     }
 
-    /// The longest frame written since the journal was opened, in bytes for each of its changes.
-    pub fn longest_written(&self) -> u64 {
-        self.shared.longest.load(Ordering::Relaxed)
+    /// The bytes of the files that begin before `sequence`.
+    pub(crate) fn bytes_before(&self, sequence: u64) -> u64 {
+        let files = self.shared.files.load();
+        let before = files.iter().take_while(|file| file.first() < sequence);
+        before.map(|file| file.length()).sum()
     }
 
-    /// Notes the length of a frame that was written.
-    pub(crate) fn note_length(&self, header: &FrameHeader) {
-        let each = (header.frame_bytes() as u64).div_ceil(u64::from(header.count.max(1)));
-        self.shared.longest.fetch_max(each, Ordering::Relaxed);
+    /// The sizes of the records in the files that begin in a range of sequences.
+    pub(crate) fn sizes(&self, range: Range<u64>) -> Sizes {
+        let files = self.shared.files.load();
+        let mut sizes = Sizes::default();
+        for file in files.iter().filter(|file| range.contains(&file.first())) {
+            file.add_sizes(&mut sizes);
+        }
+        sizes
+    }
+
+    /// The first sequence of the file in which `sequence` is or will be.
+    pub(crate) fn file_of(&self, sequence: u64) -> u64 {
+        let files = self.shared.files.load();
+        let begun = files.iter().take_while(|file| file.first() <= sequence);
+        begun.last().map_or(1, |file| file.first())
     }
 
     pub(crate) fn seed(&self) -> Seed {
@@ -139,8 +151,7 @@ impl Records {
     #[must_use]
     pub fn pin(&self) -> Self {
         let files = ArcSwap::new(self.shared.files.load_full());
-        let Shared { seed, longest, .. } = &*self.shared;
-        Self { shared: Arc::new(Shared { seed: *seed, files, longest: Arc::clone(longest) }) }
+        Self { shared: Arc::new(Shared { seed: self.shared.seed, files }) }
     }
 
     /// The record that covers `sequence`, after its checksums were verified.

@@ -92,9 +92,9 @@ impl Reclaimer {
         self.records.extent()
     }
 
-    /// See [`Records::longest_written`].
-    pub fn longest_written(&self) -> u64 {
-        self.records.longest_written()
+    /// The files.
+    pub(crate) fn records(&self) -> &Records {
+        &self.records
     }
 
     /// How much of the closed files that end before `next` is needed; `None` if `pace` stops it.

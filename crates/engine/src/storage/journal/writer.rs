@@ -195,9 +195,6 @@ impl Journal {
         self.buffer.clear();
         let pending = &self.pending;
         self.live.extend(|index| pending.iter().for_each(|header| index.push(header)));
-        for header in pending {
-            self.records.note_length(header);
-        }
         self.pending.clear();
         if self.written >= self.file_bytes {
             let rotated = self.rotate();
