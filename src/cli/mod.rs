@@ -20,6 +20,7 @@ mod explanation;
 mod import;
 pub mod measure;
 mod offline;
+mod outputs;
 mod printable;
 mod reply;
 mod times;

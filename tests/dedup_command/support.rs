@@ -40,6 +40,15 @@ pub(crate) fn write(folder: &Path, name: &str, content: impl AsRef<[u8]>) {
     fs::write(folder.join(name), content).expect("the disk has space");
 }
 
+/// The paths in a folder that end in this way.
+pub(crate) fn files_with(folder: &Path, end: &str) -> Vec<PathBuf> {
+    let entries = fs::read_dir(folder).expect("it exists").flatten();
+    entries
+        .map(|entry| entry.path())
+        .filter(|path| path.display().to_string().ends_with(end))
+        .collect()
+}
+
 pub(crate) fn read(folder: &Path, name: &str) -> String {
     fs::read_to_string(folder.join(name)).expect("it was written")
 }

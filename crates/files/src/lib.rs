@@ -30,6 +30,7 @@ pub mod atomic_file;
 mod batch;
 mod context;
 pub mod dedup;
+pub mod destination;
 mod detect;
 mod entry;
 mod folder;

@@ -105,6 +105,11 @@ impl CollectionArgs {
         Ok(Collection::Directory(Box::new(OpenedDirectory::open(data, self.config.as_deref())?)))
     }
 
+    /// The directory, if it is one.
+    pub(super) fn data(&self) -> Option<&Path> {
+        self.data.as_deref()
+    }
+
     /// What tells the collection from others.
     pub(super) fn address(&self) -> io::Result<String> {
         let Some(data) = &self.data else { return Ok(self.service.server.clone()) };

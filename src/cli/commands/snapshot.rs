@@ -1,20 +1,20 @@
 //! `snapshot`: lists and verifies snapshots; exports the whole directory as one file, and restores
 //! it.
 
-use std::fs::{self, File};
-use std::io::{BufReader, BufWriter, Write};
+use std::fs::File;
+use std::io::{self, BufReader, Write};
 use std::path::{Path, PathBuf};
 
 use anyhow::Result;
 use nearprint_engine::open::offline::{SnapshotFound, restore, verify_export};
+use nearprint_files::atomic_file::AtomicFile;
+use nearprint_files::destination::Destination;
 
 use crate::cli::collection::{ClientCredentials, Collection, RemoteService};
 use crate::cli::columns::{Column, table};
 use crate::cli::error_report::ErrorReport;
 use crate::cli::offline::{self, bar, damage_report};
-
-/// The suffix of an export that is not complete yet.
-const PARTIAL_SUFFIX: &str = ".partial";
+use crate::cli::outputs;
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct SnapshotArgs {
@@ -36,7 +36,7 @@ enum Action {
     },
     /// Write everything into one checksummed file, while the service runs or from a stopped one
     Export {
-        /// The file to write; it must not exist
+        /// The file to write, which must not exist, or a pipe; - is the standard output
         file: PathBuf,
         /// Where the service listens
         #[arg(long, visible_alias = "url", value_name = "URL", conflicts_with = "data")]
@@ -62,11 +62,14 @@ pub(crate) fn run(args: &SnapshotArgs, out: &mut dyn Write) -> Result<()> {
         Action::Verify { data, export: None } => verify(data, out),
         Action::Export { file, server: Some(server), credentials, .. } => {
             let collection = Collection::Service(RemoteService::new(server, credentials)?);
-            export(file, |sink| collection.copy("/v1/snapshots/export", sink).map(drop), out)
+            let copy =
+                |sink: &mut dyn Write| collection.copy("/v1/snapshots/export", sink).map(drop);
+            export(file, None, copy, out)
         }
         Action::Export { file, data, .. } => {
             let stopped = data.open()?;
-            export(file, |sink| Ok(stopped.export(sink).map(drop)?), out)
+            let copy = |sink: &mut dyn Write| Ok(stopped.export(sink).map(drop)?);
+            export(file, Some(&data.directory), copy, out)
         }
         Action::Restore { file, data } => restore_file(file, data, out),
     }
@@ -133,29 +136,34 @@ fn verify_file(file: &Path, out: &mut dyn Write) -> Result<()> {
 
 fn export(
     file: &Path,
+    read: Option<&Path>,
     copy: impl FnOnce(&mut dyn Write) -> Result<()>,
     out: &mut dyn Write,
 ) -> Result<()> {
-    if file.exists() {
+    let read: Vec<PathBuf> = read.map(Path::to_path_buf).into_iter().collect();
+    let destinations = outputs::checked(&[("FILE", file)], &read)?;
+    if destinations.iter().any(|one| matches!(one, Destination::File(path) if path.exists())) {
         let what = format!("{} exists already", file.display());
         return Err(ErrorReport::new(what, "choose a name that is not taken").into());
     }
-    let partial = PathBuf::from(format!("{}{PARTIAL_SUFFIX}", file.display()));
-    let sink = File::options().create(true).truncate(true).write(true).open(&partial);
-    let mut sink = BufWriter::new(sink.map_err(|error| cannot_write(&partial).because(error))?);
+    let cannot = |error: io::Error| cannot_write(file).because(error);
+    let mut sink = AtomicFile::create(file, None).map_err(cannot)?;
     copy(&mut sink)?;
-    let sink = sink.into_inner().map_err(|error| cannot_write(&partial).because(error))?;
-    sink.sync_all()?;
-    drop(sink);
+    if !destinations.iter().all(|one| matches!(one, Destination::File(_))) {
+        let bytes = sink.finish().map_err(cannot)?;
+        eprintln!("{bytes} bytes; verify what is kept of them: nearprint snapshot verify --export");
+        return Ok(());
+    }
+    let mut whole = None;
     // An export counts once it has been verified, as it may come over the network.
-    let mut source = BufReader::new(open(&partial)?);
-    let whole = verify_export(&mut source).map_err(|error| not_whole(&partial).because(error))?;
-    #[expect(
-        clippy::disallowed_methods,
-        reason = "the user's file, not one of the data directory"
-    )]
-    fs::rename(&partial, file).map_err(|error| cannot_write(file).because(error))?;
-    writeln!(out, "{}: {} files, {} bytes", file.display(), whole.files, whole.bytes)?;
+    sink.finish_if(|partial| -> Result<()> {
+        let mut source = BufReader::new(open(partial)?);
+        whole = Some(verify_export(&mut source).map_err(|error| not_whole(file).because(error))?);
+        Ok(())
+    })?;
+    if let Some(whole) = whole {
+        writeln!(out, "{}: {} files, {} bytes", file.display(), whole.files, whole.bytes)?;
+    }
     Ok(())
 }
 

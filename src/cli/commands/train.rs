@@ -1,9 +1,11 @@
 //! `train`: learns the model of a recipe from a sample of documents, without a service.
 
 use std::io::Write;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use anyhow::{Context, Result, bail};
+use nearprint_files::atomic_file::AtomicFile;
+use nearprint_files::destination::Destination;
 use nearprint_files::offer::Content;
 use nearprint_files::{Documents, Format};
 use nearprint_text::Recipe;
@@ -11,6 +13,7 @@ use nearprint_text::{SAMPLE_MIN, TrainingSample, check_vector};
 
 use crate::cli::error_report::ErrorReport;
 use crate::cli::measure::numbers::count;
+use crate::cli::outputs;
 
 /// How often the progress is printed, in vectors.
 const PROGRESS_VECTORS: u64 = 10_000;
@@ -33,13 +36,18 @@ struct SpectralArgs {
     /// Of many vectors a uniform sample is kept: at most 20,000, and 256 MiB
     #[arg(value_name = "FILE", required = true)]
     files: Vec<PathBuf>,
-    /// Where to write the model; the file must not exist
+    /// Where to write the model: a file that does not exist, a pipe, or - for the standard output
     #[arg(long, value_name = "FILE")]
     output: PathBuf,
 }
 
 pub(crate) fn run(args: &TrainArgs, out: &mut dyn Write) -> Result<()> {
     let Model::Spectral(args) = &args.model;
+    let destinations = outputs::checked(&[("--output", &*args.output)], &args.files)?;
+    if destinations.iter().any(|one| matches!(one, Destination::File(path) if path.exists())) {
+        let what = format!("cannot write {}: it exists already", args.output.display());
+        return Err(ErrorReport::new(what, "choose a name that is not taken").into());
+    }
     let sample = sample(&args.files)?;
     let model = sample
         .learn(&mut |sweep| eprintln!("learning from {} vectors: sweep {sweep}", sample.kept()))
@@ -47,9 +55,15 @@ pub(crate) fn run(args: &TrainArgs, out: &mut dyn Write) -> Result<()> {
             let next = "name files with more vectors, of different directions";
             ErrorReport::new("there is no model", next).because(error)
         })?;
-    write_new(&args.output, &model.to_bytes())
-        .with_context(|| format!("cannot write {}", args.output.display()))?;
+    let written = AtomicFile::create(&args.output, None).and_then(|mut file| {
+        file.write_all(&model.to_bytes())?;
+        file.finish()
+    });
+    written.with_context(|| format!("cannot write {}", args.output.display()))?;
     let recipe = Recipe::Spectral { dimensions: model.dimensions() };
+    let mut standard_error = std::io::stderr();
+    let is_stdout = destinations.contains(&Destination::StandardOutput);
+    let out = if is_stdout { &mut standard_error } else { out };
     writeln!(
         out,
         "{}\tmodel {:032x} of {recipe}, {} directions, learned from {} vectors",
@@ -86,15 +100,4 @@ fn sample(files: &[PathBuf]) -> Result<TrainingSample> {
         let next = format!("name files with at least {SAMPLE_MIN} vectors");
         Err(ErrorReport::new("nothing was read", next).into())
     }
-}
-
-/// Writes a file that does not exist yet, whole or not at all.
-#[expect(clippy::disallowed_methods, reason = "a file of the user, not of a data directory")]
-fn write_new(path: &Path, bytes: &[u8]) -> std::io::Result<()> {
-    let mut file = std::fs::File::options().write(true).create_new(true).open(path)?;
-    let written = file.write_all(bytes).and_then(|()| file.sync_all());
-    if written.is_err() {
-        drop(std::fs::remove_file(path));
-    }
-    written
 }

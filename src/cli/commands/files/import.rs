@@ -29,6 +29,7 @@ use crate::cli::import::progress::ImportProgress;
 use crate::cli::import::sink::Sink;
 use crate::cli::import::state::{self, State};
 use crate::cli::import::summary::Summary;
+use crate::cli::outputs;
 use crate::cli::reply::Reply;
 
 /// How many batches wait while one is being stored.
@@ -98,6 +99,9 @@ pub(crate) fn run(mut args: ImportArgs, out: &mut dyn Write) -> Result<()> {
     }
     let named = std::mem::take(&mut args.paths);
     args.paths = expand(named.clone());
+    if let Some(state) = &args.state {
+        outputs::check_file("--state", state, &args.paths)?;
+    }
     let total = bytes_total(&args.paths)?;
     let interrupt = Interrupt::listen("ending after this batch")?;
     let sink = open(&args)?;

@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
 use indicatif::ProgressBar;
+use nearprint_files::destination::Destination;
 use nearprint_files::rows::RowFormat;
 
 use super::list;
@@ -16,13 +17,14 @@ use super::selection::SelectionArgs;
 use crate::cli::collection::CollectionArgs;
 use crate::cli::error_report::ErrorReport;
 use crate::cli::measure::numbers::count;
+use crate::cli::outputs;
 
 /// Documents between two movements of the progress.
 const SHOWN_EVERY: u64 = 4_096;
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct ExportArgs {
-    /// The file; - is the standard output. It is there when it is whole. A name that ends with .gz or
+    /// The file, or a pipe; - is the standard output. A file is there when it is whole. A name that ends with .gz or
     /// .zst compresses NDJSON and CSV
     #[arg(short, long, value_name = "FILE")]
     output: PathBuf,
@@ -43,7 +45,9 @@ pub(crate) struct ExportArgs {
 
 pub(crate) fn run(args: &ExportArgs, out: &mut dyn Write) -> Result<()> {
     let format = args.format.unwrap_or_else(|| RowFormat::of(&args.output));
-    let is_stdout = args.output == Path::new("-");
+    let inputs: Vec<PathBuf> = args.collection.data().map(Path::to_path_buf).into_iter().collect();
+    let destinations = outputs::checked(&[("--output", &*args.output)], &inputs)?;
+    let is_stdout = destinations.contains(&Destination::StandardOutput);
     if is_stdout && format == RowFormat::Parquet {
         let next = "name a file, or use --format ndjson or csv";
         let what = "Parquet is written to files only";
@@ -52,7 +56,24 @@ pub(crate) fn run(args: &ExportArgs, out: &mut dyn Write) -> Result<()> {
     let path = list::path(&args.selection, [args.metadata, args.sketch]);
     let collection = args.collection.open()?;
     let mut lines = collection.get_lines(&path)?;
+    if is_stdout {
+        return export_to(out, args, format, &mut lines);
+    }
     export(args, format, &mut lines, out)
+}
+
+/// To the standard output.
+fn export_to(
+    out: &mut dyn Write,
+    args: &ExportArgs,
+    format: RowFormat,
+    lines: &mut dyn BufRead,
+) -> Result<()> {
+    let mut rows = ExportRows::to(out, format, [args.metadata, args.sketch])?;
+    let documents = copy(lines, &mut rows, &ProgressBar::new_spinner())?;
+    rows.finish()?;
+    eprintln!("{} documents", count(documents));
+    Ok(())
 }
 
 fn export(
@@ -63,13 +84,6 @@ fn export(
 ) -> Result<()> {
     let progress = ProgressBar::new_spinner();
     let columns = [args.metadata, args.sketch];
-    if args.output == Path::new("-") {
-        let mut rows = ExportRows::to(out, format, columns)?;
-        let documents = copy(lines, &mut rows, &progress)?;
-        rows.finish()?;
-        eprintln!("{} documents", count(documents));
-        return Ok(());
-    }
     let file = args.output.display();
     let mut rows = ExportRows::create(&args.output, format, columns)
         .with_context(|| format!("cannot write {file}"))?;

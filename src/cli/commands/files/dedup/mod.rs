@@ -8,7 +8,7 @@ mod target;
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::{self, Write};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::thread;
 
@@ -22,6 +22,7 @@ use crate::cli::import::options::OnError;
 use crate::cli::import::progress::ImportProgress;
 use crate::cli::measure::memory;
 use crate::cli::measure::numbers::{bytes, count};
+use crate::cli::outputs;
 use nearprint_files::dedup::choice::Choice;
 use nearprint_files::dedup::copy::{Copied, Copy, CopyError, Stamps};
 use nearprint_files::dedup::grouping::{DuplicateGroups, GroupingCriteria, Index};
@@ -32,6 +33,7 @@ use nearprint_files::dedup::scan::{
     DOCUMENT_BYTES, FIXED_BYTES, Known, ScanError, Scanned, Watcher, Wishes,
 };
 use nearprint_files::dedup::tables::{Pairs, write_groups};
+use nearprint_files::destination::Destination;
 use nearprint_files::{
     Documents, FileRecords, ReadOptions, RecordForm, batches, bytes_total, expand,
 };
@@ -69,6 +71,9 @@ impl Watcher for Shown<'_> {
 pub(crate) fn run(mut args: DedupArgs, out: &mut dyn Write) -> Result<()> {
     args.paths = expand(std::mem::take(&mut args.paths));
     check(&args)?;
+    let mut standard_error = io::stderr();
+    // The summary stays out of what is written to the standard output.
+    let out = if is_stdout_used(&args)? { &mut standard_error } else { out };
     let mut options = ReadOptions::from(args.reading.clone());
     options.saved_input = saved_input(&args)?;
     let target = Target::of(&args, options.saved_input.as_ref())?;
@@ -131,6 +136,19 @@ fn write_tables(
         written.with_context(|| cannot(path))?;
     }
     Ok(())
+}
+
+/// Whether an output goes to the standard output. Refuses outputs over inputs and one another.
+fn is_stdout_used(args: &DedupArgs) -> Result<bool> {
+    // A folder that is there already is refused later.
+    let copy = args.output.as_deref().filter(|path| !path.is_dir());
+    let copy: Option<PathBuf> = copy.map(|path| path.components().collect());
+    let named = [("--output", copy.as_deref()), ("--groups", args.groups.as_deref())];
+    let named = named.into_iter().chain([("--pairs", args.pairs.as_deref())]);
+    let named: Vec<_> = named.filter_map(|(option, path)| Some((option, path?))).collect();
+    let mut inputs = args.paths.clone();
+    inputs.extend(args.against.as_ref().filter(|name| !name.contains("://")).map(Into::into));
+    Ok(outputs::checked(&named, &inputs)?.contains(&Destination::StandardOutput))
 }
 
 /// Refuses invalid arguments before anything is read.

@@ -49,7 +49,11 @@ pub(super) fn show(
     }
     if let Some(CopySummary { path, is_marked, copied, written }) = copy {
         let what = if *is_marked { "marked documents" } else { "documents" };
-        let (path, size) = (path.display(), bytes(written.bytes));
+        let size = bytes(written.bytes);
+        let path = match *path {
+            path if path == Path::new("-") => "the standard output".to_owned(),
+            path => path.display().to_string(),
+        };
         let files = match written.files {
             0 | 1 => String::new(),
             files => format!(", {} files", count(files)),
