@@ -4,13 +4,15 @@
 //! documents differ in a bit, the features that only one of them has, or has more often, decide it.
 //! One pass over a text counts features by hash, and a second finds the spelling of the named ones.
 //! So an explanation costs a few times as much as an analysis, and stores only the named features.
+//! Of a text with more than [`FEATURES_MAX`] distinct features, the later ones are not named; by
+//! `np2` no text has so many that count.
 
+use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use xxhash_rust::xxh3::xxh3_64;
 
 use crate::analysis::{Analysis, Wanted};
-use crate::features::normalise::normalise;
 use crate::features::walk::is_character;
 use crate::hashing::saturation::Saturation;
 use crate::hashing::simhash::SimHash;
@@ -28,6 +30,10 @@ const NEAR_ZERO_MAX: usize = 8;
 
 /// Longer features are cut to this many bytes and end in an ellipsis.
 const FEATURE_SHOWN_BYTES_MAX: usize = 256;
+
+/// The distinct features of a text that are counted by themselves, to be named; the sums are those
+/// of all.
+const FEATURES_MAX: usize = 1 << 20;
 
 /// At most this many features are named for a bit in which two documents differ.
 pub const DECIDING_MAX: usize = 3;
@@ -98,7 +104,7 @@ pub struct Explained {
 /// Where to find the spelling of features.
 #[derive(Debug, Clone)]
 enum Spelling {
-    /// In a normalised text, by a second pass over its features.
+    /// In a text, by a second pass over its features.
     Text(String, Recipe),
     List(Vec<(String, f64)>),
 }
@@ -116,14 +122,10 @@ impl Explained {
             return Ok(Self { analysis, sums, weights: Vec::new(), spelling });
         }
         let spelling = match source.text(method.extract) {
-            Some(text) => Spelling::of_text(&text, method.recipe),
+            Some(text) => Spelling::of_text(text, method.recipe),
             None => Spelling::of_features(source)?,
         };
-        let weights = spelling.weights();
-        let mut sums = SimHash::default();
-        for &(hash, weight) in &weights {
-            sums.add(hash, weight);
-        }
+        let (weights, sums) = spelling.weights();
         Ok(Self { analysis, sums: *sums.sums(), weights, spelling })
     }
 
@@ -230,18 +232,17 @@ fn differing(a: &[(u64, f64)], b: &[(u64, f64)]) -> Vec<Differing> {
 }
 
 impl Spelling {
-    fn of_text(text: &str, recipe: Recipe) -> Self {
-        let normalised = normalise(text);
+    fn of_text(text: Cow<'_, str>, recipe: Recipe) -> Self {
         match recipe {
             Recipe::Keywords { weighting, heaviest, levels } => {
-                Self::List(keywords::keywords(&normalised, weighting, heaviest, levels))
+                Self::List(keywords::keywords(&text, weighting, heaviest, levels))
             }
             Recipe::Np2
             | Recipe::Np2Five
             | Recipe::Words { .. }
             | Recipe::Features
             | Recipe::Hyperplanes { .. }
-            | Recipe::Spectral { .. } => Self::Text(normalised.into_owned(), recipe),
+            | Recipe::Spectral { .. } => Self::Text(text.into_owned(), recipe),
         }
     }
 
@@ -252,11 +253,15 @@ impl Spelling {
         Ok(Self::List(merged.into_iter().map(|(token, w)| (token.to_owned(), w)).collect()))
     }
 
-    /// Hash and weight of each distinct feature.
-    fn weights(&self) -> Vec<(u64, f64)> {
+    /// Hash and weight of each distinct feature, and the sums of all.
+    fn weights(&self) -> (Vec<(u64, f64)>, SimHash) {
+        let mut sums = SimHash::default();
         match self {
             Self::List(list) => {
-                list.iter().map(|(token, weight)| (xxh3_64(token.as_bytes()), *weight)).collect()
+                let weights: Vec<(u64, f64)> =
+                    list.iter().map(|(token, w)| (xxh3_64(token.as_bytes()), *w)).collect();
+                weights.iter().for_each(|&(hash, weight)| sums.add(hash, weight));
+                (weights, sums)
             }
             Self::Text(text, recipe) => {
                 let mut counts: HashMap<u64, u32> = HashMap::new();
@@ -264,12 +269,16 @@ impl Spelling {
                 let saturates = matches!(recipe, Recipe::Np2 | Recipe::Np2Five);
                 walk_features(text, *recipe, &mut |feature| {
                     let hash = xxh3_64(feature);
-                    if !saturates || saturation.admits(is_character(feature), hash) {
+                    if saturates && !saturation.admits(is_character(feature), hash) {
+                        return;
+                    }
+                    sums.add(hash, 1.0);
+                    if counts.len() < FEATURES_MAX || counts.contains_key(&hash) {
                         let count = counts.entry(hash).or_default();
                         *count = count.saturating_add(1);
                     }
                 });
-                counts.into_iter().map(|(hash, count)| (hash, f64::from(count))).collect()
+                (counts.into_iter().map(|(hash, count)| (hash, f64::from(count))).collect(), sums)
             }
         }
     }

@@ -1,11 +1,12 @@
 //! What each character becomes in a normalised text: one table for the Basic Multilingual Plane.
 //!
-//! Most characters become one character or a separator, whatever their neighbours; the table has
-//! the result. The others (combining marks, Hangul letters, ligatures, characters that fold to
-//! several, everything beyond the plane) are *entangled*: [`normalise`] decides what becomes of
-//! them, on a stretch that begins with the character before them. The table is built from the
-//! Unicode tables on first use, in a few milliseconds. It has 512 KiB, of which a text in one
-//! script touches little. Tested against those tables for every character.
+//! Most characters become one or several characters or a separator, whatever their neighbours; the
+//! table has the result, so that a character that stands for a phrase costs no more than the phrase.
+//! The others (combining marks, Hangul letters, most of what is beyond the plane) are *entangled*:
+//! [`normalise`] decides what becomes of them, on a stretch that begins with the character before
+//! them. Beyond the plane, Han and emoji are known without a table. It is built from the Unicode
+//! tables on first use, in a few milliseconds, and has 512 KiB, of which a text in one script
+//! touches little. Tested against those tables for every character.
 
 use std::sync::LazyLock;
 
@@ -19,8 +20,10 @@ use crate::features::runs::{Class, classify, is_kana, joins_across_space};
 /// The kind of a normalised character.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Kind {
-    /// Depends on its neighbours, or becomes several characters.
+    /// May combine with the character before it, or is not in the table.
     Entangled,
+    /// Becomes several characters, or one beyond the plane: [`Letters::several`].
+    Several,
     Invisible,
     /// White space, which separates words and most CJK runs.
     Space,
@@ -37,7 +40,8 @@ pub(crate) enum Kind {
     Kana,
 }
 
-/// A normalised character: its kind and its spelling, in one word.
+/// A normalised character: its kind and its spelling, in one word. Of [`Kind::Several`], where they
+/// are in the table, and their number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Letter {
     /// Its UTF-8 bytes, the first one lowest; unused bytes are 0.
@@ -71,7 +75,11 @@ impl Letter {
 }
 
 /// What the characters of the Basic Multilingual Plane become.
-pub(crate) struct Letters(Box<[Letter]>);
+pub(crate) struct Letters {
+    plane: Box<[Letter]>,
+    /// What characters of [`Kind::Several`] become, one after the other.
+    several: Vec<Letter>,
+}
 
 impl Letters {
     /// The table, built on first use.
@@ -81,7 +89,7 @@ impl Letters {
     }
 
     fn new() -> Self {
-        let mut spelling = String::new();
+        let (mut spelling, mut several) = (String::new(), Vec::new());
         let letter = |code| match char::from_u32(code) {
             None => Letter::ENTANGLED,
             // Han and Hangul syllables do not change, and looking up 38,000 of them is slow.
@@ -89,10 +97,11 @@ impl Letters {
             Some(c) => {
                 spelling.clear();
                 spelling.push(c);
-                alone(&spelling)
+                alone(&spelling, &mut several)
             }
         };
-        Self((0..0x1_0000).map(letter).collect())
+        let plane = (0..0x1_0000).map(letter).collect();
+        Self { plane, several }
     }
 
     /// What the first character of some UTF-8 becomes, and its length in the source.
@@ -102,14 +111,34 @@ impl Letters {
         let (code, length) = match *utf_8 {
             [a, b, ..] if a < 0xe0 => (u32::from(a & 0x1f) << 6 | low(b), 2),
             [a, b, c, ..] if a < 0xf0 => (u32::from(a & 0x0f) << 12 | low(b) << 6 | low(c), 3),
-            _ => return (Letter::ENTANGLED, 4),
+            _ => return (beyond_plane(utf_8), 4),
         };
-        (self.0[code as usize], length)
+        (self.plane[code as usize], length)
+    }
+
+    /// What a character of [`Kind::Several`] becomes.
+    #[inline]
+    pub(crate) fn several(&self, letter: Letter) -> &[Letter] {
+        &self.several[letter.bytes as usize..][..usize::from(letter.length)]
     }
 }
 
-/// What a character becomes, if that does not depend on its neighbours.
-fn alone(spelling: &str) -> Letter {
+/// What a character of four bytes becomes: Han and emoji stay what they are.
+fn beyond_plane(utf_8: &[u8]) -> Letter {
+    let Some(&bytes) = utf_8.first_chunk::<4>() else { return Letter::ENTANGLED };
+    let [_, b, c, d] = bytes.map(|byte| u32::from(byte & 0x3f));
+    match u32::from(bytes[0] & 0x07) << 18 | b << 12 | c << 6 | d {
+        0x1_f300..=0x1_faff => Letter::SEPARATOR,
+        0x2_0000..=0x2_f7ff | 0x3_0000..=0x3_23af => {
+            Letter { bytes: u32::from_le_bytes(bytes), length: 4, kind: Kind::Han }
+        }
+        _ => Letter::ENTANGLED,
+    }
+}
+
+/// What a character becomes, if that does not depend on its neighbours. Adds to `several` what is
+/// more than a letter of the plane.
+fn alone(spelling: &str, several: &mut Vec<Letter>) -> Letter {
     let category = CodePointMapData::<GeneralCategory>::new();
     let joins = |c: char| {
         let is_jamo = matches!(c, '\u{1100}'..='\u{11ff}' | '\u{a960}'..='\u{a97f}' | '\u{d7b0}'..='\u{d7ff}');
@@ -126,7 +155,12 @@ fn alone(spelling: &str) -> Letter {
         (None, _) => Letter::INVISIBLE,
         (Some(letter), None) if letter.length < 4 => letter,
         _ if separates(&normal) => Letter::SEPARATOR,
-        _ => Letter::ENTANGLED,
+        _ => {
+            let first = several.len();
+            several.extend(normal.chars().map(Letter::of));
+            let length = (several.len() - first) as u8;
+            Letter { bytes: first as u32, length, kind: Kind::Several }
+        }
     }
 }
 
@@ -138,6 +172,7 @@ fn separates(normal: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use icu_normalizer::DecomposingNormalizer;
     use icu_normalizer::properties::{
         CanonicalCombiningClassMapBorrowed, CanonicalDecompositionBorrowed, Decomposed,
     };
@@ -154,7 +189,10 @@ mod tests {
             let spelling = character.to_string();
             let normal = normalise(&spelling);
             let letter = letter(character);
-            if letter.kind == Kind::Separator {
+            if letter.kind == Kind::Several {
+                let expected: Vec<Letter> = normal.chars().map(Letter::of).collect();
+                assert_eq!(Letters::table().several(letter), expected, "{character:?}");
+            } else if letter.kind == Kind::Separator {
                 assert!(separates(&normal), "{character:?}");
             } else if letter.kind == Kind::Invisible {
                 assert_eq!(normal, "", "{character:?}");
@@ -166,11 +204,33 @@ mod tests {
         }
     }
 
+    #[test]
+    fn han_and_emoji_beyond_the_plane_stay_what_they_are() {
+        for character in ('\u{10000}'..=char::MAX).filter(|&c| letter(c).kind != Kind::Entangled) {
+            assert_eq!(normalise(&character.to_string()), character.to_string());
+            if letter(character).kind == Kind::Separator {
+                assert_eq!(classify(character), Class::Separator, "{character:?}");
+            } else {
+                assert_eq!(letter(character), Letter::of(character));
+            }
+        }
+    }
+
     /// [`crate::features::stream`] relies on this.
     #[test]
     fn only_entangled_characters_combine_with_the_one_before() {
         let decompositions = CanonicalDecompositionBorrowed::new();
         let classes = CanonicalCombiningClassMapBorrowed::new();
+        let decomposing = DecomposingNormalizer::new_nfkd();
+        for character in ('\u{80}'..=char::MAX).filter(|&c| letter(c).kind != Kind::Entangled) {
+            let decomposed = decomposing.normalize(character.encode_utf8(&mut [0; 4])).into_owned();
+            let first = decomposed.chars().next().unwrap();
+            // Leading consonants are Hangul letters too, and combine with nothing before them.
+            let begins = first.is_ascii()
+                || matches!(first, '\u{1100}'..='\u{1112}')
+                || letter(first).kind != Kind::Entangled;
+            assert!(begins && classes.get_u8(first) == 0, "{first:?} of {character:?}");
+        }
         for character in '\0'..=char::MAX {
             let bmp = (0x80..0x1_0000).contains(&u32::from(character));
             if bmp && classes.get_u8(character) != 0 {
@@ -201,8 +261,10 @@ mod tests {
             ('\u{d55c}', Kind::Hangul),
             ('\u{306e}', Kind::Kana),
             ('\u{301}', Kind::Entangled),
-            ('\u{df}', Kind::Entangled),
-            ('\u{1f600}', Kind::Entangled),
+            ('\u{df}', Kind::Several),
+            ('\u{fdfa}', Kind::Several),
+            ('\u{1f600}', Kind::Separator),
+            ('\u{1d400}', Kind::Entangled),
         ] {
             assert_eq!(letter(character).kind, kind, "{character:?}");
         }

@@ -28,6 +28,24 @@ pub fn normalise(text: &str) -> Cow<'_, str> {
     Cow::Owned(folded(&ComposingNormalizer::new_nfkc().normalize(text)))
 }
 
+/// This many bytes of a long text are normalised at a time.
+pub(crate) const PIECE: usize = 4_096;
+
+/// Passes the normal form of a text on in pieces, one character after the other: for a text whose
+/// characters may all combine, so that it cannot be cut before it is composed. Only marks in a row
+/// are in memory together.
+pub(crate) fn normalise_by_character(text: &str, take: &mut dyn FnMut(&str)) {
+    let mut composed = String::with_capacity(PIECE + size_of::<char>());
+    for character in ComposingNormalizer::new_nfkc().normalize_iter(text.chars()) {
+        composed.push(character);
+        if composed.len() >= PIECE {
+            take(&folded(&composed));
+            composed.clear();
+        }
+    }
+    take(&folded(&composed));
+}
+
 /// Whether a character has the property `Default_Ignorable_Code_Point`. The ranges are those of
 /// Unicode 17; they are fixed, so that a newer version drops no other character.
 const fn is_invisible(character: char) -> bool {

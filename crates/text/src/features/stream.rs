@@ -5,10 +5,11 @@
 //! ([`crate::features::letters`]). Entangled characters go through the Unicode tables in
 //! stretches: from the character before them, which may combine with them, to the next one that
 //! combines with nothing before it. Normalising such a stretch by itself gives what it becomes
-//! within the text.
+//! within the text. A stretch that is longer than a piece is normalised character by character, so
+//! that memory does not grow with what a text becomes.
 
 use crate::features::letters::{Kind, Letter, Letters};
-use crate::features::normalise::normalise;
+use crate::features::normalise::{PIECE, normalise, normalise_by_character};
 
 /// Receives a text as it is read.
 pub(crate) trait CharacterSink {
@@ -51,28 +52,53 @@ pub(crate) fn read(text: &str, to: &mut impl CharacterSink) {
         let (letter, length) = Letters::table().first_of(rest);
         if letter.kind == Kind::Entangled || is_entangled(&rest[length..]) {
             at = entangled(text, at, to);
+            continue;
+        }
+        if letter.kind == Kind::Several {
+            Letters::table().several(letter).iter().for_each(|&letter| to.letter(letter));
         } else {
             to.letter(letter);
-            at += length;
         }
+        at += length;
     }
 }
 
 /// Passes on a stretch that must be normalised as a whole, and returns its end.
 #[cold]
 fn entangled(text: &str, from: usize, to: &mut impl CharacterSink) -> usize {
-    let bytes = text.as_bytes();
-    let mut end = from + Letters::table().first_of(&bytes[from..]).1;
-    if bytes[from].is_ascii() {
-        end = from + 1;
-    }
-    while is_entangled(&bytes[end..]) {
-        end += Letters::table().first_of(&bytes[end..]).1;
-    }
-    for character in normalise(&text[from..end]).chars() {
-        to.letter(Letter::of(character));
+    let end = end_of_entangled(text, text.ceil_char_boundary(from + 1));
+    let stretch = &text[from..end];
+    let mut letters = |normal: &str| normal.chars().for_each(|c| to.letter(Letter::of(c)));
+    if stretch.len() <= PIECE {
+        letters(&normalise(stretch));
+    } else {
+        normalise_by_character(stretch, &mut letters);
     }
     end
+}
+
+/// The offset of the next character that combines with nothing before it.
+fn end_of_entangled(text: &str, mut at: usize) -> usize {
+    let bytes = text.as_bytes();
+    while is_entangled(&bytes[at..]) {
+        at += Letters::table().first_of(&bytes[at..]).1;
+    }
+    at
+}
+
+/// Passes the normal form of a text on in pieces of about [`PIECE`] bytes of the text.
+pub(crate) fn normalise_in_pieces(text: &str, take: &mut dyn FnMut(&str)) {
+    let mut rest = text;
+    while !rest.is_empty() {
+        let end = end_of_entangled(rest, rest.floor_char_boundary(PIECE));
+        let (piece, after) = rest.split_at(end);
+        if piece.len() <= 2 * PIECE {
+            take(&normalise(piece));
+        } else {
+            normalise_by_character(piece, take);
+        }
+        rest = after;
+    }
 }
 
 /// Whether a text begins with a character that may combine with the one before it.
@@ -93,4 +119,41 @@ pub(crate) fn ascii_length(bytes: &[u8]) -> usize {
     let whole = 32 * chunks.iter().take_while(|chunk| chunk.is_ascii()).count();
     let rest = bytes[whole..].iter().take_while(|byte| byte.is_ascii()).count();
     whole + rest
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    /// Marks, Hangul letters and vowel signs, which combine with what is before them; characters
+    /// that become several; and starters.
+    fn piece() -> impl Strategy<Value = String> {
+        prop_oneof![
+            "[\u{301}\u{323}\u{345}\u{344}\u{f73}\u{93c}\u{1d16e}]{1,40}",
+            "[\u{1100}\u{1161}\u{11a8}\u{ac00}]{1,40}",
+            "[\u{cc6}\u{cc2}\u{cd5}\u{16d63}\u{16d67}]{1,40}",
+            "[\u{fdfa}\u{390}\u{fb01}\u{1e9e}\u{ff76}\u{ff9e}]{1,40}",
+            "[ a-zA\u{e9}\u{8336}\u{1f600}\u{fe0f}\u{200d}\u{ad}]{1,40}",
+        ]
+    }
+
+    proptest! {
+        #[test]
+        fn pieces_give_the_normal_form_of_the_whole(
+            begin in PIECE - 200..PIECE,
+            pieces in prop::collection::vec(piece(), 1..40),
+            times in 1..60_usize,
+        ) {
+            let text = "b".repeat(begin) + &pieces.concat().repeat(times);
+            let whole = normalise(&text);
+            let mut in_pieces = String::new();
+            normalise_in_pieces(&text, &mut |piece| in_pieces.push_str(piece));
+            prop_assert_eq!(&in_pieces, &whole);
+            let mut by_character = String::new();
+            normalise_by_character(&text, &mut |piece| by_character.push_str(piece));
+            prop_assert_eq!(&by_character, &whole);
+        }
+    }
 }

@@ -1,67 +1,103 @@
-//! The features of a normalised text, by the recipes `np2` and `np2-5`.
+//! The features of a text, by the recipes `np2` and `np2-5`.
 //!
 //! Consecutive word runs with no CJK run between them are joined by one space into a *segment*;
 //! each window of four code points of it is a feature (a shorter segment is one feature). In a CJK
 //! run of two or more characters, each character that is not kana is a feature, and so is each pair
 //! of neighbours; a CJK run of one character is one feature.
 //!
-//! One pass; features are slices, and the only allocation is the buffer of the current segment.
-//! Tested against a naive collector in `tests/naive.rs`.
+//! One pass over a text in pieces, of which only the current window is stored. Tested against a
+//! naive collector in `tests/naive.rs`.
 
-use std::iter;
+use crate::features::runs::{RunSink, Runs, is_cjk, is_kana};
+use crate::features::stream::normalise_in_pieces;
 
-use crate::features::runs::{Runs, TextRun, characters_of, is_cjk, is_kana};
-
-/// Passes each occurrence of a feature in a normalised text to `take`, in text order, with windows
-/// of `WINDOW` code points.
-pub(crate) fn walk<const WINDOW: usize>(normalised: &str, take: &mut dyn FnMut(&[u8])) {
-    let mut segment = String::with_capacity(normalised.len());
-    for run in Runs::of(normalised) {
-        match run {
-            TextRun::Word(word) => {
-                if !segment.is_empty() {
-                    segment.push(' ');
-                }
-                segment.push_str(word);
-            }
-            TextRun::Cjk(characters) => {
-                windows::<WINDOW>(&segment, take);
-                segment.clear();
-                cjk(characters, take);
-            }
-        }
-    }
-    windows::<WINDOW>(&segment, take);
+/// Passes each occurrence of a feature in a text to `take`, in text order, with windows of `WINDOW`
+/// code points.
+pub(crate) fn walk<const WINDOW: usize>(text: &str, take: &mut dyn FnMut(&[u8])) {
+    let mut runs = Runs::new(Windows::<WINDOW> {
+        take,
+        window: String::new(),
+        length: 0,
+        is_in_word: false,
+        has_windows: false,
+        before: None,
+        is_single: true,
+    });
+    normalise_in_pieces(text, &mut |piece| runs.push(piece));
+    runs.finish().end_segment();
 }
 
-/// All windows of a segment; the whole segment if it is shorter than one window.
-fn windows<const WINDOW: usize>(segment: &str, take: &mut dyn FnMut(&[u8])) {
-    let bytes = segment.as_bytes();
-    if segment.is_ascii() && bytes.len() > WINDOW {
-        bytes.windows(WINDOW).for_each(take);
-        return;
+/// The current window of a segment, and the last character of a CJK run.
+struct Windows<'a, const WINDOW: usize> {
+    take: &'a mut dyn FnMut(&[u8]),
+    window: String,
+    /// The code points of the window.
+    length: usize,
+    is_in_word: bool,
+    /// Whether the segment has had a whole window.
+    has_windows: bool,
+    before: Option<char>,
+    is_single: bool,
+}
+
+impl<const WINDOW: usize> Windows<'_, WINDOW> {
+    fn push(&mut self, character: char) {
+        if self.length == WINDOW {
+            self.window.remove(0);
+            self.length -= 1;
+        }
+        self.window.push(character);
+        self.length += 1;
+        if self.length == WINDOW {
+            (self.take)(self.window.as_bytes());
+            self.has_windows = true;
+        }
     }
-    // The start and the end of each window. A segment shorter than a window has one end, its own,
-    // and so one window; an empty segment has no start.
-    let starts = segment.char_indices().map(|(at, _)| at);
-    let ends = starts.clone().skip(WINDOW).chain(iter::once(bytes.len()));
-    for (start, end) in starts.zip(ends) {
-        take(&bytes[start..end]);
+
+    /// Ends the segment; all of it is a feature if it is shorter than a window.
+    fn end_segment(&mut self) {
+        if self.length > 0 && !self.has_windows {
+            (self.take)(self.window.as_bytes());
+        }
+        self.window.clear();
+        (self.length, self.has_windows) = (0, false);
     }
 }
 
-/// The characters and pairs of a CJK run.
-fn cjk(run: &str, take: &mut dyn FnMut(&[u8])) {
-    let mut before = None;
-    let is_single = characters_of(run).nth(1).is_none();
-    for character in characters_of(run) {
-        if is_single || !character.starts_with(is_kana) {
-            take(character.as_bytes());
+impl<const WINDOW: usize> RunSink for Windows<'_, WINDOW> {
+    fn word(&mut self, part: &str) {
+        if !self.is_in_word && self.length > 0 {
+            self.push(' ');
         }
-        if let Some(before) = before.replace(character) {
-            // White space may stand between them.
-            take([before, character].concat().as_bytes());
+        self.is_in_word = true;
+        part.chars().for_each(|character| self.push(character));
+    }
+
+    fn end_word(&mut self) {
+        self.is_in_word = false;
+    }
+
+    fn cjk(&mut self, character: char) {
+        self.end_segment();
+        let mut utf_8 = [0; 8];
+        let last = character.encode_utf8(&mut utf_8).len();
+        if !is_kana(character) {
+            (self.take)(&utf_8[..last]);
         }
+        if let Some(before) = self.before.replace(character) {
+            self.is_single = false;
+            let first = before.encode_utf8(&mut utf_8).len();
+            let pair = first + character.encode_utf8(&mut utf_8[first..]).len();
+            (self.take)(&utf_8[..pair]);
+        }
+    }
+
+    fn end_cjk(&mut self) {
+        let last = self.before.take().filter(|&last| self.is_single && is_kana(last));
+        if let Some(kana) = last {
+            (self.take)(kana.encode_utf8(&mut [0; 4]).as_bytes());
+        }
+        self.is_single = true;
     }
 }
 
@@ -77,9 +113,9 @@ mod tests {
     use super::*;
     use crate::recipes::np2::WINDOW;
 
-    fn features(normalised: &str) -> Vec<String> {
+    fn features(text: &str) -> Vec<String> {
         let mut features = Vec::new();
-        walk::<WINDOW>(normalised, &mut |feature| {
+        walk::<WINDOW>(text, &mut |feature| {
             features.push(String::from_utf8(feature.to_vec()).unwrap());
         });
         features

@@ -10,10 +10,11 @@
 //! the next windows and the current word need is stored. Strings of up to eight bytes, as most
 //! features and tokens are, wait in blocks to be hashed together; longer ones are hashed one by
 //! one. The order of the features matters to [`Saturation`]: single characters pass it in the order
-//! of the text, and so do all other features. Memory: the longest word, and the table of shingles
-//! ([`crate::hashing::sketching`]). Tested against the naive recipe.
+//! of the text, and so do all other features. Memory: the table of shingles
+//! ([`crate::hashing::sketching`]), and marks in a row, because a letter after them makes them a
+//! word; a long word is hashed as it is read. Tested against the naive recipe.
 
-use xxhash_rust::xxh3::xxh3_64;
+use xxhash_rust::xxh3::{Xxh3, xxh3_64};
 
 use crate::features::letters::{Kind, Letter};
 use crate::features::stream;
@@ -28,6 +29,9 @@ use crate::kernel::text::{self as kernel, BLOCK, BitCounts, SHORT_MAX};
 
 /// This many bytes of ASCII are squeezed at a time.
 const PIECE: usize = 2_048;
+
+/// The beginning of a word that is longer is hashed before the word ends.
+const LONG_WORD: usize = 32 << 10;
 
 /// Space after the segment, so that eight bytes can be read from every offset in it.
 const PAD: usize = squeeze::SLACK;
@@ -49,6 +53,8 @@ pub(crate) struct Digest<const WINDOW: usize> {
     pub(crate) sketch: Option<SketchBuilder>,
     pub(crate) tally: Option<Tally>,
     pub(crate) token_count: usize,
+    /// Whether the text is read again, for its shingles alone.
+    only_tokens: bool,
 }
 
 /// Word runs joined by single spaces, over which the windows slide.
@@ -58,8 +64,11 @@ struct Segment {
     bytes: Vec<u8>,
     /// The used bytes; the last may be a space that no word follows yet.
     length: usize,
-    /// The start of the current word; equal to `length` when none has begun.
+    /// The start of the current word, or of its rest that is not hashed yet; equal to `length` when
+    /// none has begun.
     word: usize,
+    /// The beginning of the current word, if it is long.
+    long: Option<Box<Xxh3>>,
     /// The start of the next window.
     window: usize,
     /// Whether a window has been taken.
@@ -207,7 +216,13 @@ impl<const WINDOW: usize> Digest<WINDOW> {
             sketch,
             tally,
             token_count: 0,
+            only_tokens: false,
         }
+    }
+
+    /// For reading the text again, for the shingles that did not fit into memory.
+    pub(crate) fn of_tokens(sketch: Option<SketchBuilder>) -> Self {
+        Self { only_tokens: true, ..Self::new(sketch, None) }
     }
 
     pub(crate) fn read(&mut self, text: &str) {
@@ -242,6 +257,10 @@ impl<const WINDOW: usize> Digest<WINDOW> {
     }
 
     fn hash_features(&mut self) {
+        if self.only_tokens {
+            (self.features.waiting, self.features.is_hashed) = (0, true);
+            return;
+        }
         let hashes = self.features.hash(self.simd);
         self.admitted.add(self.simd, self.saturation.others(), hashes);
         tally(self.tally.as_mut(), hashes);
@@ -251,7 +270,9 @@ impl<const WINDOW: usize> Digest<WINDOW> {
         let hashes = self.tokens.hash(self.simd);
         self.token_count += hashes.len();
         let singles = std::mem::take(&mut self.singles);
-        if singles == hashes.len() {
+        if self.only_tokens {
+            // Their features have been counted.
+        } else if singles == hashes.len() {
             self.admitted.add(self.simd, self.saturation.characters(), hashes);
             tally(self.tally.as_mut(), hashes);
         } else if singles > 0 {
@@ -268,8 +289,15 @@ impl<const WINDOW: usize> Digest<WINDOW> {
     /// Adds a word of the segment; only a sketch needs its hash.
     #[inline]
     fn word(&mut self, from: usize, to: usize) {
+        let long = self.segment.long.take();
         if self.sketch.is_some() {
-            let token = short(&self.segment.bytes[from..], to - from);
+            let token = match long {
+                None => short(&self.segment.bytes[from..], to - from),
+                Some(mut long) => {
+                    long.update(&self.segment.bytes[from..to]);
+                    (long.digest(), 0)
+                }
+            };
             self.token(token, false);
         } else {
             self.token_count += 1;
@@ -280,13 +308,19 @@ impl<const WINDOW: usize> Digest<WINDOW> {
     /// ends from `from`.
     #[inline]
     fn words(&mut self, from: usize, count: usize) {
-        let Some(last) = self.ends[..count].last() else { return };
+        let Some(&last) = self.ends[..count].last() else { return };
+        let mut done = 0;
+        if self.segment.long.is_some() {
+            let end = from + self.ends[0] as usize;
+            self.word(self.segment.word, end);
+            self.segment.word = end + 1;
+            done = 1;
+        }
         if self.sketch.is_none() {
-            self.token_count += count;
-            self.segment.word = from + *last as usize + 1;
+            self.token_count += count - done;
+            self.segment.word = from + last as usize + 1;
             return;
         }
-        let mut done = 0;
         while done < count {
             let waiting = self.tokens.waiting;
             let some = (BLOCK - waiting).min(count - done);
@@ -342,6 +376,10 @@ impl<const WINDOW: usize> Digest<WINDOW> {
     /// Takes all windows of the segment as read so far.
     fn windows(&mut self) {
         let end = self.segment.end();
+        if self.only_tokens {
+            self.segment.window = self.segment.window.max(end);
+            return;
+        }
         let bytes = std::mem::take(&mut self.segment.bytes);
         let mut at = self.segment.window;
         while at < end {
@@ -385,6 +423,7 @@ impl<const WINDOW: usize> Digest<WINDOW> {
         }
         self.windows();
         let segment = &mut self.segment;
+        segment.hash_long_word();
         let start = segment.word.min(segment.window);
         segment.bytes.copy_within(start..segment.length, 0);
         segment.length -= start;
@@ -392,8 +431,8 @@ impl<const WINDOW: usize> Digest<WINDOW> {
         segment.window -= start;
         let needed = segment.length + more + PAD;
         if needed > segment.bytes.len() {
-            // Doubled, so that a long word is not moved for each of its pieces.
-            segment.bytes.resize(2 * needed, 0);
+            // Half as much again, so that what is long is not moved for each of its pieces.
+            segment.bytes.resize(needed + needed / 2, 0);
         }
     }
 
@@ -439,6 +478,17 @@ impl<const WINDOW: usize> Digest<WINDOW> {
 }
 
 impl Segment {
+    /// Hashes the beginning of the current word if it is long; its last byte remains.
+    fn hash_long_word(&mut self) {
+        if self.only_marks || self.length - self.word <= LONG_WORD {
+            return;
+        }
+        let end = self.length - 1;
+        let long = self.long.get_or_insert_with(|| Box::new(Xxh3::new()));
+        long.update(&self.bytes[self.word..end]);
+        self.word = end;
+    }
+
     /// The end of the words, without a trailing space and without marks that may be no word.
     fn end(&self) -> usize {
         let is_word = self.word < self.length && !self.only_marks;
@@ -545,7 +595,7 @@ impl<const WINDOW: usize> CharacterSink for Digest<WINDOW> {
                 segment.length += usize::from(letter.length);
             }
             Kind::Space if self.goes_on_after_space() => {}
-            Kind::Space | Kind::Separator | Kind::Entangled => {
+            Kind::Space | Kind::Separator | Kind::Entangled | Kind::Several => {
                 self.end_run();
                 self.end_marks(false);
                 if self.segment.word < self.segment.length {

@@ -1,14 +1,12 @@
 //! Which code implements each recipe.
 
-use std::collections::HashSet;
-
 use nearprint_fingerprint::{Fingerprint, Margins};
 use xxhash_rust::xxh3::xxh3_64;
 
 use crate::analysis::{Analysis, EmptyDocument, Wanted};
-use crate::features::normalise::normalise;
 use crate::features::walk::walk;
 use crate::hashing::simhash::SimHash;
+use crate::hashing::tally::Tally;
 use crate::recipe::Recipe;
 use crate::recipes::keywords::keywords;
 use crate::recipes::np2::{WIDER_WINDOW, WINDOW, analyse_windows};
@@ -63,24 +61,20 @@ pub(crate) fn analyse_by(
         Recipe::Words { .. } => {
             let mut sums = SimHash::default();
             let mut is_empty = true;
-            // Counting distinct features costs several times as much as the fingerprint.
-            let mut distinct = wanted.features.then(HashSet::new);
-            walk_features(&normalise(text), recipe, &mut |feature| {
-                let hash = xxh3_64(feature);
-                sums.add(hash, 1.0);
+            walk_features(text, recipe, &mut |feature| {
+                sums.add(xxh3_64(feature), 1.0);
                 is_empty = false;
-                if let Some(distinct) = &mut distinct {
-                    distinct.insert(hash);
-                }
             });
             if is_empty {
                 return Err(EmptyDocument.into());
             }
             let whole = sums.sums().map(|sum| sum as i64);
-            (sums, distinct.map(|distinct| distinct.len()), Margins::of_whole_sums(&whole))
+            // Counting distinct features costs several times as much as the fingerprint.
+            let distinct = wanted.features.then(|| distinct_features(text, recipe));
+            (sums, distinct, Margins::of_whole_sums(&whole))
         }
         Recipe::Keywords { weighting, heaviest, levels } => {
-            let words = keywords(&normalise(text), weighting, heaviest, levels);
+            let words = keywords(text, weighting, heaviest, levels);
             let pairs = words.iter().map(|(word, weight)| (word.as_str(), *weight));
             let features = merged(pairs).map_err(|_| EmptyDocument)?;
             let sums = weighted::sums(&features);
@@ -98,14 +92,25 @@ pub(crate) fn analyse_by(
     Ok(Analysis { fingerprint, features, margins, ..np2 })
 }
 
-/// Passes each occurrence of a feature in a normalised text to `take`. Recipes whose features are
-/// not found by walking over a text have none here.
-pub(crate) fn walk_features(normalised: &str, recipe: Recipe, take: &mut dyn FnMut(&[u8])) {
+/// The number of distinct features of a text.
+fn distinct_features(text: &str, recipe: Recipe) -> usize {
+    let mut tally = Tally::with_capacity(text.len()).bounded_by(text);
+    loop {
+        walk_features(text, recipe, &mut |feature| tally.add(&[xxh3_64(feature)], &mut [0]));
+        if !tally.next_partition() {
+            return tally.distinct();
+        }
+    }
+}
+
+/// Passes each occurrence of a feature in a text to `take`. Recipes whose features are not found by
+/// walking over a text have none here.
+pub(crate) fn walk_features(text: &str, recipe: Recipe, take: &mut dyn FnMut(&[u8])) {
     match recipe {
-        Recipe::Np2 => walk::<WINDOW>(normalised, take),
-        Recipe::Np2Five => walk::<WIDER_WINDOW>(normalised, take),
+        Recipe::Np2 => walk::<WINDOW>(text, take),
+        Recipe::Np2Five => walk::<WIDER_WINDOW>(text, take),
         Recipe::Words { in_a_row, without_stop_words } => {
-            words::walk(normalised, in_a_row, without_stop_words, take);
+            words::walk(text, in_a_row, without_stop_words, take);
         }
         Recipe::Keywords { .. }
         | Recipe::Features

@@ -10,15 +10,15 @@
 //!
 //! Words of other languages get the median IDF: the recipe is meant for Chinese. The
 //! dictionaries are read at the first use, in about a second and some 100 MiB; then about
-//! 100 ns a character.
+//! 100 ns a character. In memory are the distinct words, and for TextRank which are near each other.
 
 use std::sync::LazyLock;
 
 use jieba_rs::{Jieba, KeywordExtract as _, KeywordExtractConfig, TfIdf};
 
-use crate::features::runs::tidied;
 use crate::recipe::Weighting;
-use crate::recipes::textrank;
+use crate::recipes::numbered::NumberedWords;
+use crate::recipes::{segmenter, textrank};
 
 struct Segmenter {
     jieba: Jieba,
@@ -32,35 +32,124 @@ static SEGMENTER: LazyLock<Segmenter> = LazyLock::new(|| {
     Segmenter { jieba: Jieba::new(), weights: TfIdf::default(), words }
 });
 
-/// The heaviest words of a normalised text with their weights, heaviest first.
+/// No word of the dictionary has a larger IDF.
+const IDF_MAX: f64 = 14.0;
+
+/// Words whose IDFs are looked up at a time; a power of two.
+const LOOKED_UP: usize = 1 << 10;
+
+/// The heaviest words of a text with their weights, heaviest first.
 pub(crate) fn keywords(
-    normalised: &str,
+    text: &str,
     weighting: Weighting,
     heaviest: u8,
     levels: Option<u8>,
 ) -> Vec<(String, f64)> {
-    let Segmenter { jieba, weights, words } = &*SEGMENTER;
-    // A word that is broken over two lines is still one, and marks alone are none.
-    let tidied = tidied(normalised);
-    let normalised = &*tidied;
-    let heaviest = usize::from(heaviest);
-    let words: Vec<(String, f64)> = match weighting {
-        Weighting::TfIdf => {
-            let words = weights.extract_keywords(jieba, normalised, heaviest, Vec::new());
-            words.into_iter().map(|word| (word.keyword, word.weight)).collect()
-        }
-        Weighting::TextRank => {
-            let tokens = jieba.cut(normalised, false);
-            let words = textrank::ranked(tokens.iter().map(|token| {
-                let counts = token.word.chars().nth(words.min_keyword_length() - 1).is_some();
-                (counts && !words.stop_words().contains(token.word)).then_some(token.word)
-            }));
-            let heaviest = words.into_iter().take(heaviest);
-            heaviest.map(|(word, rank)| (word.to_owned(), rank)).collect()
-        }
+    let words = match weighting {
+        Weighting::TfIdf => heaviest_by_tf_idf(text, heaviest.into()),
+        Weighting::TextRank => heaviest_by_rank(text, heaviest.into()),
     };
     let top = words.first().map_or(0.0, |&(_, weight)| weight);
     words.into_iter().map(|(word, weight)| (word, level(weight, top, levels))).collect()
+}
+
+/// Passes each word that counts to `take`, and `None` for each other token.
+fn each_token(text: &str, mut take: impl FnMut(Option<&str>)) {
+    let Segmenter { jieba, words, .. } = &*SEGMENTER;
+    segmenter::words(jieba, text, |word| {
+        let counts = word.chars().nth(words.min_keyword_length() - 1).is_some()
+            && !words.stop_words().contains(word);
+        take(counts.then_some(word));
+    });
+}
+
+fn heaviest_by_rank(text: &str, heaviest: usize) -> Vec<(String, f64)> {
+    let (mut words, mut tokens) = (NumberedWords::default(), textrank::Tokens::default());
+    each_token(text, |word| tokens.push(word.map(|word| words.number(word))));
+    let words = words.without_table();
+    let mut top = Heaviest::new(heaviest);
+    for (number, rank) in (0..).zip(textrank::ranks(words.len(), tokens)) {
+        top.offer(words.word(number), rank);
+    }
+    top.words
+}
+
+fn heaviest_by_tf_idf(text: &str, heaviest: usize) -> Vec<(String, f64)> {
+    let (mut words, mut counts) = (NumberedWords::default(), Vec::new());
+    each_token(text, |word| {
+        let Some(word) = word else { return };
+        let number = words.number(word) as usize;
+        if number == counts.len() {
+            counts.push(0_u32);
+        }
+        counts[number] += 1;
+    });
+    let words = words.without_table();
+    let total = counts.iter().map(|&count| u64::from(count)).sum::<u64>();
+    let weight = |count: u32, idf: f64| f64::from(count) * idf / total as f64;
+    let mut by_count: Vec<u32> = (0..words.len() as u32).collect();
+    by_count.sort_unstable_by_key(|&number| std::cmp::Reverse(counts[number as usize]));
+    let mut top = Heaviest::new(heaviest);
+    let mut rest = &by_count[..];
+    while let Some(&first) = rest.first() {
+        // The words after it occur no more often.
+        if !top.takes(weight(counts[first as usize], IDF_MAX)) {
+            break;
+        }
+        let some = 1 << rest.len().min(LOOKED_UP).ilog2();
+        let (some, after) = rest.split_at(some);
+        let spelt: Vec<&str> = some.iter().map(|&number| words.word(number)).collect();
+        for ((number, word), idf) in some.iter().zip(&spelt).zip(idfs(&spelt)) {
+            top.offer(word, weight(counts[*number as usize], idf));
+        }
+        rest = after;
+    }
+    top.words
+}
+
+/// The IDFs of distinct words, whose number is a power of two. The crate tells only the TF-IDF of
+/// the words of a text: that of words which occur once is their IDF divided by their number.
+fn idfs(words: &[&str]) -> Vec<f64> {
+    let Segmenter { jieba, weights, .. } = &*SEGMENTER;
+    let text = words.join("\n");
+    let found = weights.extract_keywords(jieba, &text, words.len(), Vec::new());
+    let mut found: Vec<(&str, f64)> =
+        found.iter().map(|word| (&*word.keyword, word.weight * words.len() as f64)).collect();
+    found.sort_unstable_by_key(|&(word, _)| word);
+    let idf = |word: &&str| found.binary_search_by_key(word, |&(found, _)| found).ok();
+    words.iter().map(|word| idf(word).map_or(IDF_MAX, |at| found[at].1)).collect()
+}
+
+/// The words with the largest weights so far, heaviest first, then in the order of their
+/// characters.
+struct Heaviest {
+    max: usize,
+    words: Vec<(String, f64)>,
+}
+
+impl Heaviest {
+    const fn new(max: usize) -> Self {
+        Self { max, words: Vec::new() }
+    }
+
+    /// Whether a word of this weight may be one of them.
+    fn takes(&self, weight: f64) -> bool {
+        self.words.len() < self.max || self.words.last().is_some_and(|(_, least)| weight >= *least)
+    }
+
+    fn offer(&mut self, word: &str, weight: f64) {
+        if !self.takes(weight) {
+            return;
+        }
+        let before = |(other, heavier): &(String, f64)| {
+            heavier.total_cmp(&weight).reverse().then_with(|| other.as_str().cmp(word)).is_lt()
+        };
+        let at = self.words.partition_point(before);
+        if at < self.max {
+            self.words.truncate(self.max - 1);
+            self.words.insert(at, (word.to_owned(), weight));
+        }
+    }
 }
 
 /// The weight that counts, given the largest weight of the text.
@@ -124,9 +213,9 @@ mod tests {
         assert!((0..20).all(|_| tf_idf(&text, 5, None) == first));
     }
 
-    /// jieba-rs sums the same numbers in the order of a hash map.
+    /// Those of the crate are summed in the order of a hash map, and so differ by rounding.
     #[test]
-    fn ranks_are_those_of_jieba_but_for_rounding() {
+    fn words_and_weights_are_those_of_jieba() {
         let corpus = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/corpus");
         let mut compared = 0;
         for file in std::fs::read_dir(corpus).unwrap() {
@@ -135,17 +224,20 @@ mod tests {
                 continue;
             }
             let text = normalise(&std::fs::read_to_string(path).unwrap()).into_owned();
+            let Segmenter { jieba, weights, .. } = &*SEGMENTER;
+            for (heaviest, times) in [(1, 1), (22, 1), (99, 1), (99, 40)] {
+                let text = format!("{text}\u{3002}").repeat(times);
+                let theirs = weights.extract_keywords(jieba, &text, heaviest, Vec::new());
+                let theirs: Vec<(String, f64)> =
+                    theirs.into_iter().map(|word| (word.keyword, word.weight)).collect();
+                assert_eq!(heaviest_by_tf_idf(&text, heaviest), theirs);
+            }
             let theirs = jieba_rs::TextRank::default();
-            let theirs = theirs.extract_keywords(&SEGMENTER.jieba, &text, 1_000, Vec::new());
+            let theirs = theirs.extract_keywords(jieba, &text, 1_000, Vec::new());
             let mut theirs: Vec<(String, f64)> =
                 theirs.into_iter().map(|word| (word.keyword, word.weight / 1e10)).collect();
-            let tokens = SEGMENTER.jieba.cut(&text, false);
-            let words = &SEGMENTER.words;
-            let counts =
-                |word: &str| word.chars().count() > 1 && !words.stop_words().contains(word);
-            let mut ours: Vec<(&str, f64)> =
-                textrank::ranked(tokens.iter().map(|t| counts(t.word).then_some(t.word)));
-            ours.sort_by(|a, b| a.0.cmp(b.0));
+            let mut ours = heaviest_by_rank(&text, 1_000);
+            ours.sort_by(|a, b| a.0.cmp(&b.0));
             theirs.sort_by(|a, b| a.0.cmp(&b.0));
             assert_eq!(ours.len(), theirs.len());
             for ((word, rank), (their_word, their_rank)) in ours.iter().zip(&theirs) {
@@ -155,6 +247,17 @@ mod tests {
             }
         }
         assert!(compared > 100, "{compared}");
+    }
+
+    #[test]
+    fn words_that_occur_equally_often_are_all_weighed() {
+        let letters = || ('a'..='z').flat_map(|a| ('a'..='z').map(move |b| format!("{b}{a}x ")));
+        let text = letters().collect::<String>() + TEXT;
+        let Segmenter { jieba, weights, .. } = &*SEGMENTER;
+        let theirs = weights.extract_keywords(jieba, &text, 30, Vec::new());
+        let theirs: Vec<(String, f64)> =
+            theirs.into_iter().map(|word| (word.keyword, word.weight)).collect();
+        assert_eq!(heaviest_by_tf_idf(&text, 30), theirs);
     }
 
     #[test]

@@ -6,6 +6,8 @@
 pub(crate) mod dispatch;
 pub(crate) mod keywords;
 pub(crate) mod np2;
+pub(crate) mod numbered;
+pub(crate) mod segmenter;
 pub(crate) mod textrank;
 pub(crate) mod vectors;
 pub(crate) mod weighted;

@@ -53,7 +53,7 @@ pub(crate) fn analyse_windows<const WINDOW: usize>(
     let (mut sketch, mut features) = (digest.sketch.take(), digest.tally.take());
     // A large text is read again for the counts that did not fit into memory.
     while sketch.as_mut().is_some_and(SketchBuilder::needs_another_pass) {
-        let mut again = Digest::<WINDOW>::new(sketch, None);
+        let mut again = Digest::<WINDOW>::of_tokens(sketch);
         again.read(text);
         sketch = again.sketch;
     }

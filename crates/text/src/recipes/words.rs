@@ -3,13 +3,15 @@
 //! A word is a token of the recipe `np2`: a word run, or one CJK character. With `-stop`, stop
 //! words of eleven languages are removed first. The words of a feature are joined by a space; a
 //! text of fewer than N words is one feature. A feature counts once per occurrence, and its hash is
-//! XXH3-64, seed 0, of its UTF-8 bytes. Linear in the text, about 30 ns a word.
+//! XXH3-64, seed 0, of its UTF-8 bytes. Linear in the text, about 30 ns a word; only one row of words
+//! is in memory.
 
-use std::collections::HashSet;
+use std::collections::{HashSet, VecDeque};
 use std::sync::LazyLock;
 
 use crate::features::normalise::normalise;
-use crate::features::runs::{Runs, TextRun, characters_of};
+use crate::features::runs::{RunSink, Runs};
+use crate::features::stream::normalise_in_pieces;
 
 /// The languages whose stop words are removed, by the ISO lists of `stop-words` 0.10.
 const STOP_LANGUAGES: [&str; 11] =
@@ -20,41 +22,77 @@ static STOP_WORDS: LazyLock<HashSet<String>> = LazyLock::new(|| {
     STOP_LANGUAGES.into_iter().flat_map(of_language).map(|word| normalise(word).into()).collect()
 });
 
-/// Passes each occurrence of a feature in a normalised text to `take`, in text order.
+/// Passes each occurrence of a feature in a text to `take`, in text order.
 pub(crate) fn walk(
-    normalised: &str,
+    text: &str,
     in_a_row: u8,
     without_stop_words: bool,
-    mut take: impl FnMut(&[u8]),
+    take: &mut dyn FnMut(&[u8]),
 ) {
-    let counts = |word: &&str| !(without_stop_words && STOP_WORDS.contains(*word));
-    let words: Vec<&str> = words(normalised).filter(counts).collect();
-    if words.is_empty() {
-        return;
-    }
-    let row = usize::from(in_a_row).min(words.len());
-    let mut feature = String::new();
-    for row in words.windows(row) {
-        feature.clear();
-        for (i, word) in row.iter().enumerate() {
-            if i > 0 {
-                feature.push(' ');
-            }
-            feature.push_str(word);
-        }
-        take(feature.as_bytes());
+    let mut runs = Runs::new(Rows {
+        take,
+        in_a_row: usize::from(in_a_row),
+        without_stop_words,
+        text: String::new(),
+        begin: None,
+        lengths: VecDeque::new(),
+        has_rows: false,
+    });
+    normalise_in_pieces(text, &mut |piece| runs.push(piece));
+    let Rows { take, text, has_rows, .. } = runs.finish();
+    if !has_rows && !text.is_empty() {
+        take(text.as_bytes());
     }
 }
 
-/// The words of a normalised text, in order.
-fn words(normalised: &str) -> impl Iterator<Item = &str> {
-    Runs::of(normalised).flat_map(|run| {
-        let (word, cjk) = match run {
-            TextRun::Word(word) => (Some(word), ""),
-            TextRun::Cjk(cjk) => (None, cjk),
-        };
-        word.into_iter().chain(characters_of(cjk))
-    })
+/// The last words of a text.
+struct Rows<'a> {
+    take: &'a mut dyn FnMut(&[u8]),
+    in_a_row: usize,
+    without_stop_words: bool,
+    /// They are joined by spaces; the word that is being read comes last.
+    text: String,
+    /// Where that word begins.
+    begin: Option<usize>,
+    /// The lengths of the others, at most as many as make a row.
+    lengths: VecDeque<usize>,
+    /// Whether there have been enough words for a row.
+    has_rows: bool,
+}
+
+impl RunSink for Rows<'_> {
+    fn word(&mut self, part: &str) {
+        if self.begin.is_none() {
+            if !self.text.is_empty() {
+                self.text.push(' ');
+            }
+            self.begin = Some(self.text.len());
+        }
+        self.text.push_str(part);
+    }
+
+    fn end_word(&mut self) {
+        let Some(begin) = self.begin.take() else { return };
+        let word = &self.text[begin..];
+        if self.without_stop_words && STOP_WORDS.contains(word) {
+            self.text.truncate(begin.saturating_sub(1));
+            return;
+        }
+        self.lengths.push_back(word.len());
+        if self.lengths.len() > self.in_a_row {
+            let first = self.lengths.pop_front().unwrap_or_default();
+            self.text.drain(..=first);
+        }
+        if self.lengths.len() == self.in_a_row {
+            (self.take)(self.text.as_bytes());
+            self.has_rows = true;
+        }
+    }
+
+    fn cjk(&mut self, character: char) {
+        self.word(character.encode_utf8(&mut [0; 4]));
+        self.end_word();
+    }
 }
 
 #[cfg(test)]
@@ -63,7 +101,7 @@ mod tests {
 
     fn features(text: &str, in_a_row: u8, without_stop_words: bool) -> Vec<String> {
         let mut features = Vec::new();
-        walk(&normalise(text), in_a_row, without_stop_words, |feature| {
+        walk(text, in_a_row, without_stop_words, &mut |feature| {
             features.push(String::from_utf8(feature.to_vec()).unwrap());
         });
         features

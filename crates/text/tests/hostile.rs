@@ -1,0 +1,292 @@
+//! Promise: a text of the worst characters, by any recipe, takes a bounded multiple of its own size
+//! in memory, and at most five times the CPU of as many bytes of English. Method: a table of hostile
+//! texts and pages; the peak of the resident memory of this process, which runs one test (nextest).
+//! Time is reported by the table of 16 MiB, which is run by hand:
+//!
+//! ```text
+//! cargo nextest run --release -p nearprint-text --test hostile --run-ignored only --no-capture
+//! ```
+
+use std::time::{Duration, Instant};
+
+use nearprint_text::{Explained, Extract, Method, Recipe, Source, Wanted, analyse};
+
+const MIB: usize = 1 << 20;
+
+const RECIPES: [&str; 8] = [
+    "np2",
+    "np2-5",
+    "words-1",
+    "words-3",
+    "words-8-stop",
+    "keywords-22",
+    "textrank-22",
+    "keywords-99-w5",
+];
+
+/// Numbers that look random, the same each time.
+struct Mixed(u64);
+
+impl Mixed {
+    fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mixed = (self.0 ^ self.0 >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        let mixed = (mixed ^ mixed >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
+        mixed ^ mixed >> 31
+    }
+
+    fn of(&mut self, range: std::ops::RangeInclusive<u32>) -> char {
+        let (first, last) = (*range.start(), *range.end());
+        let number = first + (self.next() % u64::from(last - first + 1)) as u32;
+        char::from_u32(number).unwrap_or('x')
+    }
+}
+
+fn repeated(piece: &str, bytes: usize) -> String {
+    piece.repeat(bytes / piece.len())
+}
+
+/// Pieces that are made one after the other.
+fn made(bytes: usize, mut piece: impl FnMut(&mut Mixed, &mut String)) -> String {
+    let (mut text, mut mixed) = (String::with_capacity(bytes), Mixed(1));
+    while text.len() + 100 < bytes {
+        piece(&mut mixed, &mut text);
+    }
+    text
+}
+
+/// Words of this many letters.
+fn words(bytes: usize, letters: usize) -> String {
+    made(bytes, |mixed, text| {
+        (0..letters).for_each(|_| text.push(mixed.of(0x61..=0x7a)));
+        text.push(' ');
+    })
+}
+
+/// Prose: 20,000 words, the first of which are the most frequent.
+fn english(bytes: usize) -> String {
+    let mut spelling = Mixed(7);
+    let mut word = |_| {
+        let letters = 2 + spelling.next() % 3 + spelling.next() % 6;
+        (0..letters).map(|_| spelling.of(0x61..=0x7a)).collect::<String>()
+    };
+    let dictionary: Vec<String> = (0..20_000).map(&mut word).collect();
+    made(bytes, |mixed, text| {
+        let most = mixed.next() % 20_000;
+        text.push_str(&dictionary[(mixed.next() % (1 + most)) as usize]);
+        text.push_str(if mixed.next() % 12 == 0 { ". " } else { " " });
+    })
+}
+
+fn texts(bytes: usize) -> Vec<(&'static str, String)> {
+    let each = |range: std::ops::RangeInclusive<u32>| {
+        made(bytes, move |mixed, text| text.push(mixed.of(range.clone())))
+    };
+    let mut texts: Vec<(&str, String)> = [
+        ("a phrase in a character", "\u{fdfa}"),
+        ("squared words", "\u{3316}"),
+        ("letters that fold to three", "\u{390}"),
+        ("sharp s", "\u{1e9e}"),
+        ("ligatures", "\u{fb03}"),
+        ("numbers in parentheses", "\u{2487}"),
+        ("one-letter words", "a "),
+        ("one-letter words with hyphens", "a-"),
+        ("two-letter words", "ab-"),
+        ("one long word", "a"),
+        ("one long word of e acute", "\u{e9}"),
+        ("white space", " "),
+        ("ends of lines", "\r\n"),
+        ("punctuation", "."),
+        ("scripts in turn", "a\u{8336}\u{430}\u{d55c}\u{5d0}"),
+        ("marks", "\u{301}"),
+        ("marks of several classes", "\u{301}\u{323}\u{327}\u{345}"),
+        ("marks that become two", "\u{344}"),
+        (
+            "letters with ten marks",
+            "a\u{301}\u{323}\u{301}\u{323}\u{301}\u{323}\u{301}\u{323}\u{301}\u{323}",
+        ),
+        ("Hangul", "\u{d55c}"),
+        ("Hangul letters", "\u{1112}\u{1161}\u{11ab}"),
+        ("vowels of Hangul", "\u{1161}"),
+        ("half-width kana", "\u{ff76}\u{ff9e}"),
+        ("kana", "\u{3042}"),
+        ("one Han", "\u{8336}"),
+        ("words that overlap", "\u{4e2d}\u{56fd}"),
+        ("families of emoji", "\u{1f468}\u{200d}\u{1f469}\u{200d}\u{1f467} "),
+        ("emoji", "\u{2764}\u{fe0f}"),
+        ("soft hyphens", "\u{ad}"),
+        ("soft hyphens in a word", "a\u{ad}"),
+        ("joiners", "\u{200d}"),
+        ("vowel signs", "\u{916}\u{94d}\u{92f}\u{93e} "),
+        ("vowel signs of two parts", "\u{cc6}\u{cc2}\u{cd5}"),
+        ("mathematical letters", "\u{1d400}"),
+        ("characters of no script", "\u{fffd}"),
+        ("NUL", "\0"),
+    ]
+    .into_iter()
+    .map(|(name, piece)| (name, repeated(piece, bytes)))
+    .collect();
+    texts.extend([
+        ("all two-letter words", words(bytes, 2)),
+        ("all three-letter words", words(bytes, 3)),
+        ("all four-letter words", words(bytes, 4)),
+        ("distinct words", words(bytes, 6)),
+        ("distinct long words", words(bytes, 12)),
+        (
+            "words of numbers",
+            made(bytes, |mixed, text| text.push_str(&format!("{:x} ", mixed.next() >> 40))),
+        ),
+        ("base64", made(bytes, |mixed, text| text.push(mixed.of(0x30..=0x7a)))),
+        ("all ASCII", each(0x20..=0x7e)),
+        ("all Han", each(0x4e00..=0x9fff)),
+        (
+            "all Han with spaces",
+            made(bytes, |mixed, text| text.extend([mixed.of(0x4e00..=0x9fff), ' '])),
+        ),
+        ("common Han", each(0x4e00..=0x5100)),
+        ("all Hangul", each(0xac00..=0xd7a3)),
+        ("all Cyrillic", each(0x430..=0x44f)),
+        ("all Arabic with marks", each(0x620..=0x655)),
+        ("all marks", each(0x300..=0x345)),
+        ("all compatibility characters", each(0x3300..=0x33ff)),
+        ("all presentation forms", each(0xfb50..=0xfdff)),
+        ("all Devanagari", each(0x900..=0x97f)),
+        ("all Thai", each(0xe01..=0xe4e)),
+        ("all of Unicode", each(0x80..=0x2ffff)),
+        ("Latin with accents", each(0xc0..=0x24f)),
+        ("Greek with accents", each(0x1f00..=0x1fff)),
+    ]);
+    texts
+}
+
+fn pages(bytes: usize) -> Vec<(&'static str, String)> {
+    let mut pages: Vec<(&str, String)> = [
+        ("tags that do not end", "<a"),
+        ("tags", "<a>"),
+        ("paragraphs in paragraphs", "<p>"),
+        ("divisions", "<div>"),
+        ("ends of tags", "</p>"),
+        ("ampersands", "&amp;"),
+        ("bare ampersands", "&"),
+        ("unknown references", "&aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa"),
+        ("long references", "&CounterClockwiseContourIntegral;"),
+        ("references of two", "&nvlt;"),
+        ("references of phrases", "&#65018;"),
+        ("comments that do not end", "<!--"),
+        ("comments", "<!---->"),
+        ("scripts that do not end", "<script>"),
+        ("scripts", "<script></script>a"),
+        ("dropped elements", "<rt>x</rt>y"),
+        ("dropped elements that do not end", "<rt>"),
+        ("links", "<a>x</a>y"),
+        ("roles", "<p role=search>x</p>"),
+        ("roles that do not end", "<p role=search>x"),
+        ("main content", "<main>x</main>y"),
+        ("navigation", "<nav>x</nav>y"),
+        ("tables", "<table><tr><td>x"),
+        ("textareas", "<textarea>"),
+        ("templates", "<template shadowrootmode=open>x"),
+        ("CDATA", "<![CDATA[x]]>"),
+        ("NUL", "\0"),
+        ("ends of lines", "\r"),
+        ("less than", "<"),
+        ("processing instructions", "<?x>"),
+        ("soft hyphens", "a&shy;"),
+        ("a phrase in a character", "\u{fdfa}"),
+        ("marks", "\u{301}"),
+        ("one-letter words", "a <b>"),
+    ]
+    .into_iter()
+    .map(|(name, piece)| (name, repeated(piece, bytes)))
+    .collect();
+    pages.extend([
+        ("a million attributes", format!("<p {}>x", repeated("a=b ", bytes))),
+        ("a long attribute", format!("<p a='{}'>x", repeated("b", bytes))),
+        ("tables in XHTML", format!("<?xml version='1.0'?>{}", repeated("<![CDATA[x", bytes))),
+    ]);
+    pages
+}
+
+/// Forgets the peak of the resident memory, and returns what is resident now.
+fn begin_peak() -> usize {
+    std::fs::write("/proc/self/clear_refs", "5").unwrap();
+    status("VmRSS:")
+}
+
+fn status(name: &str) -> usize {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap();
+    let line = status.lines().find_map(|line| line.strip_prefix(name)).unwrap();
+    1_024 * line.trim().trim_end_matches(" kB").parse::<usize>().unwrap()
+}
+
+/// The CPU time of this thread.
+fn cpu() -> Duration {
+    let stat = std::fs::read_to_string("/proc/thread-self/schedstat").unwrap();
+    Duration::from_nanos(stat.split_whitespace().next().unwrap().parse().unwrap())
+}
+
+/// The peak of the memory and the CPU time of some work.
+fn cost(work: impl FnOnce()) -> (usize, Duration) {
+    let (begin, cpu_before) = (begin_peak(), cpu());
+    work();
+    (status("VmHWM:").saturating_sub(begin), cpu() - cpu_before)
+}
+
+fn method(recipe: &str, extract: Extract) -> Method {
+    Method { recipe: recipe.parse::<Recipe>().unwrap(), extract, ..Method::default() }
+}
+
+/// Each kind of work on a source, with its name.
+fn works() -> Vec<(String, Box<dyn Fn(&Source<'_>)>)> {
+    let mut works: Vec<(String, Box<dyn Fn(&Source<'_>)>)> = Vec::new();
+    for recipe in RECIPES {
+        let method = method(recipe, Extract::Content);
+        works.push((
+            recipe.to_owned(),
+            Box::new(move |source| drop(analyse(source, method, Wanted::ALL))),
+        ));
+    }
+    for recipe in ["np2", "words-3", "textrank-22"] {
+        let method = method(recipe, Extract::Content);
+        let explain = move |source: &Source<'_>| {
+            if let Ok(explained) = Explained::of(source, method) {
+                drop((explained.explanation(), explained.differing_bits(&explained)));
+            }
+        };
+        works.push((format!("explain {recipe}"), Box::new(explain)));
+    }
+    works
+}
+
+/// The table, with the memory in multiples of the text and the time in multiples of English.
+#[test]
+#[ignore = "a table to read: minutes"]
+#[expect(clippy::print_stdout, reason = "it is the result")]
+fn table() {
+    let bytes = std::env::var("HOSTILE_MIB").map_or(16, |mib| mib.parse().unwrap()) * MIB;
+    let only = std::env::var("HOSTILE_WORK").unwrap_or_default();
+    let works: Vec<_> = works().into_iter().filter(|(name, _)| name.contains(&only)).collect();
+    let english = english(bytes);
+    for (kind, sources) in [("text", texts(bytes)), ("page", pages(bytes))] {
+        for (name, work) in &works {
+            let source = |text: &str| match kind {
+                "text" => Source::Text(text.to_owned().into()),
+                _ => Source::Html(text.to_owned().into()),
+            };
+            let plain = source(&english);
+            work(&plain);
+            let (memory, time) = cost(|| work(&plain));
+            println!("{kind} {name}: English {:.1} x, {time:.1?}", memory as f64 / bytes as f64);
+            for (hostile, text) in &sources {
+                let source = source(text);
+                let (memory, took) = cost(|| work(&source));
+                let (memory, times) =
+                    (memory as f64 / bytes as f64, took.as_secs_f64() / time.as_secs_f64());
+                if memory > 3.0 || times > 2.0 {
+                    println!("{kind} {name}: {hostile}: {memory:.1} x memory, {times:.1} x time");
+                }
+            }
+        }
+    }
+    let _begin = Instant::now();
+}
