@@ -133,7 +133,7 @@ fn what_makes_no_sense_is_refused_and_creates_nothing() {
         (&["export", "-o", "a/"], 2, "the name of a folder"),
         (&["export", "-o", "../.."], 2, "is a folder"),
         (&["export", "-o", "./a.csv", "--data", "."], 2, "lies in ., which is read"),
-        (&["snapshot", "export", "./a", "--data", "."], 2, "lies in ., which is read"),
+        (&["snapshot", "export", "missing/a", "--server", "x"], 2, "its folder does not exist"),
         (&["train", "spectral", "a", "--output", "missing/b"], 2, "its folder does not exist"),
         (&["import", "a", "--data", "b", "--state", "/dev/null"], 2, "is not a regular file"),
         (&["import", ".", "--data", "b", "--state", "c"], 2, "lies in ., which is read"),

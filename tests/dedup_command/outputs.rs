@@ -151,7 +151,7 @@ fn pages_that_go_become_revisit_records() {
         let raw: Vec<(String, &str)> = raw
             .map(|(raw, what)| match raw {
                 Raw::Bytes(bytes) => (String::from_utf8(bytes.to_vec()).unwrap(), what),
-                Raw::None | Raw::Row(..) => panic!("{out}: a record without bytes"),
+                Raw::None | Raw::Row(..) | Raw::Piece { .. } => panic!("{out}: no whole record"),
             })
             .collect();
         assert_eq!(raw.len(), 4, "{out}");

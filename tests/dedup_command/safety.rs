@@ -104,3 +104,44 @@ fn a_pipe_is_written_straight() {
     std::io::Read::read_to_string(&mut unpacked, &mut copied).unwrap();
     assert_eq!(copied, of(&lines, &[0, 1]));
 }
+
+/// A response with this body, as crawlers write it.
+fn response(name: &str, content_type: &str, body: &[u8]) -> Vec<u8> {
+    let http = format!("HTTP/1.1 200 OK\r\nContent-Type: {content_type}\r\n\r\n");
+    let header = format!(
+        "WARC/1.0\r\nWARC-Type: response\r\nWARC-Target-URI: https://a.example/{name}\r\n\
+         Content-Type: application/http; msgtype=response\r\nContent-Length: {}\r\n\r\n",
+        http.len() + body.len()
+    );
+    [header.as_bytes(), http.as_bytes(), body, b"\r\n\r\n"].concat()
+}
+
+#[test]
+fn a_film_above_the_limit_is_no_failure_and_is_copied_byte_by_byte() {
+    let folder = folder();
+    let page = response("page", "text/html", TEXTS[0].as_bytes());
+    let film = response("film", "video/mp4", &b"\0\x01film".repeat(2 << 20));
+    let archive = [&page[..], &film, &page].concat();
+    write(folder.path(), "in.warc", &archive);
+    let copied = [&page[..], &film].concat();
+    for (name, output) in [("plain", "out.warc"), ("gzip", "out.warc.gz"), ("zstd", "out.warc.zst")]
+    {
+        let shown = done(folder.path(), &["in.warc", "-o", output]);
+        assert!(shown.contains("1  other records, copied as they are"), "{shown}");
+        let packed = fs::read(folder.path().join(output)).unwrap();
+        let mut unpacked = Vec::new();
+        match name {
+            "plain" => unpacked = packed,
+            "gzip" => {
+                let mut members = flate2::read::MultiGzDecoder::new(&packed[..]);
+                std::io::Read::read_to_end(&mut members, &mut unpacked).unwrap();
+            }
+            _ => unpacked = zstd::decode_all(&packed[..]).unwrap(),
+        }
+        assert!(unpacked == copied, "{name}");
+    }
+    // One that is cut off is a failure, and is not in the copy.
+    write(folder.path(), "cut.warc", &archive[..page.len() + film.len() / 2]);
+    failed(folder.path(), 1, &["cut.warc", "-o", "out.warc"]);
+    assert!(fs::read(folder.path().join("out.warc")).unwrap() == page);
+}

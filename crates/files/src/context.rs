@@ -9,6 +9,7 @@ use bytes::Bytes;
 use super::entry::{
     BadEntry, DOCUMENT_BYTES_MAX, Entry, FileRecord, Item, Other, Parsed, Place, Position, Raw,
 };
+use super::escape::escaped_path;
 use super::mapping::{self, Fields, Mapping, shortened};
 use crate::offer::Content;
 
@@ -49,6 +50,16 @@ struct Said {
     notes: Vec<String>,
     explained: HashSet<String>,
     left_out: BTreeMap<&'static str, u64>,
+    doubts: BTreeMap<&'static str, Doubt>,
+}
+
+/// Documents that were read although something is wrong with their records.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Doubt {
+    /// How many they are.
+    pub count: u64,
+    /// Where the first of them is.
+    pub first: String,
 }
 
 impl Context {
@@ -74,6 +85,18 @@ impl Context {
         *self.said().left_out.entry(what).or_default() += 1;
     }
 
+    /// What is wrong with records that were read, and with how many.
+    pub(super) fn doubts(&self) -> BTreeMap<&'static str, Doubt> {
+        self.said().doubts.clone()
+    }
+
+    /// Counts a record that is read although something is wrong with it.
+    pub(super) fn doubt(&self, what: &'static str, place: &Place) {
+        let mut said = self.said();
+        let new = || Doubt { count: 0, first: place.to_string() };
+        said.doubts.entry(what).or_insert_with(new).count += 1;
+    }
+
     /// Explains the fields of a file once for all files that have the same, with its first document.
     fn explain(&self, file: &Path, format: &str, mapping: &str, first: &Parsed) {
         let mut said = self.said();
@@ -82,7 +105,7 @@ impl Context {
             let name = if file == Path::new("-") {
                 "standard input".to_owned()
             } else {
-                file.display().to_string()
+                escaped_path(file).into_owned()
             };
             said.notes.push(format!("{name}: {format}; {mapping}"));
             said.notes.push(format!("  its first document: {}", described(first)));

@@ -8,6 +8,7 @@ use arrow_array::RecordBatch;
 use bytes::Bytes;
 use nearprint_engine::document::DocumentId;
 
+use crate::escape::escaped_path;
 use crate::offer::{
     Content, Fault, FieldSet as _, FieldValue as _, Offer, OfferOptions, OfferedId, Value,
 };
@@ -100,6 +101,13 @@ pub enum Raw {
     /// of a web archive with its headers and the two line ends after it. Shares the memory of the
     /// buffer that it was read into.
     Bytes(Bytes),
+    /// A piece of a long record, whose other pieces follow.
+    Piece {
+        /// The bytes of the piece.
+        bytes: Bytes,
+        /// No other follows.
+        is_last: bool,
+    },
     /// A row of Parquet. All rows of a batch share it.
     Row(Arc<RecordBatch>, usize),
 }
@@ -160,7 +168,7 @@ impl fmt::Display for Place {
         if *self.path == *"-" {
             f.write_str("standard input")?;
         } else {
-            write!(f, "{}", self.path.display())?;
+            f.write_str(&escaped_path(&self.path))?;
         }
         let Some(Position { unit, number, offset }) = self.record else {
             return Ok(());

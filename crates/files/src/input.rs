@@ -8,11 +8,11 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-use super::context::{Context, RecordForm};
+use super::context::{Context, Doubt, RecordForm};
 use super::detect::Format;
 use super::entry::{BadEntry, Entry, FileRecord, Place};
 use super::folder::{self, Folder};
-use super::formats::table;
+use super::formats::{table, warc};
 use super::mapping::Mapping;
 use super::reader::{Items, Opener};
 use super::source::{self, BytesRead, decompressed};
@@ -121,6 +121,11 @@ impl FileRecords {
         self.opener.context.left_out()
     }
 
+    /// What is wrong with records that were read nevertheless.
+    pub fn doubts(&self) -> BTreeMap<&'static str, Doubt> {
+        self.opener.context.doubts()
+    }
+
     /// How far the records have been read.
     pub fn checkpoint(&self) -> Checkpoint {
         Checkpoint { path: self.opened.saturating_sub(1), records: self.read }
@@ -171,7 +176,7 @@ impl Iterator for FileRecords {
     fn next(&mut self) -> Option<Self::Item> {
         let item = self.advance()?;
         if let Ok(FileRecord::Other(other)) = &item
-            && other.what != table::HEADERS
+            && ![table::HEADERS, warc::REST].contains(&other.what)
         {
             self.opener.context.leave_out(other.what);
         }

@@ -33,6 +33,7 @@ pub mod dedup;
 pub mod destination;
 mod detect;
 mod entry;
+mod escape;
 mod folder;
 mod formats;
 mod input;
@@ -44,11 +45,12 @@ mod source;
 mod stamp;
 
 pub use batch::{BatchOptions, DocumentBatch, batches};
-pub use context::RecordForm;
+pub use context::{Doubt, RecordForm};
 pub use detect::Format;
 pub use entry::{
     BadEntry, DOCUMENT_BYTES_MAX, Entry, FileRecord, Other, Passed, Place, Position, Raw,
 };
+pub use escape::escaped_path;
 pub use formats::document::read_document;
 pub use formats::table::{HEADERS, delimiter, quoted};
 pub use input::{Checkpoint, Documents, FileRecords, ReadOptions, bytes_total, expand, files};

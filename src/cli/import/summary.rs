@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 use std::fmt;
 
 use indicatif::HumanCount;
-use nearprint_files::DocumentBatch;
 use nearprint_files::offer::IdSource;
+use nearprint_files::{DocumentBatch, Doubt};
 
 use crate::cli::reply::Reply;
 
@@ -31,6 +31,8 @@ pub(crate) struct Summary {
     first_replaced: Option<String>,
     /// What was no document: its name in the plural, and how much of it.
     left_out: BTreeMap<&'static str, u64>,
+    /// What is wrong with documents that were read nevertheless.
+    doubts: BTreeMap<&'static str, Doubt>,
     reasons: Vec<Reason>,
 }
 
@@ -55,6 +57,11 @@ impl Summary {
     /// Sets what was no document.
     pub(crate) fn leave_out(&mut self, left_out: BTreeMap<&'static str, u64>) {
         self.left_out = left_out;
+    }
+
+    /// Sets what is wrong with documents that were read nevertheless.
+    pub(crate) fn doubt(&mut self, doubts: BTreeMap<&'static str, Doubt>) {
+        self.doubts = doubts;
     }
 
     /// The number of documents and bad entries.
@@ -130,6 +137,10 @@ impl fmt::Display for Summary {
         }
         for (what, count) in &self.left_out {
             writeln!(f, "{:>12} x left out: {what}", HumanCount(*count).to_string())?;
+        }
+        for (what, Doubt { count, first }) in &self.doubts {
+            let count = HumanCount(*count).to_string();
+            writeln!(f, "{count:>12} x read with a doubt: {what}; first: {first}")?;
         }
         if let Some(first) = &self.first_replaced {
             writeln!(

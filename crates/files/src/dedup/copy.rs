@@ -139,7 +139,7 @@ impl Copy<'_> {
             Raw::Bytes(raw) => outputs.of(&entry.place)?.record(raw, mark.as_ref())?,
             Raw::Row(batch, row) => outputs.of(&entry.place)?.row(batch, *row, mark)?,
             Raw::None if entry.place.record.is_none() => outputs.whole(&entry.place)?,
-            Raw::None => {
+            Raw::None | Raw::Piece { .. } => {
                 copied.leave_out(entry.place.to_string());
                 return Ok(());
             }
@@ -210,6 +210,10 @@ fn copy_other(other: &Other, outputs: &mut Outputs, copied: &mut Copied) -> io::
         Raw::Bytes(raw) => {
             copied.others += 1;
             outputs.of(&other.place)?.record(raw, None)
+        }
+        Raw::Piece { bytes, is_last } => {
+            copied.others += u64::from(*is_last);
+            outputs.of(&other.place)?.piece(bytes, *is_last)
         }
         Raw::None if other.place.record.is_none() => Ok(()),
         Raw::None | Raw::Row(..) => {

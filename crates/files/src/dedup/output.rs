@@ -1,6 +1,7 @@
 //! The copy of a file, in its format.
 
-use std::io::{self, Write};
+use std::fs::File;
+use std::io::{self, Seek as _, Write};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -58,6 +59,8 @@ pub struct Output {
     header: Option<Bytes>,
     delimiter: u8,
     records: u64,
+    /// The pieces of a long record, until it is known to be whole.
+    pieces: Option<File>,
 }
 
 /// Where the records go.
@@ -99,6 +102,7 @@ impl Output {
             header: None,
             delimiter: b',',
             records: 0,
+            pieces: None,
         };
         if format != Format::Parquet {
             let whole = compression.filter(|_| members.is_none());
@@ -157,6 +161,7 @@ impl Output {
     pub fn record(&mut self, raw: &Bytes, mark: Option<&Mark>) -> io::Result<()> {
         let is_first = self.records == 0;
         self.records += 1;
+        self.pieces = None;
         if self.format == Format::Warc {
             return self.write(raw);
         }
@@ -177,6 +182,37 @@ impl Output {
             line.push(b'\n');
         }
         self.write(&line)
+    }
+
+    /// A piece of a long record of a web archive. A record whose last piece never comes is not
+    /// written.
+    ///
+    /// # Errors
+    /// The file, or a temporary one, cannot be written.
+    pub fn piece(&mut self, piece: &Bytes, is_last: bool) -> io::Result<()> {
+        let mut pieces = match self.pieces.take() {
+            Some(pieces) => pieces,
+            None => tempfile::tempfile()?,
+        };
+        pieces.write_all(piece)?;
+        if !is_last {
+            self.pieces = Some(pieces);
+            return Ok(());
+        }
+        pieces.rewind()?;
+        self.records += 1;
+        let Some(Sink::Bytes(file)) = &mut self.sink else {
+            return Err(io::Error::other("rows have no pieces"));
+        };
+        match self.members {
+            Some(Compression::Gzip) => {
+                let mut member = GzEncoder::new(file, flate2::Compression::default());
+                io::copy(&mut pieces, &mut member)?;
+                member.finish().map(drop)
+            }
+            Some(_) => zstd::stream::copy_encode(pieces, file, FRAME_LEVEL),
+            None => io::copy(&mut pieces, file).map(drop),
+        }
     }
 
     /// A row of a batch. Batches must come one after the other.

@@ -131,6 +131,7 @@ pub(crate) fn run(mut args: ImportArgs, out: &mut dyn Write) -> Result<()> {
         // After a failure the reader may block on standard input; the process ends without it.
         let documents = reader.join().expect("the reader does not panic");
         import.summary.leave_out(documents.records().left_out());
+        import.summary.doubt(documents.records().doubts());
         if let Some(state) = import.state.take() {
             state.remove();
         }

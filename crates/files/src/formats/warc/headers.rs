@@ -4,6 +4,8 @@ use std::borrow::Cow;
 
 use memchr::memchr;
 
+use crate::escape::escaped;
+
 /// The header lines after the first line.
 pub(super) struct Headers<'a> {
     first: Cow<'a, str>,
@@ -11,7 +13,8 @@ pub(super) struct Headers<'a> {
 }
 
 impl<'a> Headers<'a> {
-    /// Reads what it can. A line that begins with white space continues the one before it.
+    /// Reads what it can. A line that begins with white space continues the one before it. Bytes that
+    /// are no UTF-8 are escaped as in addresses, so that two addresses stay two.
     pub(super) fn parse(header: &'a [u8]) -> Self {
         let mut lines = header.split(|&byte| byte == b'\n').map(<[u8]>::trim_ascii_end);
         let first = String::from_utf8_lossy(lines.next().unwrap_or_default());
@@ -19,13 +22,13 @@ impl<'a> Headers<'a> {
         for line in lines {
             if line.first().is_some_and(u8::is_ascii_whitespace) {
                 if let Some((_, value)) = parsed.last_mut() {
-                    let more = String::from_utf8_lossy(line.trim_ascii());
+                    let more = escaped(line.trim_ascii());
                     *value = Cow::Owned(format!("{value} {more}"));
                 }
             } else if let Some(colon) = memchr(b':', line)
                 && let Ok(name) = str::from_utf8(line[..colon].trim_ascii())
             {
-                parsed.push((name, String::from_utf8_lossy(line[colon + 1..].trim_ascii())));
+                parsed.push((name, escaped(line[colon + 1..].trim_ascii())));
             }
         }
         Self { first, lines: parsed }
@@ -41,6 +44,18 @@ impl<'a> Headers<'a> {
         let mut lines = self.lines.iter();
         let (_, value) = lines.find(|(own, _)| own.eq_ignore_ascii_case(name))?;
         Some(Cow::Borrowed(value))
+    }
+
+    /// All values of a name, joined with commas; `None` if there is none.
+    pub(super) fn all(&self, name: &str) -> Option<Cow<'_, str>> {
+        let mut values =
+            self.lines.iter().filter(|(own, _)| own.eq_ignore_ascii_case(name)).map(|(_, v)| &**v);
+        let first = values.next()?;
+        let joined = |all: String, value: &str| all + ", " + value;
+        Some(match values.next() {
+            None => Cow::Borrowed(first),
+            Some(second) => Cow::Owned(values.fold(joined(first.to_owned(), second), joined)),
+        })
     }
 
     pub(super) fn names(&self) -> impl Iterator<Item = &str> {

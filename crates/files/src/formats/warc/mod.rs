@@ -1,11 +1,16 @@
-//! Web archives: WARC 1.0 and 1.1, and WET, which is WARC with extracted text.
+//! Web archives: WARC 0.17 to 1.1, and WET, which is WARC with extracted text.
 //!
 //! Documents are responses with a page, resources that are pages or texts, and conversions to text.
 //! A record that does not end where its header says is reported, and reading goes on at the next
-//! line that begins a record.
+//! line that begins a record; if that is within a few bytes, the record is read nevertheless. Where
+//! the file is damaged, the records before are read, and then those after it.
 
+mod coding;
 mod headers;
 mod payload;
+mod sniff;
+
+use std::io;
 
 use memchr::memmem;
 
@@ -19,10 +24,22 @@ use payload::Payload;
 
 /// How a record begins.
 const MAGIC: &[u8] = b"WARC/";
-/// How the next record begins after a broken one.
-const NEXT: &[u8] = b"\nWARC/1.";
+/// The longest version of a record, with the line end after it.
+const VERSION_BYTES_MAX: usize = 16;
 /// The longest header of a record.
 const HEADER_BYTES_MAX: usize = 1 << 20;
+/// How wrong a Content-Length may be.
+const LENGTH_ERROR_MAX: usize = 8;
+/// The line ends after a record.
+const ENDS_MAX: usize = 4;
+/// How much of a long record is looked at: the header of a response, and the start of its body.
+const LONG_START_BYTES: usize = 64 << 10;
+
+/// What the parts of a record are that is too long to be one piece, after the first.
+pub(crate) const REST: &str = "parts of long web records";
+
+const WRONG_LENGTH: &str = "web records whose Content-Length is wrong by a few bytes";
+const CUT: &str = "web pages whose content encoding is damaged or cut off: they end there";
 
 /// The records of a web archive.
 pub(crate) struct Archive {
@@ -30,11 +47,30 @@ pub(crate) struct Archive {
     window: Window,
     /// The number of the next record, from 1.
     number: u64,
-    /// The record at the start of the window is broken.
-    is_lost: bool,
-    /// The rest of a long record, which is dropped.
-    dropped: u64,
+    lost: Lost,
+    /// The source is damaged after what is in the window.
+    damage: Option<io::Error>,
+    /// What has not been read of a long record.
+    rest: Option<Rest>,
     bytes_max: usize,
+}
+
+/// Whether the next record has to be searched.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Lost {
+    No,
+    /// After the broken one at the start of the window.
+    AfterRecord,
+    /// After damage, where it may begin at once.
+    AfterDamage,
+}
+
+/// The rest of a long record.
+struct Rest {
+    place: Place,
+    bytes: u64,
+    /// It is yielded in pieces, and not dropped.
+    is_yielded: bool,
 }
 
 /// What was found at the start of the window.
@@ -45,33 +81,55 @@ enum Found {
         content: u64,
     },
     Broken(String),
+    /// Of the source, or of what comes before damage.
     End,
 }
 
 impl Archive {
     pub(crate) fn new(file: File, window: Window) -> Self {
-        let bytes_max = DOCUMENT_BYTES_MAX;
-        Self { file, window, number: 1, is_lost: false, dropped: 0, bytes_max }
+        let (lost, bytes_max) = (Lost::No, DOCUMENT_BYTES_MAX);
+        Self { file, window, number: 1, lost, damage: None, rest: None, bytes_max }
     }
 
     fn place(&self) -> Place {
         self.file.place(self.number, Some(self.window.offset()))
     }
 
+    /// Lets the window grow; `false` at the end of the source, and at damage, which is kept.
+    fn grow(&mut self) -> bool {
+        if self.damage.is_some() {
+            return false;
+        }
+        self.window.grow().unwrap_or_else(|error| {
+            self.damage = Some(error);
+            false
+        })
+    }
+
+    /// Lets the window grow to this many bytes; `false` if the source ends before.
+    fn hold(&mut self, bytes: usize) -> bool {
+        while self.window.bytes().len() < bytes {
+            if !self.grow() {
+                return false;
+            }
+        }
+        true
+    }
+
     /// Finds the header of the record at the start of the window.
-    fn find(&mut self) -> std::io::Result<Found> {
+    fn find(&mut self) -> Found {
         loop {
             let length = self.window.bytes().len();
             self.window.skip(length - self.window.bytes().trim_ascii_start().len());
-            if self.window.bytes().len() >= MAGIC.len() || !self.window.grow()? {
+            if self.window.bytes().len() >= MAGIC.len() || !self.grow() {
                 break;
             }
         }
         if self.window.bytes().is_empty() {
-            return Ok(Found::End);
+            return Found::End;
         }
         if !self.window.bytes().starts_with(MAGIC) {
-            return Ok(Found::Broken("no record of a web archive begins here".to_owned()));
+            return Found::Broken("no record of a web archive begins here".to_owned());
         }
         let mut searched = 0;
         let header = loop {
@@ -80,159 +138,221 @@ impl Archive {
                 break end;
             }
             if bytes.len() > HEADER_BYTES_MAX {
-                return Ok(Found::Broken(format!("its header is above {HEADER_BYTES_MAX} bytes")));
+                return Found::Broken(format!("its header is above {HEADER_BYTES_MAX} bytes"));
             }
             searched = bytes.len().saturating_sub(3);
-            if !self.window.grow()? {
-                return Ok(Found::Broken("the file ends within the header of a record".to_owned()));
+            if !self.grow() {
+                return Found::Broken("the file ends within the header of a record".to_owned());
             }
         };
         let headers = Headers::parse(&self.window.bytes()[..header]);
         match headers.get("content-length").map(|length| length.trim().parse()) {
-            Some(Ok(content)) => Ok(Found::Record { header, content }),
-            Some(Err(_)) => Ok(Found::Broken("its Content-Length is no number".to_owned())),
-            None => Ok(Found::Broken("has no Content-Length".to_owned())),
+            Some(Ok(content)) => Found::Record { header, content },
+            Some(Err(_)) => Found::Broken("its Content-Length is no number".to_owned()),
+            None => Found::Broken("has no Content-Length".to_owned()),
         }
-    }
-
-    /// Lets the window grow to this many bytes; `false` if the source ends before.
-    fn hold(&mut self, bytes: usize) -> std::io::Result<bool> {
-        while self.window.bytes().len() < bytes {
-            if !self.window.grow()? {
-                return Ok(false);
-            }
-        }
-        Ok(true)
     }
 
     /// Skips to the next line that begins a record.
-    fn resume(&mut self) -> std::io::Result<()> {
-        // The record itself begins like that.
+    fn resume(&mut self) {
+        let is_here = self.lost == Lost::AfterDamage && {
+            self.hold(VERSION_BYTES_MAX);
+            begins_record(self.window.bytes())
+        };
+        self.lost = Lost::No;
+        if is_here {
+            return;
+        }
+        // The line of the broken record itself begins like that.
         let mut from = 1;
         loop {
             let bytes = self.window.bytes();
-            if let Some(at) = memmem::find(bytes.get(from..).unwrap_or_default(), NEXT) {
-                self.window.skip(from + at + 1);
-                break;
+            let found = memmem::find_iter(bytes.get(from..).unwrap_or_default(), b"\nWARC/");
+            let mut found = found.map(|at| from + at + 1);
+            if let Some(at) = found.find(|&at| begins_record(&bytes[at..])) {
+                self.window.skip(at);
+                return;
             }
             if bytes.len() > self.bytes_max {
-                self.window.skip_all_but(NEXT.len());
+                self.window.skip_all_but(VERSION_BYTES_MAX);
             }
-            from = self.window.bytes().len().saturating_sub(NEXT.len()).max(1);
-            if !self.window.grow()? {
+            from = self.window.bytes().len().saturating_sub(VERSION_BYTES_MAX).max(1);
+            if !self.grow() {
                 self.window.skip_all_but(0);
-                break;
+                return;
             }
         }
-        self.is_lost = false;
-        Ok(())
     }
 
-    fn drop_rest(&mut self) -> std::io::Result<bool> {
-        while self.dropped > 0 {
-            let here = usize::try_from(self.dropped).unwrap_or(usize::MAX);
+    /// Drops the rest of a long record, or yields a piece of it.
+    fn next_of_rest(&mut self) -> Option<Item> {
+        let mut rest = self.rest.take()?;
+        while rest.bytes > 0 {
+            if self.window.bytes().is_empty() && !self.grow() {
+                if let Some(error) = self.damage.take() {
+                    self.lost = Lost::AfterDamage;
+                    return Some(Err(rest.place.bad(error)));
+                }
+                return Some(Err(rest.place.bad("the file ends before this record does")));
+            }
+            let here = usize::try_from(rest.bytes).unwrap_or(usize::MAX);
             let here = here.min(self.window.bytes().len());
-            self.window.skip(here);
-            self.dropped -= here as u64;
-            if self.dropped > 0 && !self.window.grow()? {
-                self.dropped = 0;
-                return Ok(false);
+            rest.bytes -= here as u64;
+            if rest.is_yielded {
+                let raw = Raw::Piece { bytes: self.window.take(here), is_last: false };
+                let place = rest.place.clone();
+                self.rest = Some(rest);
+                return Some(Ok(FileRecord::Other(Other { place, raw, what: REST })));
             }
+            self.window.skip(here);
         }
-        Ok(true)
+        if !rest.is_yielded {
+            return None;
+        }
+        self.hold(ENDS_MAX + MAGIC.len());
+        let ends = end_of_record(self.window.bytes()).unwrap_or_default();
+        let raw = Raw::Piece { bytes: self.window.take(ends), is_last: true };
+        Some(Ok(FileRecord::Other(Other { place: rest.place, raw, what: REST })))
     }
 
-    fn step(&mut self) -> std::io::Result<Option<Item>> {
-        if !self.drop_rest()? {
-            // The record has its number already.
-            self.number -= 1;
-            let place = self.place();
-            self.number += 1;
-            return Ok(Some(Err(place.bad("the file ends before this record does"))));
+    fn step(&mut self) -> Option<Item> {
+        if let Some(item) = self.next_of_rest() {
+            return Some(item);
         }
-        if self.is_lost {
-            self.resume()?;
+        if self.lost != Lost::No {
+            self.resume();
         }
-        match self.find()? {
-            Found::End => Ok(None),
-            Found::Broken(why) => Ok(Some(self.broken(why))),
+        match self.find() {
+            Found::End if self.damage.is_none() => None,
+            Found::End => Some(self.broken("")),
+            Found::Broken(why) => Some(self.broken(&why)),
             Found::Record { header, content } => {
                 let length = usize::try_from(content).unwrap_or(usize::MAX);
-                if length > self.bytes_max {
-                    return Ok(Some(self.long(header, content)));
-                }
-                self.record(header, header + length).map(Some)
+                Some(if length > self.bytes_max {
+                    self.long(header, content)
+                } else {
+                    self.record(header, header + length)
+                })
             }
         }
     }
 
-    fn broken(&mut self, why: impl std::fmt::Display) -> Item {
+    /// The record at the start of the window is broken, or it is cut off by damage of the source.
+    fn broken(&mut self, why: &str) -> Item {
         let place = self.place();
         self.number += 1;
-        self.is_lost = true;
+        if let Some(error) = self.damage.take() {
+            self.window.skip_all_but(0);
+            self.lost = Lost::AfterDamage;
+            return Err(place.bad(error));
+        }
+        self.lost = Lost::AfterRecord;
         Err(place.bad(why))
     }
 
     /// A record above the limit, which is no error if it is no document.
-    fn long(&mut self, header: usize, content: u64) -> Item {
+    fn long(&mut self, header: usize, bytes: u64) -> Item {
         let place = self.place();
+        let start = usize::try_from(bytes).unwrap_or(usize::MAX).min(LONG_START_BYTES);
+        self.hold(header + start);
+        let start = &self.window.bytes()[header..];
+        let start = &start[..start.len().min(LONG_START_BYTES)];
+        let headers = Headers::parse(&self.window.bytes()[..header]);
+        let what = payload::long_other(&headers, start);
         let header = self.window.take(header);
         self.number += 1;
-        self.dropped = content;
-        match payload::kind(&Headers::parse(&header)) {
-            payload::PayloadKind::Other(what) => {
-                Ok(FileRecord::Other(Other { place, raw: Raw::None, what }))
-            }
-            payload::PayloadKind::Response | payload::PayloadKind::Page(_) => {
-                Err(place.bad(too_long()))
-            }
-        }
+        let is_yielded = what.is_some() && self.file.context.form.has_raw();
+        self.rest = Some(Rest { place: place.clone(), bytes, is_yielded });
+        let Some(what) = what else { return Err(place.bad(too_long())) };
+        let raw = Raw::Piece { bytes: header, is_last: false };
+        let raw = if is_yielded { raw } else { Raw::None };
+        Ok(FileRecord::Other(Other { place, raw, what }))
     }
 
-    /// A record whose content ends at `end`.
-    fn record(&mut self, header: usize, end: usize) -> std::io::Result<Item> {
-        if !self.hold(end)? {
-            return Ok(self
-                .broken("the file ends before this record does, or its Content-Length is wrong"));
-        }
-        self.hold(end + 4 + MAGIC.len())?;
-        let Some(after) = end_of_record(&self.window.bytes()[end..]) else {
-            return Ok(self.broken("another record does not begin where its Content-Length says"));
+    /// A record whose content should end at `end`.
+    fn record(&mut self, header: usize, end: usize) -> Item {
+        self.hold(end + ENDS_MAX + LENGTH_ERROR_MAX + VERSION_BYTES_MAX);
+        let bytes = self.window.bytes();
+        let exact = bytes.get(end..).and_then(end_of_record).map(|ends| (end, end + ends));
+        let near = || {
+            near_end(bytes, header, end).filter(|(_, next)| {
+                // Where a damaged file ends, no record needs to end.
+                *next < bytes.len() || self.damage.is_none()
+            })
+        };
+        let Some((content, next)) = exact.or_else(near) else {
+            let why = if end > bytes.len() {
+                "the file ends before this record does, or its Content-Length is wrong"
+            } else {
+                "another record does not begin where its Content-Length says"
+            };
+            return self.broken(why);
         };
         let place = self.place();
-        let record = self.window.take(end + after);
+        let record = self.window.take(next);
         self.number += 1;
+        if content != end {
+            self.file.context.doubt(WRONG_LENGTH, &place);
+        }
         let headers = Headers::parse(&record[..header]);
-        let body = match payload::read(&headers, &record[header..end]) {
-            Ok(Payload::Page(kind, text)) => (kind, text),
-            Ok(Payload::Other(what)) => return Ok(Ok(self.file.other(place, record, what))),
-            Err(why) => return Ok(Err(place.bad(why))),
+        let page = match payload::read(&headers, &record[header..content]) {
+            Ok(Payload::Page(page)) => page,
+            Ok(Payload::Other(what)) => return Ok(self.file.other(place, record, what)),
+            Err(why) => return Err(place.bad(why)),
         };
-        let fields = Page { headers: &headers, body: (body.0, &body.1) };
-        Ok(self.file.document(place, Raw::Bytes(record.clone()), &fields))
+        if page.is_cut {
+            self.file.context.doubt(CUT, &place);
+        }
+        let fields = Page { headers: &headers, body: (page.kind, &page.text) };
+        self.file.document(place, Raw::Bytes(record.clone()), &fields)
     }
+}
+
+/// Whether a line begins a record: `WARC/` and a version.
+fn begins_record(bytes: &[u8]) -> bool {
+    let line = bytes.get(..bytes.len().min(VERSION_BYTES_MAX)).unwrap_or_default();
+    let Some(version) = line.strip_prefix(MAGIC) else { return false };
+    let length = version.iter().take_while(|b| b.is_ascii_digit() || **b == b'.').count();
+    length > 0 && matches!(version[length..], [b'\r' | b'\n', ..])
 }
 
 /// The line ends after the content of a record. Without all of them, the next record or the end of
 /// the file must follow; `None` if something else does.
 fn end_of_record(bytes: &[u8]) -> Option<usize> {
-    let ends = bytes.iter().take(4).take_while(|byte| matches!(byte, b'\r' | b'\n')).count();
+    let ends = bytes.iter().take(ENDS_MAX);
+    let ends = ends.take_while(|byte| matches!(byte, b'\r' | b'\n')).count();
     let (ends, next) = bytes.split_at(ends);
     let is_end = matches!(ends, b"\n\n" | b"\r\n" | b"\n" | b"");
     let next = next.trim_ascii_start();
-    (ends == b"\r\n\r\n" || is_end && (next.is_empty() || next.starts_with(MAGIC)))
+    // A source that is damaged may end between two line ends.
+    let is_cut = next.is_empty() && b"\r\n\r\n".starts_with(ends);
+    (ends == b"\r\n\r\n" || is_cut || is_end && (next.is_empty() || next.starts_with(MAGIC)))
         .then_some(ends.len())
+}
+
+/// Where the content of a record ends, and where the next one begins or the file ends, if its
+/// Content-Length is wrong by a few bytes.
+fn near_end(bytes: &[u8], header: usize, end: usize) -> Option<(usize, usize)> {
+    let from = end.saturating_sub(LENGTH_ERROR_MAX).max(header);
+    let upto = end + ENDS_MAX + LENGTH_ERROR_MAX;
+    let is_line = |at: usize| bytes[at - 1] == b'\n' && begins_record(&bytes[at..]);
+    let next = (from..=upto.min(bytes.len())).find(|&at| is_line(at)).or_else(|| {
+        let is_end = from <= bytes.len() && bytes.len() <= upto && bytes.ends_with(b"\n");
+        is_end.then_some(bytes.len())
+    })?;
+    let mut content = &bytes[header..next];
+    for _ in 0..2 {
+        let line = content.strip_suffix(b"\n");
+        content = line.map_or(content, |line| line.strip_suffix(b"\r").unwrap_or(line));
+    }
+    Some((header + content.len(), next))
 }
 
 impl Iterator for Archive {
     type Item = Item;
 
     fn next(&mut self) -> Option<Item> {
-        self.step().unwrap_or_else(|error| {
-            // A long record that is dropped ends at the damage.
-            self.dropped = 0;
-            Some(self.broken(error))
-        })
+        self.step()
     }
 }
 

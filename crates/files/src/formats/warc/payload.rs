@@ -1,16 +1,12 @@
-//! The page within a record: the parts of HTTP, encodings, charsets.
+//! The page within a record: which records have one, and its text.
 
-use std::borrow::Cow;
-use std::io::Read;
+use nearprint_text::charset::decode_or_guess;
+use nearprint_text::{ContentType, PageSyntax, declared_as_xml};
 
-use brotli_decompressor::Decompressor;
-use flate2::bufread::{DeflateDecoder, MultiGzDecoder, ZlibDecoder};
-use nearprint_text::{charset, declared_as_xml};
-
+use super::coding;
 use super::headers::{self, Headers};
-use crate::context::too_long;
+use super::sniff;
 use crate::detect::content::begins_like_html;
-use crate::entry::DOCUMENT_BYTES_MAX;
 use crate::mapping::BodyKind;
 
 /// What a record may hold, by its header alone.
@@ -18,45 +14,62 @@ pub(super) enum PayloadKind {
     /// A response of HTTP.
     Response,
     /// A page or a text by itself.
-    Page(BodyKind),
+    Page(PageSyntax),
     /// Nothing to import; its name in the plural.
     Other(&'static str),
 }
 
 /// What a record holds.
 pub(super) enum Payload {
-    Page(BodyKind, String),
+    Page(ReadPage),
     Other(&'static str),
 }
 
-/// The media type of pages that are read by the syntax of XML.
-const XHTML: &str = "application/xhtml+xml";
+/// A page or a text.
+pub(super) struct ReadPage {
+    pub(super) kind: BodyKind,
+    pub(super) text: String,
+    /// It ends where its coding is damaged.
+    pub(super) is_cut: bool,
+}
 
 const NO_PAGES: &str = "web records that are no pages or texts";
+const BINARY: &str = "web records of pages or texts whose content is neither";
+const METADATA: &str = "web metadata records";
 
 /// What a record may hold.
 pub(super) fn kind(headers: &Headers<'_>) -> PayloadKind {
-    let content_type = headers.get("content-type").unwrap_or_default();
-    let content_type = media_type(&content_type);
-    let page = || body_kind(&content_type).map_or(PayloadKind::Other(NO_PAGES), PayloadKind::Page);
+    let content_type = headers.all("content-type");
+    let read = content_type.as_deref().and_then(ContentType::parse);
+    let page = || {
+        let syntax = read.as_ref().and_then(ContentType::page_syntax);
+        syntax.map_or(PayloadKind::Other(NO_PAGES), PayloadKind::Page)
+    };
+    let is_http = || match &read {
+        Some(read) => read.essence() == "application/http",
+        None => content_type.is_none(),
+    };
     match headers.get("warc-type").unwrap_or_default().to_ascii_lowercase().as_str() {
-        "response" if content_type == "application/http" || content_type.is_empty() => {
-            PayloadKind::Response
-        }
-        // wget describes itself in resources.
-        "resource" if is_description(headers) => PayloadKind::Other("web metadata records"),
+        "response" if is_http() => PayloadKind::Response,
+        "resource" if is_description(headers) => PayloadKind::Other(METADATA),
         "response" | "resource" | "conversion" => page(),
         "request" => PayloadKind::Other("web requests"),
-        "metadata" => PayloadKind::Other("web metadata records"),
+        "metadata" => PayloadKind::Other(METADATA),
         "revisit" => PayloadKind::Other("web revisits"),
         "warcinfo" => PayloadKind::Other("descriptions of web archives"),
         _ => PayloadKind::Other("web records of other types"),
     }
 }
 
+/// Whether a resource describes something else: wget and wpull describe themselves, and crawlers
+/// with a browser store the text, a picture and the requests of each page under `urn:text:https://`
+/// and the like.
 fn is_description(headers: &Headers<'_>) -> bool {
     let address = headers.get("warc-target-uri").unwrap_or_default();
-    address.trim_start_matches('<').starts_with("metadata:")
+    let address = address.trim_start_matches('<').to_ascii_lowercase();
+    let Some(name) = address.strip_prefix("urn:") else { return address.starts_with("metadata:") };
+    let of_what = name.split_once(':').map_or("", |(_, of_what)| of_what);
+    name.starts_with("x-") || of_what.starts_with("http:") || of_what.starts_with("https:")
 }
 
 /// Reads the page of a record, if it is one.
@@ -67,135 +80,89 @@ pub(super) fn read(headers: &Headers<'_>, content: &[u8]) -> Result<Payload, Str
     match kind(headers) {
         PayloadKind::Other(what) => Ok(Payload::Other(what)),
         PayloadKind::Response => response(content),
-        PayloadKind::Page(kind) => {
-            let content_type = headers.get("content-type").unwrap_or_default();
-            Ok(page(kind, content, &content_type))
+        PayloadKind::Page(syntax) => {
+            let content_type = headers.all("content-type");
+            let read = content_type.as_deref().and_then(ContentType::parse);
+            Ok(page(syntax, content, read.as_ref().and_then(ContentType::charset), false))
         }
     }
 }
 
-fn page(kind: BodyKind, content: &[u8], content_type: &str) -> Payload {
-    let html = kind == BodyKind::Html;
-    let label = charset_of(content_type);
-    // Servers send labels that no browser knows; the content may still say what it is.
-    let text = charset::decode(content, label, html)
-        .or_else(|_| charset::decode(content, None, html))
-        .unwrap_or_else(|_| String::from_utf8_lossy(content));
-    let is_xhtml = media_type(content_type) == XHTML;
-    let text = if is_xhtml { declared_as_xml(text) } else { text };
-    Payload::Page(kind, text.into_owned())
+fn page(syntax: PageSyntax, content: &[u8], label: Option<&str>, is_cut: bool) -> Payload {
+    // Without a byte order mark, only the label tells UTF-16 from other bytes.
+    let is_utf_16 = label.is_some_and(|label| label.to_ascii_lowercase().starts_with("utf-16"));
+    if !is_utf_16 && sniff::is_binary(content) {
+        return Payload::Other(BINARY);
+    }
+    let text = decode_or_guess(content, label, syntax != PageSyntax::Text);
+    let (kind, text) = match syntax {
+        PageSyntax::Text => (BodyKind::Text, text),
+        PageSyntax::Html => (BodyKind::Html, text),
+        PageSyntax::Xhtml => (BodyKind::Html, declared_as_xml(text)),
+    };
+    Payload::Page(ReadPage { kind, text: text.into_owned(), is_cut })
+}
+
+/// What the header of a response says of its body.
+enum Declared {
+    Other(&'static str),
+    /// How the body is read, and its charset; without a type, the body tells.
+    Page(Option<PageSyntax>, Option<String>),
+}
+
+fn declared(headers: &Headers<'_>) -> Declared {
+    let status = headers.first().split_ascii_whitespace().nth(1).unwrap_or_default();
+    if !status.starts_with('2') {
+        return Declared::Other("web responses with another status than 2xx");
+    }
+    let content_type = headers.all("content-type");
+    let Some(read) = content_type.as_deref().and_then(ContentType::parse) else {
+        return Declared::Page(None, None);
+    };
+    match read.page_syntax() {
+        Some(syntax) => Declared::Page(Some(syntax), read.charset().map(str::to_owned)),
+        None => Declared::Other(NO_PAGES),
+    }
 }
 
 fn response(content: &[u8]) -> Result<Payload, String> {
-    if !content.starts_with(b"HTTP/") {
-        return Ok(Payload::Other(NO_PAGES));
-    }
-    let Some(end) = headers::end(content, 0) else { return Ok(Payload::Other(NO_PAGES)) };
+    let Some(end) = header_of_response(content) else { return Ok(Payload::Other(NO_PAGES)) };
     let headers = Headers::parse(&content[..end]);
-    let status = headers.first().split_ascii_whitespace().nth(1).unwrap_or_default();
-    if !status.starts_with('2') {
-        return Ok(Payload::Other("web responses with another status than 2xx"));
-    }
-    let content_type = headers.get("content-type").unwrap_or_default();
-    let known = body_kind(&media_type(&content_type));
-    if known.is_none() && !content_type.is_empty() {
-        return Ok(Payload::Other(NO_PAGES));
-    }
-    let body = &content[end..];
-    let is_chunked = headers
-        .get("transfer-encoding")
-        .is_some_and(|encoding| encoding.to_ascii_lowercase().contains("chunked"));
-    // Many crawlers join the chunks, and leave the header as it was.
-    let joined = is_chunked.then(|| dechunked(body)).flatten();
-    let body = joined.as_deref().unwrap_or(body);
-    let encodings = headers.get("content-encoding").unwrap_or_default();
-    let mut body = Cow::Borrowed(body);
-    for encoding in encodings.rsplit(',') {
-        body = decoded(body, &encoding.trim().to_ascii_lowercase())?;
-    }
-    let Some(kind) = known.or_else(|| begins_like_html(&body).then_some(BodyKind::Html)) else {
-        return Ok(Payload::Other(NO_PAGES));
+    let (syntax, label) = match declared(&headers) {
+        Declared::Other(what) => return Ok(Payload::Other(what)),
+        Declared::Page(syntax, label) => (syntax, label),
     };
-    Ok(page(kind, &body, &content_type))
+    let body = coding::undone(&headers, &content[end..])?;
+    let syntax = syntax.or_else(|| begins_like_html(&body.bytes).then_some(PageSyntax::Html));
+    let Some(syntax) = syntax else { return Ok(Payload::Other(NO_PAGES)) };
+    Ok(page(syntax, &body.bytes, label.as_deref(), body.is_cut))
 }
 
-/// The type and subtype in lower case, without parameters.
-fn media_type(content_type: &str) -> String {
-    content_type.split(';').next().unwrap_or_default().trim().to_ascii_lowercase()
+/// The length of the header of a response of HTTP.
+pub(super) fn header_of_response(content: &[u8]) -> Option<usize> {
+    if content.starts_with(b"HTTP/") { headers::end(content, 0) } else { None }
 }
 
-fn body_kind(media_type: &str) -> Option<BodyKind> {
-    match media_type {
-        "text/html" | XHTML => Some(BodyKind::Html),
-        "text/plain" | "text/markdown" => Some(BodyKind::Text),
-        _ => None,
-    }
-}
-
-fn charset_of(content_type: &str) -> Option<&str> {
-    let mut parameters = content_type.split(';').skip(1).map(str::trim);
-    let value = parameters.find_map(|parameter| {
-        let (name, value) = parameter.split_once('=')?;
-        name.trim().eq_ignore_ascii_case("charset").then_some(value)
-    })?;
-    Some(value.trim().trim_matches(['"', '\''])).filter(|label| !label.is_empty())
-}
-
-/// Joins chunks; `None` if there are none. A body that is cut off ends where it is cut.
-fn dechunked(mut body: &[u8]) -> Option<Vec<u8>> {
-    let mut joined = Vec::with_capacity(body.len());
-    let mut is_first = true;
-    while !body.is_empty() {
-        let end = body.iter().position(|&byte| byte == b'\n');
-        let line = &body[..end.unwrap_or(body.len())];
-        let digits = line.split(|&byte| byte == b';').next().unwrap_or_default().trim_ascii();
-        let is_size = !digits.is_empty() && digits.iter().all(u8::is_ascii_hexdigit);
-        let size = str::from_utf8(digits).ok().filter(|_| is_size);
-        let size = size.and_then(|digits| usize::from_str_radix(digits, 16).ok());
-        let (Some(size), Some(end)) = (size, end) else {
-            return (!is_first).then_some(joined);
-        };
-        if size == 0 {
-            break;
+/// Of a record above the limit, of which this is the start of the content, why it is no page; `None`
+/// if it may be one.
+pub(super) fn long_other(headers: &Headers<'_>, start: &[u8]) -> Option<&'static str> {
+    match kind(headers) {
+        PayloadKind::Other(what) => Some(what),
+        PayloadKind::Page(_) => sniff::is_binary(start).then_some(BINARY),
+        PayloadKind::Response => {
+            let Some(end) = header_of_response(start) else { return Some(NO_PAGES) };
+            let headers = Headers::parse(&start[..end]);
+            let is_encoded = headers.get("content-encoding").is_some()
+                || headers.get("transfer-encoding").is_some();
+            match declared(&headers) {
+                Declared::Other(what) => Some(what),
+                Declared::Page(..) if is_encoded => None,
+                Declared::Page(None, _) => (!begins_like_html(&start[end..])).then_some(NO_PAGES),
+                Declared::Page(Some(_), label) => {
+                    let is_text = label.is_some_and(|label| label.contains("16"));
+                    (!is_text && sniff::is_binary(&start[end..])).then_some(BINARY)
+                }
+            }
         }
-        is_first = false;
-        body = &body[end + 1..];
-        let (chunk, rest) = body.split_at(size.min(body.len()));
-        joined.extend_from_slice(chunk);
-        body = rest.strip_prefix(b"\r\n").or_else(|| rest.strip_prefix(b"\n")).unwrap_or(rest);
     }
-    Some(joined)
-}
-
-/// Undoes one content encoding. Crawlers that decode a body often leave the header as it was, so a
-/// body that is text stays as it is.
-fn decoded<'a>(body: Cow<'a, [u8]>, encoding: &str) -> Result<Cow<'a, [u8]>, String> {
-    let decoded = match encoding {
-        "" | "identity" => return Ok(body),
-        "gzip" | "x-gzip" if !body.starts_with(b"\x1f\x8b") => return Ok(body),
-        "gzip" | "x-gzip" => read_all(MultiGzDecoder::new(&body[..])),
-        "deflate" => match read_all(ZlibDecoder::new(&body[..])) {
-            // Some servers send the bare stream.
-            Err(_) => read_all(DeflateDecoder::new(&body[..])),
-            decoded => decoded,
-        },
-        "br" => read_all(Decompressor::new(&body[..], 4 << 10)),
-        "zstd" if !body.starts_with(b"\x28\xb5\x2f\xfd") => return Ok(body),
-        "zstd" => zstd::Decoder::with_buffer(&body[..])
-            .map_err(|error| error.to_string())
-            .and_then(read_all),
-        _ => Err("is unknown".to_owned()),
-    };
-    match decoded {
-        Ok(decoded) => Ok(Cow::Owned(decoded)),
-        Err(_) if str::from_utf8(&body).is_ok() => Ok(body),
-        Err(why) => Err(format!("its content encoding {encoding:?} cannot be undone: {why}")),
-    }
-}
-
-fn read_all(decoder: impl Read) -> Result<Vec<u8>, String> {
-    let mut decoded = Vec::new();
-    let limit = DOCUMENT_BYTES_MAX as u64 + 1;
-    decoder.take(limit).read_to_end(&mut decoded).map_err(|error| error.to_string())?;
-    if decoded.len() > DOCUMENT_BYTES_MAX { Err(too_long()) } else { Ok(decoded) }
 }

@@ -35,7 +35,7 @@ use nearprint_files::dedup::scan::{
 use nearprint_files::dedup::tables::{Pairs, write_groups};
 use nearprint_files::destination::Destination;
 use nearprint_files::{
-    Documents, FileRecords, ReadOptions, RecordForm, batches, bytes_total, expand,
+    Documents, Doubt, FileRecords, ReadOptions, RecordForm, batches, bytes_total, expand,
 };
 use nearprint_fingerprint::MinResemblance;
 
@@ -224,6 +224,9 @@ fn scan(args: &DedupArgs, options: ReadOptions, interrupt: &Interrupt) -> Result
     let mut shown = Shown { progress, interrupt };
     let scanned = Scanned::of(&mut documents, &wishes, &mut shown);
     drop(shown);
+    for (what, Doubt { count: of, first }) in documents.records().doubts() {
+        eprintln!("read with a doubt: {} {what}; first: {first}", count(of));
+    }
     let scanned = scanned.map_err(|error| {
         let next = match &error {
             ScanError::Memory(_) => {
