@@ -2,15 +2,16 @@
 //! id, and the documents of each file of records.
 //!
 //! The name of a file decides whether it is read ([`NameKind`]). Other files, empty ones and binary ones
-//! are records that are no documents; symbolic links are skipped. Names are sorted within each
-//! folder, so that two runs give the same order.
+//! are records that are no documents, and so are by-products of other programs; symbolic links, and
+//! folders such as `.git`, are skipped. Names are sorted within each folder, so that two runs give the
+//! same order.
 
 use std::io::BufRead as _;
 use std::path::{Path, PathBuf};
 
-use walkdir::{DirEntry, WalkDir};
+use walkdir::{DirEntry, FilterEntry, WalkDir};
 
-use super::detect::names::NameKind;
+use super::detect::names::{self, NameKind};
 use super::detect::{Format, content, foreign};
 use super::entry::{BadEntry, Entry, FileRecord, Item, Other, Place, Raw};
 use super::formats::document;
@@ -20,10 +21,11 @@ use crate::offer::Content;
 
 const UNKNOWN: &str = "files in unknown formats";
 const EMPTY: &str = "empty or binary files";
+const BY_PRODUCT: &str = "by-products of other programs (._*, _SUCCESS, dataset cards ...)";
 
 /// Reads the documents of a folder.
 pub(super) struct Folder {
-    walk: walkdir::IntoIter,
+    walk: Walk,
     /// The file of records that is being read.
     records: Option<Items>,
     root: PathBuf,
@@ -32,7 +34,7 @@ pub(super) struct Folder {
 
 impl Folder {
     pub(super) fn new(root: PathBuf, opener: Opener) -> Self {
-        let walk = WalkDir::new(&root).sort_by_file_name().into_iter();
+        let walk = walk(&root);
         Self { walk, records: None, root, opener }
     }
 
@@ -42,11 +44,14 @@ impl Folder {
         let other = |what| {
             Some(Ok(FileRecord::Other(Other { place: Place::file(path), raw: Raw::None, what })))
         };
+        if names::is_by_product(path) {
+            return other(BY_PRODUCT);
+        }
         match NameKind::of(path) {
             kind @ (NameKind::Text | NameKind::Html | NameKind::Manual) => {
                 match self.document(path, kind) {
                     Ok(Found::Document(entry)) => Some(Ok(FileRecord::Document(entry))),
-                    Ok(Found::Nothing) => other(EMPTY),
+                    Ok(Found::Nothing(what)) => other(what),
                     Ok(Found::Records) => self.open(path),
                     Err(bad) => Some(Err(bad)),
                 }
@@ -89,7 +94,10 @@ impl Folder {
             source::open(path, None, &self.opener.bytes).map_err(|error| bad(&error))?;
         let head = source.fill_buf().map_err(|error| bad(&error))?;
         if foreign::is_binary(head) && content::certain(head).is_none() {
-            return Ok(Found::Nothing);
+            return Ok(Found::Nothing(EMPTY));
+        }
+        if names::is_data_card(path, head) {
+            return Ok(Found::Nothing(BY_PRODUCT));
         }
         if Format::of(path, head).map_err(|why| bad(&why))? != Format::Document {
             return Ok(Found::Records);
@@ -99,15 +107,26 @@ impl Folder {
             Content::Features(_) | Content::Vector(_) | Content::Fingerprint(_) => false,
         };
         let entry = document::read_entry(path, source.as_mut(), kind)?;
-        Ok(entry.filter(|entry| !is_blank(entry)).map_or(Found::Nothing, Found::Document))
+        Ok(entry.filter(|entry| !is_blank(entry)).map_or(Found::Nothing(EMPTY), Found::Document))
     }
+}
+
+type Walk = FilterEntry<walkdir::IntoIter, fn(&DirEntry) -> bool>;
+
+/// Everything below a folder but what is passed over. The folder itself may have any name.
+fn walk(root: &Path) -> Walk {
+    let is_read: fn(&DirEntry) -> bool = |entry| {
+        let is_below = entry.depth() > 0 && entry.file_type().is_dir();
+        !(is_below && names::is_passed_over(entry.file_name()))
+    };
+    WalkDir::new(root).sort_by_file_name().into_iter().filter_entry(is_read)
 }
 
 /// What a file that is named like a text or a page holds.
 enum Found {
     Document(Entry),
-    /// It is blank or binary.
-    Nothing,
+    /// It is blank, binary or about other files.
+    Nothing(&'static str),
     /// Its content is that of a web archive or of Parquet.
     Records,
 }
@@ -150,7 +169,8 @@ pub(super) fn files(root: &Path) -> impl Iterator<Item = (PathBuf, Format)> {
         | NameKind::Parquet
         | NameKind::Warc => true,
     };
-    let files = WalkDir::new(root).sort_by_file_name().into_iter().filter_map(Result::ok);
+    let is_read = move |path: &Path| !names::is_by_product(path) && is_read(path);
+    let files = walk(root).filter_map(Result::ok);
     let files = files.filter(|file| file.file_type().is_file()).map(DirEntry::into_path);
     files.filter(move |path| is_read(path)).filter_map(|path| {
         let format = Format::of_file(&path, None).ok()?;
@@ -162,10 +182,10 @@ pub(super) fn files(root: &Path) -> impl Iterator<Item = (PathBuf, Format)> {
 pub(super) fn bytes(root: &Path) -> u64 {
     let is_read = |file: &DirEntry| {
         file.file_type().is_file()
+            && !names::is_by_product(file.path())
             && !matches!(NameKind::of(file.path()), NameKind::Foreign(_) | NameKind::Other)
     };
-    WalkDir::new(root)
-        .into_iter()
+    walk(root)
         .filter_map(Result::ok)
         .filter(is_read)
         .filter_map(|file| file.metadata().ok())
@@ -225,6 +245,53 @@ mod tests {
             ("program.rs", UNKNOWN),
         ];
         assert_eq!(others, expected.map(|(name, what)| (at(name).display().to_string(), what)));
+    }
+
+    #[test]
+    fn by_products_are_left_out_and_what_is_named_is_read() {
+        let root = tempfile::tempdir().unwrap();
+        let at = |name: &str| root.path().join(name);
+        for folder in [".git", "_delta_log", "a/.ipynb_checkpoints"] {
+            fs::create_dir_all(at(folder)).unwrap();
+            fs::write(at(folder).join("b.jsonl"), "{\"text\": \"t\"}\n").unwrap();
+        }
+        for name in ["._c.jsonl", "_SUCCESS", "dataset_info.json", "state.json"] {
+            fs::write(at(name), "{\"text\": \"t\"}\n").unwrap();
+        }
+        fs::write(at("README.md"), "---\nlicense: mit\n---\nA data set.\n").unwrap();
+        let items: Vec<Item> = folder(root.path(), BytesRead::default()).collect();
+        let what = items.into_iter().map(|item| match item.unwrap() {
+            FileRecord::Other(other) => other.what,
+            FileRecord::Document(entry) => panic!("{entry:?}"),
+        });
+        assert_eq!(what.collect::<Vec<_>>(), [BY_PRODUCT; 5]);
+        assert_eq!(folder(&at(".git"), BytesRead::default()).count(), 1);
+        // A card was opened to be known.
+        assert_eq!(files(root.path()).count(), 1);
+    }
+
+    #[test]
+    fn names_that_are_not_utf_8_are_read_like_others() {
+        use std::os::unix::ffi::OsStrExt as _;
+        let root = tempfile::tempdir().unwrap();
+        let at = |name: &[u8]| root.path().join(std::ffi::OsStr::from_bytes(name));
+        fs::create_dir(at(b"d\xe9")).unwrap();
+        fs::write(at(b"d\xe9/caf\xe8.txt"), "a text").unwrap();
+        fs::write(at(b"caf\xe9.txt"), "a text").unwrap();
+        fs::write(at(b"caf\xe9.jsonl"), "{\"id\": \"1\", \"text\": \"t\"}\nbad\n").unwrap();
+        let shown = folder(root.path(), BytesRead::default()).map(|item| match item {
+            Ok(FileRecord::Document(entry)) => entry.id.unwrap(),
+            other => format!("{}", other.unwrap_err().place),
+        });
+        let shown: Vec<String> = shown.collect();
+        let root = root.path().display();
+        let expected = [
+            "1".to_owned(),
+            format!("{root}/caf%E9.jsonl line 2 (byte 25)"),
+            format!("{root}/caf%E9.txt"),
+            format!("{root}/d%E9/caf%E8.txt"),
+        ];
+        assert_eq!(shown, expected);
     }
 
     #[test]

@@ -225,7 +225,11 @@ pub fn expand(paths: Vec<PathBuf>) -> Vec<PathBuf> {
     let matches = |path: &PathBuf| {
         let pattern = path.to_str().filter(|path| path.contains(['*', '?', '[']));
         let pattern = pattern.filter(|_| !path.exists())?;
-        let found: Vec<PathBuf> = glob::glob(pattern).ok()?.filter_map(Result::ok).collect();
+        // As in a shell, `*` does not find `._a.jsonl` and other hidden files.
+        let options =
+            glob::MatchOptions { require_literal_leading_dot: true, ..Default::default() };
+        let found = glob::glob_with(pattern, options).ok()?;
+        let found: Vec<PathBuf> = found.filter_map(Result::ok).collect();
         (!found.is_empty()).then_some(found)
     };
     paths.into_iter().flat_map(|path| matches(&path).unwrap_or_else(|| vec![path])).collect()

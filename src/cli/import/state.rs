@@ -11,7 +11,7 @@ use std::os::unix::fs::FileExt as _;
 use std::path::{self, Path, PathBuf};
 
 use anyhow::{Context as _, Result, ensure};
-use nearprint_files::{Checkpoint, Stamp};
+use nearprint_files::{Checkpoint, Stamp, escaped_path};
 use serde::{Deserialize, Serialize};
 use xxhash_rust::xxh3::{Xxh3, xxh3_64};
 
@@ -69,7 +69,7 @@ impl Inputs {
 /// of the program may count records differently.
 pub(crate) fn settings(paths: &[PathBuf], parts: &[&str]) -> String {
     let paths = paths.iter().filter_map(|path| path::absolute(path).ok());
-    let paths: Vec<String> = paths.map(|path| path.display().to_string()).collect();
+    let paths: Vec<String> = paths.map(|path| escaped_path(&path).into_owned()).collect();
     let all = format!("{:?} {parts:?} {paths:?}", env!("CARGO_PKG_VERSION"));
     format!("{:016x}", xxh3_64(all.as_bytes()))
 }

@@ -1,5 +1,6 @@
 //! Recognises the content of a file by its name.
 
+use std::ffi::OsStr;
 use std::path::Path;
 
 use super::foreign;
@@ -57,10 +58,8 @@ const PROGRAMS: [&str; 13] =
 impl NameKind {
     /// The kind of the file at `path`. An extension of [`COMPRESSED`] is ignored.
     pub(crate) fn of(path: &Path) -> Self {
-        let Some(name) = path.file_name().and_then(|name| name.to_str()) else {
-            return Self::Other;
-        };
-        let lower = name.to_ascii_lowercase();
+        let Some(name) = path.file_name() else { return Self::Other };
+        let lower = name.to_string_lossy().to_ascii_lowercase();
         let bare = COMPRESSED.iter().find_map(|extension| lower.strip_suffix(extension));
         let lower = bare.unwrap_or(&lower);
         let extension = lower.rsplit_once('.').map_or("", |(_, extension)| extension);
@@ -80,6 +79,61 @@ impl NameKind {
             _ => Self::Other,
         }
     }
+}
+
+/// Folders with what other programs keep for themselves; they are passed over.
+const PASSED_FOLDERS: [&str; 9] = [
+    ".git",
+    ".hg",
+    ".svn",
+    ".ipynb_checkpoints",
+    "__MACOSX",
+    "_delta_log",
+    "_temporary",
+    ".hudi",
+    ".dvc",
+];
+
+/// Files that say something of the files next to them, or of their folder.
+const BY_PRODUCTS: [&str; 10] = [
+    ".ds_store",
+    "thumbs.db",
+    "desktop.ini",
+    "_success",
+    "_metadata",
+    "_common_metadata",
+    "dataset_info.json",
+    "dataset_infos.json",
+    "dataset_dict.json",
+    "state.json",
+];
+
+/// Fields at the start of the README of a data set, of which it has at least one.
+const FIELDS_OF_CARDS: [&str; 6] =
+    ["dataset_info:", "configs:", "task_categories:", "size_categories:", "license:", "language:"];
+
+/// Whether a folder within the one that is read is passed over.
+pub(crate) fn is_passed_over(folder: &OsStr) -> bool {
+    PASSED_FOLDERS.iter().any(|known| *known == folder)
+}
+
+/// Whether a file of a folder is a by-product of other programs, by its name: AppleDouble files
+/// (`._a.txt`), checksums of Hadoop (`.a.csv.crc`), and [`BY_PRODUCTS`].
+pub(crate) fn is_by_product(path: &Path) -> bool {
+    let Some(name) = path.file_name() else { return false };
+    let lower = name.to_string_lossy().to_ascii_lowercase();
+    lower.starts_with("._") || lower.ends_with(".crc") || BY_PRODUCTS.contains(&&*lower)
+}
+
+/// Whether a file is the README of a data set or of a model: it begins with fields between lines of
+/// three hyphens.
+pub(crate) fn is_data_card(path: &Path, head: &[u8]) -> bool {
+    let is_readme = path.file_name().is_some_and(|name| name.eq_ignore_ascii_case("readme.md"));
+    let Some(rest) = head.strip_prefix(b"---").filter(|_| is_readme) else { return false };
+    let fields = rest.split(|&byte| byte == b'\n').skip(1);
+    fields
+        .take_while(|line| line.trim_ascii_end() != b"---")
+        .any(|line| FIELDS_OF_CARDS.iter().any(|field| line.starts_with(field.as_bytes())))
 }
 
 /// `1`, `3posix`, `8`: a digit, optionally followed by letters.
@@ -106,6 +160,31 @@ fn is_well_known(lower: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn by_products_and_cards_are_known_by_name_and_start() {
+        for (name, is_one) in [
+            ("._a.txt", true),
+            ("a/.part-0.parquet.crc", true),
+            ("a/Thumbs.db", true),
+            ("_SUCCESS", true),
+            ("dataset_info.json", true),
+            ("info.json", false),
+            ("a.txt", false),
+            ("_a.txt", false),
+        ] {
+            assert_eq!(is_by_product(Path::new(name)), is_one, "{name}");
+        }
+        for (name, head, is_one) in [
+            ("README.md", "---\nlicense: mit\n---\n# Data", true),
+            ("README.md", "---\r\npretty_name: x\r\nconfigs:\r\n---\r\n", true),
+            ("README.md", "---\ntitle: x\n---\nlicense: mit", false),
+            ("README.md", "# Data\n---\nlicense: mit\n", false),
+            ("a.md", "---\nlicense: mit\n---\n", false),
+        ] {
+            assert_eq!(is_data_card(Path::new(name), head.as_bytes()), is_one, "{name} {head:?}");
+        }
+    }
 
     #[test]
     fn the_name_of_a_file_gives_its_kind() {

@@ -10,6 +10,7 @@ use super::manual;
 use crate::detect::foreign;
 use crate::detect::names::NameKind;
 use crate::entry::{BadEntry, DOCUMENT_BYTES_MAX, Entry, Place, Raw};
+use crate::escape::escaped_path;
 use crate::offer::Content;
 use crate::source::{self, BytesRead};
 
@@ -23,9 +24,8 @@ pub fn read_document(path: &Path, html: bool) -> io::Result<Option<Content<'stat
     read_body(&mut source::open(path, None, &BytesRead::default())?, kind)
 }
 
-/// Reads the rest of a file as one document, with its path as id; `None` for a binary file.
-///
-/// A path that is not UTF-8 is refused: with replacement characters two paths could become one id.
+/// Reads the rest of a file as one document, with its path as id; `None` for a binary file. Bytes of
+/// the path that are not UTF-8 are escaped: with replacement characters two paths could become one.
 pub(crate) fn read_entry(
     path: &Path,
     source: &mut dyn BufRead,
@@ -35,11 +35,7 @@ pub(crate) fn read_entry(
     let Some(content) = read_body(source, kind).map_err(|error| bad(&error))? else {
         return Ok(None);
     };
-    let id = match path.to_str() {
-        Some("-") => None,
-        Some(path) => Some(path.to_owned()),
-        None => return Err(bad(&"its path would be its id, and is not UTF-8: rename the file")),
-    };
+    let id = (path != Path::new("-")).then(|| escaped_path(path).into_owned());
     Ok(Some(Entry { place: Place::file(path), raw: Raw::None, id, content, passed: Vec::new() }))
 }
 
@@ -90,10 +86,10 @@ mod tests {
     }
 
     #[test]
-    fn a_path_that_cannot_be_an_id_is_refused() {
+    fn a_path_that_is_not_utf_8_is_an_id_too() {
         let path = Path::new(OsStr::from_bytes(b"caf\xe9.txt"));
-        let bad = read_entry(path, &mut &b"a text"[..], NameKind::Text).unwrap_err();
-        assert!(bad.why.contains("not UTF-8"), "{bad}");
+        let entry = read_entry(path, &mut &b"a text"[..], NameKind::Text).unwrap();
+        assert_eq!(entry.unwrap().id.unwrap(), "caf%E9.txt");
     }
 
     #[test]

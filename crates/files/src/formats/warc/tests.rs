@@ -235,12 +235,12 @@ impl io::Read for Damaged {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         let Some(first) = self.0.first_mut() else { return Ok(0) };
         let Ok(bytes) = first else {
-            drop(self.0.remove(0));
+            self.0.drain(..1);
             return Err(io::Error::other("damage"));
         };
         let count = io::Read::read(bytes, buffer)?;
         if bytes.is_empty() {
-            drop(self.0.remove(0));
+            self.0.drain(..1);
         }
         Ok(count)
     }
