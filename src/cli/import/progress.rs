@@ -34,16 +34,17 @@ impl ImportProgress {
     /// Shows how many documents are done.
     pub(crate) fn at(&mut self, documents: u64) {
         let elapsed = now().duration_since(self.started);
+        let read = self.bytes.get();
+        let left = self.total.and_then(|total| remaining(read, total, elapsed));
+        let left =
+            left.map_or(String::new(), |left| format!(", about {} left", HumanDuration(left)));
+        let shown = format!("{}{left}", speed(documents, elapsed));
         if let Some(bar) = &self.bar {
-            bar.set_message(speed(documents, elapsed));
-            bar.set_position(self.bytes.get());
+            bar.set_message(shown);
+            bar.set_position(read);
         } else if elapsed >= self.shown + LINE_INTERVAL {
             self.shown = elapsed;
-            let read = self.bytes.get();
-            let left = self.total.and_then(|total| remaining(read, total, elapsed));
-            let left =
-                left.map_or(String::new(), |left| format!(", about {} left", HumanDuration(left)));
-            eprintln!("{}{left}", speed(documents, elapsed));
+            eprintln!("{shown}");
         }
     }
 
@@ -67,7 +68,7 @@ impl Drop for ImportProgress {
 
 fn bar(total: Option<u64>) -> ProgressBar {
     let (bar, template) = match total {
-        Some(total) => (ProgressBar::new(total), "{bar:30} {percent:>3}%  {msg}, {eta} left"),
+        Some(total) => (ProgressBar::new(total), "{bar:30} {percent:>3}%  {msg}"),
         None => (ProgressBar::new_spinner(), "{spinner} {bytes}  {msg}"),
     };
     let style = ProgressStyle::with_template(template).expect("the template is a constant");
@@ -83,9 +84,11 @@ fn speed(documents: u64, elapsed: Duration) -> String {
     )
 }
 
-/// The remaining time at the speed so far; `None` before anything was read.
+/// The remaining time at the speed so far; `None` before anything was read, and once everything is:
+/// how long the documents take that were read and not stored, nobody knows.
 fn remaining(read: u64, total: u64, elapsed: Duration) -> Option<Duration> {
-    let millis = elapsed.as_millis() * u128::from(total.saturating_sub(read));
+    let left = total.checked_sub(read).filter(|left| *left > 0)?;
+    let millis = elapsed.as_millis() * u128::from(left);
     let millis = millis.checked_div(u128::from(read))?;
     Some(Duration::from_millis(u64::try_from(millis).ok()?))
 }
@@ -104,7 +107,8 @@ mod tests {
         let elapsed = Duration::from_secs(10);
         assert_eq!(remaining(0, 100, elapsed), None);
         assert_eq!(remaining(25, 100, elapsed), Some(Duration::from_secs(30)));
-        assert_eq!(remaining(110, 100, elapsed), Some(Duration::ZERO));
+        assert_eq!(remaining(100, 100, elapsed), None);
+        assert_eq!(remaining(110, 100, elapsed), None);
         assert_eq!(speed(5_000, elapsed), "5,000 documents, 500/s");
     }
 }

@@ -1,8 +1,10 @@
 //! Compressed files, recognised by their first bytes: gzip, Zstandard, bzip2 and xz.
 //!
 //! Files of several members, frames or streams are read as one. Memory is bounded by the formats and
-//! by [`XZ_MEMORY_KIB_MAX`]; Zstandard refuses windows above 128 MiB by itself.
+//! by [`XZ_MEMORY_KIB_MAX`]; Zstandard refuses windows above 128 MiB by itself; a program
+//! that takes more memory can be put in front.
 
+use std::convert;
 use std::io::{self, BufRead, BufReader, Read};
 
 use bzip2::bufread::MultiBzDecoder;
@@ -40,18 +42,19 @@ pub(crate) fn decompressed<R: BufRead + Send + 'static>(mut reader: R) -> io::Re
         return Ok(buffered(Members::new(reader)));
     }
     if head.starts_with(BZIP2) {
-        return Ok(fused(MultiBzDecoder::new(reader)));
+        return Ok(fused(MultiBzDecoder::new(reader), convert::identity));
     }
     if head.starts_with(XZ) {
-        return Ok(fused(XzReader::new_mem_limit(reader, true, XZ_MEMORY_KIB_MAX)));
+        let unpacked = XzReader::new_mem_limit(reader, true, XZ_MEMORY_KIB_MAX);
+        return Ok(fused(unpacked, convert::identity));
     }
     let is_skippable = head.get(1..4) == Some(ZSTD_SKIPPABLE) && head[0] & 0xf0 == 0x50;
     if head.starts_with(ZSTD_DICTIONARY) {
         let dictionary = dictionary(&mut reader)?;
-        return Ok(fused(zstd::Decoder::with_dictionary(reader, &dictionary)?));
+        return Ok(fused(zstd::Decoder::with_dictionary(reader, &dictionary)?, zstd_error));
     }
     if head.starts_with(ZSTD) || is_skippable {
-        return Ok(fused(zstd::Decoder::with_buffer(reader)?));
+        return Ok(fused(zstd::Decoder::with_buffer(reader)?, zstd_error));
     }
     Ok(Box::new(reader))
 }
@@ -88,13 +91,26 @@ fn buffered(reader: impl Read + Send + 'static) -> ByteSource {
     Box::new(BufReader::with_capacity(BUFFER_BYTES, reader))
 }
 
-fn fused(reader: impl Read + Send + 'static) -> ByteSource {
-    buffered(Fused { reader: Some(reader) })
+fn fused(reader: impl Read + Send + 'static, error: ErrorText) -> ByteSource {
+    buffered(Fused { reader: Some(reader), error })
+}
+
+/// What an error of a decoder means for its user.
+type ErrorText = fn(io::Error) -> io::Error;
+
+fn zstd_error(error: io::Error) -> io::Error {
+    if !error.to_string().contains("too much memory") {
+        return error;
+    }
+    let what = "it is compressed with a window of more than 128 MiB, which another program has to \
+                undo: zstd -dc --long=31 FILE | nearprint import -";
+    io::Error::new(error.kind(), what)
 }
 
 /// Ends after an error, which some decoders would repeat for ever.
 struct Fused<R> {
     reader: Option<R>,
+    error: ErrorText,
 }
 
 impl<R: Read> Read for Fused<R> {
@@ -104,6 +120,6 @@ impl<R: Read> Read for Fused<R> {
         if outcome.as_ref().is_err_and(|error| error.kind() != io::ErrorKind::Interrupted) {
             self.reader = None;
         }
-        outcome
+        outcome.map_err(self.error)
     }
 }

@@ -151,6 +151,48 @@ mod tests {
     }
 
     #[test]
+    fn a_window_above_the_limit_is_refused_with_a_remedy() {
+        let of = |log| {
+            let mut encoder = zstd::Encoder::new(Vec::new(), 1).unwrap();
+            encoder.window_log(log).unwrap();
+            encoder.write_all(b"a text").unwrap();
+            let packed: &'static [u8] = encoder.finish().unwrap().leak();
+            let mut content = Vec::new();
+            decompressed(packed).unwrap().read_to_end(&mut content).map(|_| content)
+        };
+        assert_eq!(of(27).unwrap(), b"a text");
+        let refused = of(28).unwrap_err().to_string();
+        assert!(refused.contains("zstd -dc --long=31 FILE | nearprint import -"), "{refused}");
+    }
+
+    #[test]
+    fn what_comes_before_a_cut_is_read() {
+        // Equally dense everywhere.
+        let word =
+            |n: u64| format!("{:016x}\n", n.wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(29));
+        let content: Vec<u8> = (0..100_000).flat_map(|n| word(n * n).into_bytes()).collect();
+        let mut bzip2 = BzEncoder::new(Vec::new(), bzip2::Compression::default());
+        bzip2.write_all(&content).unwrap();
+        let mut xz = XzWriter::new(Vec::new(), XzOptions::default()).unwrap();
+        xz.write_all(&content).unwrap();
+        for (name, packed, unit) in [
+            ("gzip", gzip(&content), 1 << 10),
+            ("zstd", zstd::encode_all(&content[..], 3).unwrap(), 128 << 10),
+            ("bzip2", bzip2.finish().unwrap(), 900_000),
+            // Chunks of at most 64 KiB before decompression.
+            ("xz", xz.finish().unwrap(), 512 << 10),
+        ] {
+            let cut = packed.len() * 3 / 4;
+            let mut read = Vec::new();
+            let cut: &'static [u8] = packed[..cut].to_vec().leak();
+            assert!(decompressed(cut).unwrap().read_to_end(&mut read).is_err(), "{name}");
+            assert!(content.starts_with(&read), "{name}");
+            let least = content.len() * 3 / 4 - content.len() / 20 - unit;
+            assert!(read.len() > least, "{name}: {} of {}", read.len(), content.len());
+        }
+    }
+
+    #[test]
     fn a_dictionary_in_front_of_frames_is_used_whether_compressed_or_not() {
         let sample =
             b"WARC/1.1\r\nWARC-Type: response\r\nContent-Type: application/http\r\n".repeat(9);
