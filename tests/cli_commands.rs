@@ -539,3 +539,45 @@ fn a_reader_that_ends_early_is_no_failure() {
     let output = child.wait_with_output().unwrap();
     assert_eq!((code(&output), err(&output)), (0, ""));
 }
+
+#[test]
+fn a_dry_run_refuses_what_an_import_refuses() {
+    let folder = tempfile::tempdir().unwrap();
+    let long = "x".repeat(1_025);
+    let large = "y".repeat(70_000);
+    let lines = [
+        r#"{"id": "good", "text": "a text of words"}"#.to_owned(),
+        format!(r#"{{"id": "{long}", "text": "a text of words"}}"#),
+        format!(r#"{{"id": "a", "text": "a text of words", "metadata": {{"m": "{large}"}}}}"#),
+        r#"{"id": "b", "text": " ... "}"#.to_owned(),
+        r#"{"id": "c", "text": "a text of words", "namespace": ""}"#.to_owned(),
+        r#"{"id": "d", "text": "a text of words", "expires_at": 1}"#.to_owned(),
+        r#"{"id": "e", "text": "a text of words", "expires_in": 0}"#.to_owned(),
+        r#"{"id": "f", "fingerprint": "00000000000000ff"}"#.to_owned(),
+        r#"{"id": "g", "text": "a text of words", "metadata": [1]}"#.to_owned(),
+        r#"not json"#.to_owned(),
+    ];
+    // Each alone, so that no limit on the reasons that are shown hides one.
+    for line in &lines {
+        let path = file(folder.path(), "a.ndjson", &format!("{line}\n"));
+        let shown = |output: &Output| {
+            let lines = out(output);
+            let of_failures = |line: &&str| line.starts_with("failed") || line.contains(" x ");
+            let lines: Vec<String> =
+                lines.lines().filter(of_failures).map(str::to_owned).collect();
+            (code(output), lines)
+        };
+        let data = folder.path().join("data").display().to_string();
+        let stored = shown(&nearprint(&["import", &path, "--data", &data, "--restart"], ""));
+        let dry = shown(&nearprint(&["import", "--dry-run", &path], ""));
+        assert_eq!(dry, stored, "{}", &line[..line.len().min(99)]);
+    }
+    // Services of other recipes take these.
+    let vectors = "{\"vector\": [1, 2, 3]}\n{\"vector\": [1, 2]}\n{\"features\": {\"a\": 1}}\n";
+    let path = file(folder.path(), "v.ndjson", vectors);
+    let output = nearprint(&["import", "--dry-run", &path], "");
+    assert!(out(&output).contains("failed                       1\n"), "{}", out(&output));
+    assert!(out(&output).contains("dimensions"), "{}", out(&output));
+    // The reason is said last, too, where people look.
+    assert!(err(&output).contains("  why: "), "{}", err(&output));
+}

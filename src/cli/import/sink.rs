@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use anyhow::{Result, bail};
+use anyhow::{Result, anyhow, bail};
 use nearprint_files::Entry;
 use nearprint_files::offer::{DuplicateAction, IdSource};
 use serde_json::Value;
@@ -10,26 +10,57 @@ use serde_json::Value;
 use super::options::ImportOptions;
 use crate::cli::collection::{self, Collection, ProblemReply};
 use crate::cli::reply::Reply;
+use crate::http::HttpOptions;
+use crate::http::batch::Operation;
+use crate::http::batch::dry::DryBatch;
+use crate::http::problem::Problem;
 
 /// How often lines are sent to a service that is too busy for them.
 const ROUNDS_MAX: usize = 60;
 
 /// Stores documents in a collection.
 pub(crate) struct Sink {
-    /// `None` if documents are read and counted only.
-    collection: Option<Collection>,
+    destination: Destination,
     /// The route with its query parameters.
     path: String,
 }
 
+/// What the documents go to.
+enum Destination {
+    Collection(Collection),
+    /// They are checked only.
+    Nothing(Box<DryBatch>),
+}
+
 impl Sink {
-    pub(crate) fn new(collection: Option<Collection>, options: &ImportOptions) -> Self {
-        Self { collection, path: path(options) }
+    pub(crate) fn new(collection: Collection, options: &ImportOptions) -> Self {
+        Self { destination: Destination::Collection(collection), path: path(options) }
+    }
+
+    /// A destination that refuses what a service with this configuration would refuse, and stores
+    /// nothing.
+    ///
+    /// # Errors
+    /// An option that is wrong for every document.
+    pub(crate) fn of_dry_run(http: HttpOptions, options: &ImportOptions) -> Result<Self> {
+        let path = path(options);
+        let query = path.split_once('?').map(|(_, query)| query);
+        let batch = DryBatch::new(http, Operation::Insert, query).map_err(|problem| {
+            anyhow!("a service would take no documents: {}", ProblemReply::from(&problem))
+        })?;
+        Ok(Self { destination: Destination::Nothing(Box::new(batch)), path })
+    }
+
+    fn collection(&self) -> Option<&Collection> {
+        match &self.destination {
+            Destination::Collection(collection) => Some(collection),
+            Destination::Nothing(_) => None,
+        }
     }
 
     /// The last change of the collection; `None` if it does not say, or the token may not ask.
     pub(crate) fn sequence(&self) -> Option<u64> {
-        let stats: Value = self.collection.as_ref()?.get_json("/v1/stats").ok()?;
+        let stats: Value = self.collection()?.get_json("/v1/stats").ok()?;
         stats["sequence"].as_u64()
     }
 
@@ -40,14 +71,20 @@ impl Sink {
 
     /// The destination in messages.
     pub(crate) fn name(&self) -> &str {
-        self.collection.as_ref().map_or("nothing", Collection::name)
+        self.collection().map_or("nothing", Collection::name)
     }
 
     /// Sends some documents and returns as many replies.
     fn send(&self, documents: &[&Entry]) -> Result<Vec<Reply>> {
-        match &self.collection {
-            Some(collection) => collection.batch(&self.path, documents),
-            None => Ok(documents.iter().map(|_| Reply::default()).collect()),
+        match &self.destination {
+            Destination::Collection(collection) => collection.batch(&self.path, documents),
+            Destination::Nothing(batch) => {
+                let reply = |problem: Option<Problem>| {
+                    let error = problem.as_ref().map(ProblemReply::from);
+                    Reply { error, ..Reply::default() }
+                };
+                Ok(batch.run(documents).into_iter().map(reply).collect())
+            }
         }
     }
 
@@ -152,7 +189,7 @@ mod tests {
             };
             replies.iter().map(answer).collect()
         });
-        (Sink::new(Some(Collection::Service(service)), &OPTIONS), requests)
+        (Sink::new(Collection::Service(service), &OPTIONS), requests)
     }
 
     /// The path and the body.

@@ -73,6 +73,13 @@ impl Summary {
         self.failed
     }
 
+    /// Why most of the documents failed that did.
+    pub(crate) fn commonest_reason(&self) -> Option<&str> {
+        // The first of equally common ones, as the summary has them.
+        let reasons = self.reasons.iter().rev();
+        reasons.max_by_key(|reason| reason.count).map(|reason| reason.why.as_str())
+    }
+
     /// Counts a batch and its replies.
     pub(crate) fn add(&mut self, batch: &DocumentBatch, replies: &[Result<Reply, String>]) {
         for bad in &batch.bad {
@@ -151,7 +158,10 @@ impl fmt::Display for Summary {
             )?;
         }
         if self.is_dry_run {
-            writeln!(f, "a dry run: nothing was stored")?;
+            writeln!(
+                f,
+                "a dry run: nothing was stored; the limits are those of `nearprint check-config`"
+            )?;
         }
         if self.without_id > 0 {
             let (count, were) = match self.without_id {

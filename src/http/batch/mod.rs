@@ -27,6 +27,7 @@
 
 pub(crate) mod direct;
 mod documents;
+pub(crate) mod dry;
 mod packed;
 pub(crate) mod replies;
 mod run;

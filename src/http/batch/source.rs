@@ -14,6 +14,7 @@ use tokio::time::timeout_at;
 use crate::http::batch::documents::ToBegin;
 use crate::http::batch::run::Batch;
 use crate::http::middleware::guard::Guarded;
+use crate::http::options::HttpOptions;
 use crate::http::problem::{Code, Problem};
 use crate::http::request::body::{self, Bodies};
 use crate::lines::{LineCutter, StreamLine};
@@ -43,6 +44,12 @@ impl Content {
     }
 }
 
+pub(super) fn line_too_large(options: &HttpOptions) -> Problem {
+    let max = options.line_bytes_max;
+    let detail = format!("A line may have {max} bytes (server.line_bytes_max).");
+    Problem::new(Code::LineTooLarge, detail)
+}
+
 /// Reads lines until the end of the body; an error ends the batch at the line it names.
 pub(super) async fn lines(
     batch: &Arc<Batch>,
@@ -51,10 +58,7 @@ pub(super) async fn lines(
 ) -> Result<(), (u64, Problem)> {
     let options = &batch.service.options;
     let content = |StreamLine { number, bytes }| {
-        let max = options.line_bytes_max;
-        let detail = || format!("A line may have {max} bytes (server.line_bytes_max).");
-        let too_large = || Problem::new(Code::LineTooLarge, detail());
-        (number, bytes.map(Content::Json).ok_or_else(too_large))
+        (number, bytes.map(Content::Json).ok_or_else(|| line_too_large(options)))
     };
     let mut cutter = LineCutter::new(options.line_bytes_max);
     let mut reserved = batch.service.bodies.share();

@@ -20,6 +20,7 @@ use nearprint_files::{
 };
 
 use crate::cli::collection::CollectionArgs;
+use crate::cli::configuration;
 use crate::cli::error_report::ErrorReport;
 use crate::cli::exit_code;
 use crate::cli::import::groups::Groups;
@@ -31,6 +32,7 @@ use crate::cli::import::state::{self, State};
 use crate::cli::import::summary::Summary;
 use crate::cli::outputs;
 use crate::cli::reply::Reply;
+use crate::config::Sources;
 
 /// How many batches wait while one is being stored.
 const BATCHES_WAITING_MAX: usize = 2;
@@ -66,7 +68,8 @@ pub(crate) struct ImportArgs {
     /// What to do about a record that cannot be read or stored
     #[arg(long, value_enum, default_value_t = OnError::Skip)]
     on_error: OnError,
-    /// Read everything and report what fails, but store nothing
+    /// Read and check everything and report what fails, but store nothing. The limits and the recipe
+    /// are those of the configuration (`nearprint check-config`), not those of a service
     #[arg(long, conflicts_with_all = ["data", "groups", "check"])]
     dry_run: bool,
     #[command(flatten)]
@@ -246,7 +249,11 @@ fn verdict(summary: &Summary, is_continued: bool) -> Result<()> {
             let what = format!("{failed} of {read} documents failed");
             let next = "correct them, and repeat the import: documents with an id that are stored \
                         already are not stored twice";
-            Err(ErrorReport::new(what, next).into())
+            let report = ErrorReport::new(what, next);
+            Err(match summary.commonest_reason() {
+                Some(why) => report.because(anyhow::anyhow!(why.to_owned())).into(),
+                None => report.into(),
+            })
         }
     }
 }
@@ -277,9 +284,10 @@ fn open_state(args: &ImportArgs, named: &[PathBuf], sink: &Sink) -> Result<Optio
 
 fn open(args: &ImportArgs) -> Result<Sink> {
     if args.dry_run {
-        return Ok(Sink::new(None, &args.options));
+        let (_, settings) = configuration::load(&Sources::of_process(None))?;
+        return Sink::of_dry_run(settings.http, &args.options);
     }
     let collection = args.collection.open_or_create()?;
     collection.check_ready()?;
-    Ok(Sink::new(Some(collection), &args.options))
+    Ok(Sink::new(collection, &args.options))
 }
