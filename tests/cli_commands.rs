@@ -558,13 +558,12 @@ fn a_dry_run_refuses_what_an_import_refuses() {
         r#"not json"#.to_owned(),
     ];
     // Each alone, so that no limit on the reasons that are shown hides one.
-    for line in &lines {
-        let path = file(folder.path(), "a.ndjson", &format!("{line}\n"));
+    for (number, line) in lines.iter().enumerate() {
+        let path = file(folder.path(), &format!("{number}.ndjson"), &format!("{line}\n"));
         let shown = |output: &Output| {
             let lines = out(output);
             let of_failures = |line: &&str| line.starts_with("failed") || line.contains(" x ");
-            let lines: Vec<String> =
-                lines.lines().filter(of_failures).map(str::to_owned).collect();
+            let lines: Vec<String> = lines.lines().filter(of_failures).map(str::to_owned).collect();
             (code(output), lines)
         };
         let data = folder.path().join("data").display().to_string();

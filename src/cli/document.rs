@@ -38,6 +38,11 @@ impl MethodArgs {
         self.recipe
     }
 
+    /// The file of the model.
+    pub(super) fn model(&self) -> Option<&Path> {
+        self.model.as_deref()
+    }
+
     /// The method, after reading its model, which stays in memory until the process ends.
     pub(super) fn method(&self) -> Result<Method> {
         let read = |file: &PathBuf| read_model(file, self.recipe);

@@ -32,6 +32,7 @@ fn outputs_over_inputs_and_over_one_another_are_refused_before_anything_is_read(
         (&["a.jsonl", "-o", "x/", "--groups", "x"], "would both be"),
         (&["a.jsonl", "-o", "new/x"], "its folder does not exist"),
         (&["a.jsonl", "--groups", "in"], "is a folder"),
+        (&["a.jsonl", "--model", "hard.jsonl", "-o", "hard.jsonl"], "is the input"),
     ] {
         let error = failed(folder.path(), 2, arguments);
         assert!(error.contains(why) && !error.contains("memory:"), "{arguments:?}: {error}");

@@ -35,6 +35,7 @@ pub(super) struct ReadPage {
 
 const NO_PAGES: &str = "web records that are no pages or texts";
 const BINARY: &str = "web records of pages or texts whose content is neither";
+const EMPTY: &str = "web pages without content";
 const METADATA: &str = "web metadata records";
 
 /// What a record may hold.
@@ -95,6 +96,9 @@ fn page(syntax: PageSyntax, content: &[u8], label: Option<&str>, is_cut: bool) -
         return Payload::Other(BINARY);
     }
     let text = decode_or_guess(content, label, syntax != PageSyntax::Text);
+    if text.trim().is_empty() {
+        return Payload::Other(EMPTY);
+    }
     let (kind, text) = match syntax {
         PageSyntax::Text => (BodyKind::Text, text),
         PageSyntax::Html => (BodyKind::Html, text),

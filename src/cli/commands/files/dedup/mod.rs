@@ -147,6 +147,7 @@ fn is_stdout_used(args: &DedupArgs) -> Result<bool> {
     let named = named.into_iter().chain([("--pairs", args.pairs.as_deref())]);
     let named: Vec<_> = named.filter_map(|(option, path)| Some((option, path?))).collect();
     let mut inputs = args.paths.clone();
+    inputs.extend(args.method.model().map(Path::to_path_buf));
     inputs.extend(args.against.as_ref().filter(|name| !name.contains("://")).map(Into::into));
     Ok(outputs::checked(&named, &inputs)?.contains(&Destination::StandardOutput))
 }
@@ -293,7 +294,7 @@ fn search(
     scanned: &Scanned,
     interrupt: &Interrupt,
 ) -> Result<(DuplicateGroups, Index)> {
-    let template = "{msg}  {bar:30} {percent:>3}%, {eta} left";
+    let template = "{msg}  {bar:30} {percent:>3}%";
     let style = ProgressStyle::with_template(template).expect("the template is a constant");
     let bar = ProgressBar::new(0).with_style(style.progress_chars("=> "));
     let watch = |done: u64, all: u64| {
