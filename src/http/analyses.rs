@@ -8,6 +8,10 @@
 //! a body overtakes those that take much longer, and none waits for ever, because later ones have
 //! later deadlines.
 //!
+//! The analyses of long bodies also share a budget of memory: each reserves what it takes at most
+//! ([`nearprint_text::memory_of_analysis`]) before it begins, and waits until that is free; one that
+//! needs more than all of it runs alone.
+//!
 //! An analysis that has begun runs to its end, which takes time linear in its bytes
 //! ([`nearprint_text`]). One that still waits is dropped with its request, and its body with it.
 
@@ -17,6 +21,8 @@ use std::time::Duration;
 
 use tokio::sync::oneshot;
 use tokio::time::Instant;
+
+use crate::http::budget::{ByteBudget, ByteShare};
 
 /// Bodies of more bytes are long: analysing one takes tens of milliseconds.
 const LONG_BYTES: usize = 256 << 10;
@@ -28,6 +34,9 @@ const BYTES_A_SECOND: u64 = 4 << 20;
 pub(crate) struct Analyses {
     short: Lane,
     long: Lane,
+    /// The memory of analyses of long bodies.
+    memory: ByteBudget,
+    memory_max: usize,
 }
 
 /// The permit of one analysis; the next one begins when it is dropped.
@@ -47,15 +56,18 @@ struct Queue {
 }
 
 impl Analyses {
-    /// With `permits` permits in each lane.
-    pub(crate) fn new(permits: usize) -> Self {
-        Self { short: Lane::new(permits), long: Lane::new(permits) }
+    /// With `permits` permits in each lane, and this many bytes for those of long bodies.
+    pub(crate) fn new(permits: usize, memory_max: usize) -> Self {
+        let memory = ByteBudget::new(memory_max);
+        Self { short: Lane::new(permits), long: Lane::new(permits), memory, memory_max }
     }
 
-    /// Waits for the permit of a body of `bytes` that arrives now. Dropping the future leaves the
-    /// queue.
-    pub(crate) async fn permit(&self, bytes: usize) -> AnalysisPermit {
-        self.permit_at(bytes, Instant::now()).await
+    /// Waits for the permit of a body of `bytes` that arrives now, and for the memory that its
+    /// analysis takes. Dropping the future leaves the queue.
+    pub(crate) async fn permit(&self, bytes: usize, memory: usize) -> (AnalysisPermit, ByteShare) {
+        let permit = self.permit_at(bytes, Instant::now()).await;
+        let memory = if bytes > LONG_BYTES { memory.min(self.memory_max) } else { 0 };
+        (permit, self.memory.take(memory).await)
     }
 
     #[expect(clippy::arithmetic_side_effects, reason = "a body is at most a GiB: minutes")]
@@ -134,17 +146,17 @@ mod tests {
 
     #[tokio::test]
     async fn a_short_body_never_waits_for_a_long_one() {
-        let queue = Analyses::new(1);
-        let running = queue.permit(16 * MIB).await;
-        assert!(is_served(&mut pin!(queue.permit(LONG_BYTES + 1))).is_none());
-        assert!(is_served(&mut pin!(queue.permit(LONG_BYTES))).is_some());
+        let queue = Analyses::new(1, MIB);
+        let running = queue.permit_at(16 * MIB, Instant::now()).await;
+        assert!(is_served(&mut pin!(queue.permit_at(LONG_BYTES + 1, Instant::now()))).is_none());
+        assert!(is_served(&mut pin!(queue.permit_at(LONG_BYTES, Instant::now()))).is_some());
         drop(running);
     }
 
     #[tokio::test]
     async fn a_body_overtakes_those_that_take_much_longer_and_none_waits_for_ever() {
-        let queue = Analyses::new(1);
-        let running = queue.permit(MIB).await;
+        let queue = Analyses::new(1, MIB);
+        let running = queue.permit_at(MIB, Instant::now()).await;
         let (begin, second) = (Instant::now(), Duration::from_secs(1));
         let mut huge = pin!(queue.permit_at(16 * MIB, begin));
         let mut late = pin!(queue.permit_at(MIB, begin + 6 * second));
@@ -164,12 +176,13 @@ mod tests {
 
     #[tokio::test]
     async fn a_dropped_request_takes_no_permit() {
-        let queue = Analyses::new(1);
-        let running = queue.permit(0).await;
-        let mut leavers: Vec<_> = (0..1_000).map(|_| Box::pin(queue.permit(0))).collect();
+        let queue = Analyses::new(1, MIB);
+        let running = queue.permit_at(0, Instant::now()).await;
+        let mut leavers: Vec<_> =
+            (0..1_000).map(|_| Box::pin(queue.permit_at(0, Instant::now()))).collect();
         assert!(leavers.iter_mut().all(|left| left.as_mut().now_or_never().is_none()));
         let mut called = leavers.pop().expect("there are many");
-        let mut stays = pin!(queue.permit(1));
+        let mut stays = pin!(queue.permit_at(1, Instant::now()));
         assert!(is_served(&mut stays).is_none());
         drop(leavers);
         drop(running);
@@ -177,12 +190,30 @@ mod tests {
         assert!(is_served(&mut stays).is_none());
         assert!(called.as_mut().now_or_never().is_some());
         assert!(is_served(&mut stays).is_some());
-        let again = queue.permit(0).await;
-        let mut leaves = Box::pin(queue.permit(0));
-        let mut last = pin!(queue.permit(1));
+        let again = queue.permit_at(0, Instant::now()).await;
+        let mut leaves = Box::pin(queue.permit_at(0, Instant::now()));
+        let mut last = pin!(queue.permit_at(1, Instant::now()));
         assert!(leaves.as_mut().now_or_never().is_none() && is_served(&mut last).is_none());
         drop(again);
         drop(leaves);
         assert!(is_served(&mut last).is_some());
+    }
+
+    #[tokio::test]
+    async fn analyses_wait_for_memory_and_one_that_needs_more_than_all_runs_alone() {
+        let queue = Analyses::new(9, 100 * MIB);
+        let first = queue.permit(16 * MIB, 60 * MIB).await;
+        let mut second = pin!(queue.permit(16 * MIB, 41 * MIB));
+        assert!(second.as_mut().now_or_never().is_none());
+        assert!(queue.permit(LONG_BYTES, 60 * MIB).now_or_never().is_some(), "short bodies");
+        drop(first);
+        let second = second.as_mut().now_or_never().expect("there is room");
+        let mut huge = pin!(queue.permit(64 * MIB, 200 * MIB));
+        assert!(huge.as_mut().now_or_never().is_none());
+        drop(second);
+        let huge = huge.as_mut().now_or_never().expect("it is alone");
+        assert!(queue.permit(16 * MIB, 1).now_or_never().is_none());
+        drop(huge);
+        assert!(queue.permit(16 * MIB, 1).now_or_never().is_some());
     }
 }

@@ -47,11 +47,11 @@ impl Service {
             exports: Arc::new(Semaphore::new(options.exports_max)),
             in_flight: Arc::new(Semaphore::new(options.requests_in_flight_max)),
             bodies: Bodies::new(&options),
+            analyses: Analyses::new(cores(), options.bodies_held_bytes_max),
             engine,
             options,
             access,
             started: Instant::now(),
-            analyses: Analyses::new(cores()),
         })
     }
 
@@ -106,7 +106,7 @@ impl Service {
     }
 
     /// Runs the analysis of `bytes` bytes: here if it is light, else off the async threads, once it
-    /// has a permit.
+    /// has a permit and the memory that it may take.
     pub(crate) async fn analyse<T: Send + 'static>(
         &self,
         bytes: usize,
@@ -115,7 +115,8 @@ impl Service {
         if self.is_light(bytes) {
             return Ok(work());
         }
-        let permit = self.analyses.permit(bytes).await;
+        let memory = nearprint_text::memory_of_analysis(self.options.defaults.recipe, bytes);
+        let permit = self.analyses.permit(bytes, memory).await;
         let work = tokio::task::spawn_blocking(move || {
             // The work keeps it, because it continues when its request is dropped.
             let _permit = permit;

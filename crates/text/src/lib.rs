@@ -54,7 +54,7 @@ pub use recipe::{
 pub use recipes::dispatch::NoFingerprint;
 pub use recipes::np2::analyse_text;
 pub use recipes::weighted::BadFeatures;
-pub use source::{Extract, Method, Source, analyse};
+pub use source::{Extract, Method, Source, analyse, memory_of_analysis};
 pub use vectors::spectral::{BadModel, SpectralModel};
 pub use vectors::training::{CannotLearn, SAMPLE_MIN, TrainingSample};
 pub use vectors::vector::{BadVector, check_vector};

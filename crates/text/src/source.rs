@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use crate::analysis::{Analysis, Wanted};
 use crate::html::{content_of_html, text_of_html};
 use crate::main_text::main_text_of_html;
-use crate::recipe::Recipe;
+use crate::recipe::{Recipe, Weighting};
 use crate::recipes::dispatch::{NoFingerprint, analyse_by};
 use crate::recipes::vectors::analyse_vector;
 use crate::recipes::weighted::analyse_features;
@@ -93,6 +93,27 @@ impl<'a> Source<'a> {
         )
     }
 }
+
+/// The memory that the analysis of a document takes at most, in addition to the document itself: of
+/// the worst texts and pages of this many bytes, with an explanation.
+///
+/// The dictionaries of `keywords-N` and `textrank-N` are not counted: they are read once.
+pub const fn memory_of_analysis(recipe: Recipe, bytes: usize) -> usize {
+    let times = match recipe {
+        Recipe::Keywords { weighting: Weighting::TextRank, .. } => 12,
+        Recipe::Keywords { weighting: Weighting::TfIdf, .. }
+        | Recipe::Np2
+        | Recipe::Np2Five
+        | Recipe::Words { .. }
+        | Recipe::Features
+        | Recipe::Hyperplanes { .. }
+        | Recipe::Spectral { .. } => 8,
+    };
+    bytes.saturating_mul(times).saturating_add(TABLES_BYTES)
+}
+
+/// The tables of an analysis, which grow no further with the text.
+const TABLES_BYTES: usize = 64 << 20;
 
 /// Analyses a document.
 ///

@@ -7,9 +7,11 @@
 //! cargo nextest run --release -p nearprint-text --test hostile --run-ignored only --no-capture
 //! ```
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use nearprint_text::{Explained, Extract, Method, Recipe, Source, Wanted, analyse};
+use nearprint_text::{
+    Explained, Extract, Method, Recipe, Source, Wanted, analyse, memory_of_analysis,
+};
 
 const MIB: usize = 1 << 20;
 
@@ -288,5 +290,37 @@ fn table() {
             }
         }
     }
-    let _begin = Instant::now();
+}
+
+/// Texts of 4 MiB, of which the tables are a small part.
+#[test]
+fn the_worst_texts_and_pages_take_no_more_memory_than_is_reserved_for_them() {
+    let bytes = 4 * MIB;
+    for (recipe, worst) in [
+        (
+            "np2",
+            &["a phrase in a character", "marks", "one long word of e acute", "dropped elements"][..],
+        ),
+        (
+            "words-3",
+            &["letters that fold to three", "one-letter words", "comments that do not end"],
+        ),
+        ("keywords-22", &["one-letter words with hyphens", "one long word", "distinct words"]),
+        (
+            "textrank-22",
+            &["one-letter words with hyphens", "two-letter words", "all three-letter words"],
+        ),
+    ] {
+        let method = method(recipe, Extract::Content);
+        // The dictionaries and the tables of characters are read.
+        analyse(&Source::Text("tea \u{8336}".into()), method, Wanted::STORED).unwrap();
+        let texts = texts(bytes).into_iter().map(|(name, text)| (name, Source::Text(text.into())));
+        let pages = pages(bytes).into_iter().map(|(name, page)| (name, Source::Html(page.into())));
+        for (name, source) in texts.chain(pages).filter(|(name, _)| worst.contains(name)) {
+            let (peak, _) = cost(|| drop(analyse(&source, method, Wanted::STORED)));
+            // The tables of this little text are smaller than those of 64 MiB.
+            let reserved = memory_of_analysis(method.recipe, bytes) - (44 << 20);
+            assert!(peak < reserved, "{recipe}: {name}: {peak} bytes, and {reserved} are reserved");
+        }
+    }
 }

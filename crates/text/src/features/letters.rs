@@ -11,8 +11,7 @@
 use std::sync::LazyLock;
 
 use icu_normalizer::ComposingNormalizer;
-use icu_properties::CodePointMapData;
-use icu_properties::props::{GeneralCategory, GeneralCategoryGroup};
+use icu_normalizer::properties::CanonicalCombiningClassMapBorrowed;
 
 use crate::features::normalise::normalise;
 use crate::features::runs::{Class, classify, is_kana, joins_across_space};
@@ -139,11 +138,8 @@ fn beyond_plane(utf_8: &[u8]) -> Letter {
 /// What a character becomes, if that does not depend on its neighbours. Adds to `several` what is
 /// more than a letter of the plane.
 fn alone(spelling: &str, several: &mut Vec<Letter>) -> Letter {
-    let category = CodePointMapData::<GeneralCategory>::new();
-    let joins = |c: char| {
-        let is_jamo = matches!(c, '\u{1100}'..='\u{11ff}' | '\u{a960}'..='\u{a97f}' | '\u{d7b0}'..='\u{d7ff}');
-        is_jamo || GeneralCategoryGroup::Mark.contains(category.get(c))
-    };
+    let class = CanonicalCombiningClassMapBorrowed::new();
+    let joins = |c: char| class.get_u8(c) != 0 || is_second(c);
     // Checked before and after folding, because folding turns one mark (U+0345) into a letter.
     let composed = ComposingNormalizer::new_nfkc().normalize(spelling);
     let normal = normalise(spelling);
@@ -164,6 +160,31 @@ fn alone(spelling: &str, several: &mut Vec<Letter>) -> Letter {
     }
 }
 
+/// Whether a character combines with a letter right before it, though it is no combining mark in the
+/// order of marks: Hangul letters, and the second parts of vowel signs.
+const fn is_second(character: char) -> bool {
+    matches!(character,
+        '\u{1100}'..='\u{11ff}'
+        | '\u{a960}'..='\u{a97f}'
+        | '\u{d7b0}'..='\u{d7ff}'
+        | '\u{9be}'
+        | '\u{9d7}'
+        | '\u{b3e}'
+        | '\u{b56}'
+        | '\u{b57}'
+        | '\u{bbe}'
+        | '\u{bd7}'
+        | '\u{cc2}'
+        | '\u{cd5}'
+        | '\u{cd6}'
+        | '\u{d3e}'
+        | '\u{d57}'
+        | '\u{dcf}'
+        | '\u{ddf}'
+        | '\u{102e}'
+        | '\u{1b35}')
+}
+
 /// Whether a text has no part of a run, and is not only white space.
 fn separates(normal: &str) -> bool {
     let no_run = |c| matches!(classify(c), Class::Space | Class::Separator);
@@ -174,7 +195,7 @@ fn separates(normal: &str) -> bool {
 mod tests {
     use icu_normalizer::DecomposingNormalizer;
     use icu_normalizer::properties::{
-        CanonicalCombiningClassMapBorrowed, CanonicalDecompositionBorrowed, Decomposed,
+        CanonicalCompositionBorrowed, CanonicalDecompositionBorrowed, Decomposed,
     };
 
     use super::*;
@@ -220,6 +241,7 @@ mod tests {
     #[test]
     fn only_entangled_characters_combine_with_the_one_before() {
         let decompositions = CanonicalDecompositionBorrowed::new();
+        let compositions = CanonicalCompositionBorrowed::new();
         let classes = CanonicalCombiningClassMapBorrowed::new();
         let decomposing = DecomposingNormalizer::new_nfkd();
         for character in ('\u{80}'..=char::MAX).filter(|&c| letter(c).kind != Kind::Entangled) {
@@ -236,7 +258,9 @@ mod tests {
             if bmp && classes.get_u8(character) != 0 {
                 assert_eq!(letter(character).kind, Kind::Entangled, "{character:?}");
             }
-            if let Decomposed::Expansion(_, second) = decompositions.decompose(character) {
+            if let Decomposed::Expansion(first, second) = decompositions.decompose(character)
+                && compositions.compose(first, second) == Some(character)
+            {
                 let entangled = !second.is_ascii() && letter(second).kind == Kind::Entangled;
                 assert!(entangled, "{second:?} of {character:?}");
             }

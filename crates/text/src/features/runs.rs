@@ -7,6 +7,8 @@
 //! different kinds may be adjacent. The text comes in pieces, and only what may yet belong to a run
 //! is held: marks, and white space. Tested against a naive splitter in `tests/naive.rs`.
 
+use crate::features::letters::{Kind, Letter};
+use crate::features::stream::CharacterSink;
 use icu_properties::CodePointMapData;
 use icu_properties::props::{GeneralCategory, GeneralCategoryGroup};
 
@@ -91,7 +93,8 @@ pub(crate) fn classify(character: char) -> Class {
     }
 }
 
-/// Finds the runs of a normalised text that comes in pieces, cut anywhere.
+/// Finds the runs of a normalised text that comes in pieces, cut anywhere, or letter by letter. Of
+/// letters it passes on any separator for another, and any white space.
 #[derive(Debug)]
 pub(crate) struct Runs<S> {
     pub(crate) sink: S,
@@ -130,10 +133,7 @@ impl<S: RunSink> Runs<S> {
                 Class::Mark => self.mark(first),
                 Class::Cjk => self.cjk(first),
                 Class::Space => self.space(first),
-                Class::Separator => {
-                    self.end_run();
-                    self.sink.between(first);
-                }
+                Class::Separator => self.separator(first),
             }
             rest = after;
         }
@@ -143,6 +143,11 @@ impl<S: RunSink> Runs<S> {
     pub(crate) fn finish(mut self) -> S {
         self.end_run();
         self.sink
+    }
+
+    fn separator(&mut self, separator: char) {
+        self.end_run();
+        self.sink.between(separator);
     }
 
     fn letters(&mut self, part: &str) {
@@ -200,6 +205,49 @@ impl<S: RunSink> Runs<S> {
                 self.sink.end_cjk();
                 self.held.drain(..).for_each(|space| self.sink.between(space));
             }
+        }
+    }
+}
+
+impl<S: RunSink> CharacterSink for Runs<S> {
+    fn ascii(&mut self, ascii: &[u8]) {
+        let mut rest = ascii;
+        while let Some(&first) = rest.first() {
+            let length = rest.iter().take_while(|byte| byte.is_ascii_alphanumeric()).count();
+            let (part, after) = rest.split_at(length.max(1));
+            if length > 0 {
+                for part in part.chunks(64) {
+                    let mut lower = [0; 64];
+                    let lower = &mut lower[..part.len()];
+                    lower.copy_from_slice(part);
+                    lower.make_ascii_lowercase();
+                    self.letters(std::str::from_utf8(lower).unwrap_or_default());
+                }
+            } else if char::from(first).is_whitespace() {
+                self.space(' ');
+            } else {
+                self.separator('.');
+            }
+            rest = after;
+        }
+    }
+
+    fn han(&mut self, _rest: &[u8]) -> usize {
+        0
+    }
+
+    fn letter(&mut self, letter: Letter) {
+        let utf_8 = letter.bytes.to_le_bytes();
+        let spelling = std::str::from_utf8(&utf_8[..usize::from(letter.length)]);
+        let spelling = spelling.unwrap_or_default();
+        let Some(character) = spelling.chars().next() else { return };
+        match letter.kind {
+            Kind::Word => self.letters(spelling),
+            Kind::Mark => self.mark(character),
+            Kind::Hangul | Kind::Han | Kind::Kana => self.cjk(character),
+            Kind::Space => self.space(' '),
+            Kind::Separator => self.separator('.'),
+            Kind::Entangled | Kind::Several | Kind::Invisible => {}
         }
     }
 }

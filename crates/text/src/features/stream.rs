@@ -25,6 +25,9 @@ pub(crate) trait CharacterSink {
 /// cache.
 const STRETCH_MAX: usize = 4_096;
 
+/// Characters that combine are frequent if there is another one within so many characters.
+const NEAR: usize = 4;
+
 pub(crate) fn read(text: &str, to: &mut impl CharacterSink) {
     let bytes = text.as_bytes();
     let mut at = 0;
@@ -66,7 +69,7 @@ pub(crate) fn read(text: &str, to: &mut impl CharacterSink) {
 /// Passes on a stretch that must be normalised as a whole, and returns its end.
 #[cold]
 fn entangled(text: &str, from: usize, to: &mut impl CharacterSink) -> usize {
-    let end = end_of_entangled(text, text.ceil_char_boundary(from + 1));
+    let end = end_of_stretch(text, from);
     let stretch = &text[from..end];
     let mut letters = |normal: &str| normal.chars().for_each(|c| to.letter(Letter::of(c)));
     if stretch.len() <= PIECE {
@@ -84,6 +87,21 @@ fn end_of_entangled(text: &str, mut at: usize) -> usize {
         at += Letters::table().first_of(&bytes[at..]).1;
     }
     at
+}
+
+/// The end of a stretch that begins with a character and what combines with it. Where such
+/// characters are frequent, as many as fit into a piece are normalised together, because the Unicode
+/// tables cost more to begin with than to go on with.
+fn end_of_stretch(text: &str, from: usize) -> usize {
+    let mut end = end_of_entangled(text, text.ceil_char_boundary(from + 1));
+    while end - from < PIECE / 4 {
+        let near = text[end..].char_indices().take(NEAR).map(|(at, _)| end + at);
+        let Some(next) = near.into_iter().find(|&at| is_entangled(&text.as_bytes()[at..])) else {
+            break;
+        };
+        end = end_of_entangled(text, next);
+    }
+    end
 }
 
 /// Passes the normal form of a text on in pieces of about [`PIECE`] bytes of the text.

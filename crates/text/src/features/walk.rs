@@ -9,7 +9,7 @@
 //! naive collector in `tests/naive.rs`.
 
 use crate::features::runs::{RunSink, Runs, is_cjk, is_kana};
-use crate::features::stream::normalise_in_pieces;
+use crate::features::stream;
 
 /// Passes each occurrence of a feature in a text to `take`, in text order, with windows of `WINDOW`
 /// code points.
@@ -23,7 +23,7 @@ pub(crate) fn walk<const WINDOW: usize>(text: &str, take: &mut dyn FnMut(&[u8]))
         before: None,
         is_single: true,
     });
-    normalise_in_pieces(text, &mut |piece| runs.push(piece));
+    stream::read(text, &mut runs);
     runs.finish().end_segment();
 }
 

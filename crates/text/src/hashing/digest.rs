@@ -14,18 +14,19 @@
 //! ([`crate::hashing::sketching`]), and marks in a row, because a letter after them makes them a
 //! word; a long word is hashed as it is read. Tested against the naive recipe.
 
-use xxhash_rust::xxh3::{Xxh3, xxh3_64};
+use xxhash_rust::xxh3::Xxh3;
 
 use crate::features::letters::{Kind, Letter};
 use crate::features::stream;
 use crate::features::stream::{CharacterSink, ascii_length};
+use crate::hashing::block::{Block, short};
 use crate::hashing::saturation::{Counters, Saturation};
 use crate::hashing::sketching::SketchBuilder;
 use crate::hashing::tally::Tally;
 use crate::kernel::Simd;
 use crate::kernel::han::{HAN_MAX, begins_with_han, han};
 use crate::kernel::squeeze::{self, squeeze};
-use crate::kernel::text::{self as kernel, BLOCK, BitCounts, SHORT_MAX};
+use crate::kernel::text::{self as kernel, BLOCK, BitCounts};
 
 /// This many bytes of ASCII are squeezed at a time.
 const PIECE: usize = 2_048;
@@ -116,87 +117,6 @@ impl Admitted {
         self.waiting = 0;
         let total = self.counts.total().cast_signed();
         self.counts.ones().map(|ones| 2 * ones.cast_signed() - total)
-    }
-}
-
-/// Strings that wait to be hashed.
-struct Block {
-    words: [u64; BLOCK],
-    /// 0 where the word is already a hash.
-    lengths: [u8; BLOCK],
-    waiting: usize,
-    /// Whether all words are already hashes.
-    is_hashed: bool,
-}
-
-impl Block {
-    const fn new() -> Self {
-        Self { words: [0; BLOCK], lengths: [0; BLOCK], waiting: 0, is_hashed: true }
-    }
-
-    /// Adds a string; returns whether the block is full.
-    #[inline]
-    fn push(&mut self, word: u64, length: u8) -> bool {
-        let at = self.waiting % BLOCK;
-        (self.words[at], self.lengths[at]) = (word, length);
-        self.waiting = at + 1;
-        self.is_hashed = false;
-        self.waiting == BLOCK
-    }
-
-    /// Adds words, for all of which there is space. They are separated by single spaces: the first
-    /// begins at `first`, and `ends` are the offsets of their ends from `from`.
-    fn push_words(&mut self, bytes: &[u8], first: usize, from: usize, ends: &[u32]) {
-        let Some(&first_end) = ends.first() else { return };
-        let words = &mut self.words[self.waiting..][..ends.len()];
-        let lengths = &mut self.lengths[self.waiting..][..ends.len()];
-        (words[0], lengths[0]) = short(&bytes[first..], from + first_end as usize - first);
-        let bytes = &bytes[from..];
-        for i in 1..ends.len() {
-            let (start, end) = (ends[i - 1] as usize + 1, ends[i] as usize);
-            (words[i], lengths[i]) = short(&bytes[start..], end - start);
-        }
-        self.waiting += ends.len();
-        self.is_hashed = false;
-    }
-
-    /// Adds the hashes of the first windows of some ASCII, as many as there is space for; returns
-    /// their number.
-    fn push_windows<const WINDOW: usize>(&mut self, simd: Simd, ascii: &[u8]) -> usize {
-        let some = (BLOCK - self.waiting).min(ascii.len() - WINDOW + 1);
-        let range = self.waiting..self.waiting + some;
-        kernel::hash_windows::<WINDOW>(simd, ascii, &mut self.words[range.clone()]);
-        self.lengths[range].fill(0);
-        self.waiting += some;
-        some
-    }
-
-    /// The space for the words of a stretch of Han.
-    fn space(&mut self, at: usize) -> &mut [u64; HAN_MAX] {
-        self.words[at..].first_chunk_mut().expect("a block has room for a stretch")
-    }
-
-    /// Hashes all waiting strings and empties the block.
-    fn hash(&mut self, simd: Simd) -> &[u64] {
-        let waiting = std::mem::take(&mut self.waiting);
-        if !std::mem::replace(&mut self.is_hashed, true) {
-            kernel::hash_short(simd, &mut self.words[..waiting], &self.lengths[..waiting]);
-        }
-        &self.words[..waiting]
-    }
-}
-
-/// The string at the beginning of `bytes`, in the form that a block stores.
-#[expect(clippy::inline_always, reason = "a call for each word would take longer than this")]
-#[inline(always)]
-fn short(bytes: &[u8], length: usize) -> (u64, u8) {
-    match bytes.first_chunk() {
-        Some(first) if length <= SHORT_MAX => {
-            let unused = 8 * (SHORT_MAX - length) as u32;
-            // The length is never 0, so nothing is shifted by 64.
-            (u64::from_le_bytes(*first) << (unused & 63) >> (unused & 63), length as u8)
-        }
-        _ => (xxh3_64(&bytes[..length]), 0),
     }
 }
 

@@ -3,6 +3,7 @@
 //! [`simhash`] is the definition, and [`digest`] the fast path that reads a text once.
 //! [`sketching`] makes the sketch, and counts its shingles with [`tally`] and [`repeats`].
 
+mod block;
 pub(crate) mod digest;
 pub(crate) mod repeats;
 pub(crate) mod saturation;

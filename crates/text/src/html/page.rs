@@ -97,6 +97,7 @@ impl HtmlPage {
             && let Some(start) = self.open[element].pop()
         {
             match start {
+                Some(start) if start == at => {}
                 Some(start) => self.cuts.push((start..at, DROPPED[element].1)),
                 None => self.separate_always(),
             }
@@ -147,6 +148,7 @@ impl HtmlPage {
         if dropped.is_empty() {
             return self.text_of(&content);
         }
+        drop(dropped);
         let seen = minus(&region, &self.cuts(is_hidden));
         let boilerplate = minus(&minus(&seen, &content), &self.links);
         self.text_of(if self.outweighs(&boilerplate, &content) { &seen } else { &content })
@@ -172,7 +174,9 @@ impl HtmlPage {
     /// The dropped elements that have ended, for a matching reason.
     fn cuts(&self, matches: impl Fn(Dropped) -> bool) -> Vec<Range<usize>> {
         let matching = self.cuts.iter().filter(|&&(_, why)| matches(why));
-        union(matching.map(|(range, _)| range.clone()).collect())
+        let mut cuts = Vec::with_capacity(matching.clone().count());
+        cuts.extend(matching.map(|(range, _)| range.clone()));
+        union(cuts)
     }
 
     /// The text of these ranges. Removes soft hyphens too: they mark where a word may break, not

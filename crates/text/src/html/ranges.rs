@@ -5,14 +5,14 @@ use std::ops::Range;
 /// What lies within any of these ranges, which may overlap. Takes the time to sort them.
 pub(super) fn union(mut ranges: Vec<Range<usize>>) -> Vec<Range<usize>> {
     ranges.sort_unstable_by_key(|range| range.start);
-    let mut union: Vec<Range<usize>> = Vec::new();
-    for range in ranges {
-        match union.last_mut() {
-            Some(last) if range.start <= last.end => last.end = last.end.max(range.end),
-            _ => union.push(range),
+    ranges.dedup_by(|range, last| {
+        let touches = range.start <= last.end;
+        if touches {
+            last.end = last.end.max(range.end);
         }
-    }
-    union
+        touches
+    });
+    ranges
 }
 
 /// What lies within a range of `from` and within none of `cuts`. Linear in both; each is a union.

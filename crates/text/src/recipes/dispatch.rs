@@ -5,8 +5,9 @@ use xxhash_rust::xxh3::xxh3_64;
 
 use crate::analysis::{Analysis, EmptyDocument, Wanted};
 use crate::features::walk::walk;
-use crate::hashing::simhash::SimHash;
 use crate::hashing::tally::Tally;
+use crate::kernel::Simd;
+use crate::kernel::text::{BLOCK, BitCounts, count_bits};
 use crate::recipe::Recipe;
 use crate::recipes::keywords::keywords;
 use crate::recipes::np2::{WIDER_WINDOW, WINDOW, analyse_windows};
@@ -55,23 +56,17 @@ pub(crate) fn analyse_by(
     text: &str,
     wanted: Wanted,
 ) -> Result<Analysis, NoFingerprint> {
-    let (sums, features, margins) = match recipe {
+    let (bits, features, margins) = match recipe {
         Recipe::Np2 => return Ok(analyse_windows::<WINDOW>(text, wanted)?),
         Recipe::Np2Five => return Ok(analyse_windows::<WIDER_WINDOW>(text, wanted)?),
         Recipe::Words { .. } => {
-            let mut sums = SimHash::default();
-            let mut is_empty = true;
-            walk_features(text, recipe, &mut |feature| {
-                sums.add(xxh3_64(feature), 1.0);
-                is_empty = false;
-            });
-            if is_empty {
-                return Err(EmptyDocument.into());
-            }
-            let whole = sums.sums().map(|sum| sum as i64);
+            let mut counts = FeatureCounts::new();
+            walk_features(text, recipe, &mut |feature| counts.add(xxh3_64(feature)));
+            let sums = counts.sums().ok_or(EmptyDocument)?;
             // Counting distinct features costs several times as much as the fingerprint.
             let distinct = wanted.features.then(|| distinct_features(text, recipe));
-            (sums, distinct, Margins::of_whole_sums(&whole))
+            let bits = sums.iter().rev().fold(0, |bits, &sum| bits << 1 | u64::from(sum > 0));
+            (bits, distinct, Margins::of_whole_sums(&sums))
         }
         Recipe::Keywords { weighting, heaviest, levels } => {
             let words = keywords(text, weighting, heaviest, levels);
@@ -79,7 +74,7 @@ pub(crate) fn analyse_by(
             let features = merged(pairs).map_err(|_| EmptyDocument)?;
             let sums = weighted::sums(&features);
             let margins = Margins::of_scaled_sums(sums.sums());
-            (sums, Some(features.len()), margins)
+            (sums.bits(), Some(features.len()), margins)
         }
         Recipe::Features => return Err(NoFingerprint::OnlyFeatures),
         Recipe::Hyperplanes { .. } | Recipe::Spectral { .. } => {
@@ -87,9 +82,38 @@ pub(crate) fn analyse_by(
         }
     };
     let np2 = analyse_windows::<WINDOW>(text, Wanted { features: false, ..wanted })?;
-    let fingerprint = Fingerprint::new(sums.bits());
+    let fingerprint = Fingerprint::new(bits);
     let margins = np2.sketch.is_some().then(|| Box::new(margins));
     Ok(Analysis { fingerprint, features, margins, ..np2 })
+}
+
+/// The features of a text that each count once, many of which are added up at a time.
+struct FeatureCounts {
+    hashes: [u64; BLOCK],
+    waiting: usize,
+    counts: BitCounts,
+}
+
+impl FeatureCounts {
+    fn new() -> Self {
+        Self { hashes: [0; BLOCK], waiting: 0, counts: BitCounts::default() }
+    }
+
+    fn add(&mut self, hash: u64) {
+        self.hashes[self.waiting % BLOCK] = hash;
+        self.waiting += 1;
+        if self.waiting == BLOCK {
+            count_bits(Simd::best(), &self.hashes, &mut self.counts);
+            self.waiting = 0;
+        }
+    }
+
+    /// The sum of each bit, bit 0 first; `None` without a feature.
+    fn sums(mut self) -> Option<[i64; 64]> {
+        count_bits(Simd::best(), &self.hashes[..self.waiting], &mut self.counts);
+        let total = self.counts.total().cast_signed();
+        (total > 0).then(|| self.counts.ones().map(|ones| 2 * ones.cast_signed() - total))
+    }
 }
 
 /// The number of distinct features of a text.

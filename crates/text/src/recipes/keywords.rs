@@ -35,7 +35,17 @@ static SEGMENTER: LazyLock<Segmenter> = LazyLock::new(|| {
 /// No word of the dictionary has a larger IDF.
 const IDF_MAX: f64 = 14.0;
 
-/// Words whose IDFs are looked up at a time; a power of two.
+/// No word of the dictionary has more bytes.
+const KNOWN_BYTES_MAX: usize = 64;
+
+/// The IDF of a word that is not in the dictionary.
+static MEDIAN_IDF: LazyLock<f64> = LazyLock::new(|| {
+    let Segmenter { jieba, weights, .. } = &*SEGMENTER;
+    let found = weights.extract_keywords(jieba, "qqqqqqqq", 1, Vec::new());
+    found.first().map_or(IDF_MAX, |word| word.weight)
+});
+
+/// Words whose IDFs are looked up at a time.
 const LOOKED_UP: usize = 1 << 10;
 
 /// The heaviest words of a text with their weights, heaviest first.
@@ -96,8 +106,7 @@ fn heaviest_by_tf_idf(text: &str, heaviest: usize) -> Vec<(String, f64)> {
         if !top.takes(weight(counts[first as usize], IDF_MAX)) {
             break;
         }
-        let some = 1 << rest.len().min(LOOKED_UP).ilog2();
-        let (some, after) = rest.split_at(some);
+        let (some, after) = rest.split_at(rest.len().min(LOOKED_UP));
         let spelt: Vec<&str> = some.iter().map(|&number| words.word(number)).collect();
         for ((number, word), idf) in some.iter().zip(&spelt).zip(idfs(&spelt)) {
             top.offer(word, weight(counts[*number as usize], idf));
@@ -107,9 +116,23 @@ fn heaviest_by_tf_idf(text: &str, heaviest: usize) -> Vec<(String, f64)> {
     top.words
 }
 
-/// The IDFs of distinct words, whose number is a power of two. The crate tells only the TF-IDF of
-/// the words of a text: that of words which occur once is their IDF divided by their number.
+/// The IDFs of distinct words.
 fn idfs(words: &[&str]) -> Vec<f64> {
+    let mut known: Vec<&str> =
+        words.iter().copied().filter(|word| word.len() <= KNOWN_BYTES_MAX).collect();
+    known.sort_unstable();
+    let mut idfs = Vec::with_capacity(known.len());
+    while idfs.len() < known.len() {
+        let rest = &known[idfs.len()..];
+        idfs.extend(idfs_of_some(&rest[..1 << rest.len().ilog2()]));
+    }
+    let idf = |word: &&str| known.binary_search(word).map_or(*MEDIAN_IDF, |at| idfs[at]);
+    words.iter().map(idf).collect()
+}
+
+/// The IDFs of words in order, whose number is a power of two. The crate tells only the TF-IDF of
+/// the words of a text: that of words which occur once is their IDF divided by their number.
+fn idfs_of_some(words: &[&str]) -> Vec<f64> {
     let Segmenter { jieba, weights, .. } = &*SEGMENTER;
     let text = words.join("\n");
     let found = weights.extract_keywords(jieba, &text, words.len(), Vec::new());
@@ -117,7 +140,7 @@ fn idfs(words: &[&str]) -> Vec<f64> {
         found.iter().map(|word| (&*word.keyword, word.weight * words.len() as f64)).collect();
     found.sort_unstable_by_key(|&(word, _)| word);
     let idf = |word: &&str| found.binary_search_by_key(word, |&(found, _)| found).ok();
-    words.iter().map(|word| idf(word).map_or(IDF_MAX, |at| found[at].1)).collect()
+    words.iter().map(|word| idf(word).map_or(*MEDIAN_IDF, |at| found[at].1)).collect()
 }
 
 /// The words with the largest weights so far, heaviest first, then in the order of their

@@ -48,8 +48,18 @@ struct Cutter<'a, F> {
 /// The runs without the white space within them: a word that is broken over two lines is one.
 impl<F: FnMut(&str)> RunSink for Cutter<'_, F> {
     fn word(&mut self, part: &str) {
-        self.waiting.push_str(part);
-        self.cut_if_enough();
+        let mut rest = part;
+        while !rest.is_empty() {
+            let (some, after) = rest.split_at(rest.floor_char_boundary(self.piece.max(4)));
+            match some.chars().next() {
+                Some(first) if some.len() == first.len_utf8() => self.between(first),
+                _ => {
+                    self.waiting.push_str(some);
+                    self.cut_if_enough();
+                }
+            }
+            rest = after;
+        }
     }
 
     fn end_word(&mut self) {}
@@ -59,6 +69,12 @@ impl<F: FnMut(&str)> RunSink for Cutter<'_, F> {
     }
 
     fn between(&mut self, character: char) {
+        // In a script without words, each character is a token by itself.
+        if !character.is_ascii() && !is_of_words(character) {
+            self.cut_all();
+            (self.take)(character.encode_utf8(&mut [0; 4]));
+            return;
+        }
         self.waiting.push(character);
         self.cut_if_enough();
     }
@@ -89,8 +105,15 @@ impl<'a, F: FnMut(&str)> Cutter<'a, F> {
     }
 
     fn finish(mut self) {
-        self.pass_row();
-        self.cut(self.waiting.len(), false);
+        self.cut_all();
+    }
+
+    fn cut_all(&mut self) {
+        if !self.waiting.is_empty() || !self.row.is_empty() {
+            self.pass_row();
+            self.cut(self.waiting.len(), false);
+            self.next = self.piece;
+        }
     }
 
     /// Adds to the row what certainly belongs to it: all but what may belong to a word of the

@@ -11,7 +11,7 @@ use std::sync::LazyLock;
 
 use crate::features::normalise::normalise;
 use crate::features::runs::{RunSink, Runs};
-use crate::features::stream::normalise_in_pieces;
+use crate::features::stream;
 
 /// The languages whose stop words are removed, by the ISO lists of `stop-words` 0.10.
 const STOP_LANGUAGES: [&str; 11] =
@@ -38,7 +38,7 @@ pub(crate) fn walk(
         lengths: VecDeque::new(),
         has_rows: false,
     });
-    normalise_in_pieces(text, &mut |piece| runs.push(piece));
+    stream::read(text, &mut runs);
     let Rows { take, text, has_rows, .. } = runs.finish();
     if !has_rows && !text.is_empty() {
         take(text.as_bytes());
