@@ -10,11 +10,13 @@
 //!
 //! - **long replies.** If this half is spent, a single look-up is refused (503), and a single write
 //!   gets fewer hits (`truncated`), because it must be answered. A batch waits.
-//! - **batches that work ahead** of what their clients have read. If this half is spent, a batch
-//!   continues with [`OWN_BYTES`] of its own, a few lines at a time.
+//! - **batches**, for what they work on ahead of their turn, and for finished replies that their
+//!   clients have not read. If this half is spent, a batch continues with [`OWN_BYTES`] of its own,
+//!   a few lines at a time, and sends what is finished.
 //!
 //! A batch never waits while it keeps what another one waits for: it waits for shares of the first
-//! half only at the line whose reply is sent next, and never for shares of the second half.
+//! half only at the line whose reply is finished next, with no such share kept longer than its
+//! client takes to read, and never for shares of the second half.
 
 use std::sync::Arc;
 
@@ -36,6 +38,9 @@ pub(crate) const SHORT_BYTES: usize = 16 << 10;
 /// spent.
 pub(crate) const OWN_BYTES: usize = 64 << 10;
 
+/// A batch may hold as many times what it leaves free: a single one four fifths of all.
+const HELD_PER_FREE: usize = 4;
+
 /// Bytes that may be in memory at one time.
 #[derive(Debug)]
 pub(crate) struct ByteBudget {
@@ -51,7 +56,11 @@ impl ByteBudget {
 
     /// The bytes of all shares.
     pub(crate) fn bytes_in_memory(&self) -> usize {
-        self.bytes_max.saturating_sub(self.free.available_permits())
+        self.bytes_max.saturating_sub(self.bytes_free())
+    }
+
+    fn bytes_free(&self) -> usize {
+        self.free.available_permits()
     }
 
     /// A share, unless the budget is spent.
@@ -136,9 +145,19 @@ impl Replies {
         self.long.bytes_in_memory().saturating_add(self.ahead.bytes_in_memory())
     }
 
-    /// A share for a batch that works ahead, unless that half is spent.
+    /// A share for what a batch works on ahead, which leaves half of that half to replies.
     pub(crate) fn ahead(&self, bytes: usize) -> Option<ByteShare> {
-        self.ahead.try_take(bytes)
+        let left = self.ahead.bytes_free().checked_sub(bytes)?;
+        if left < self.ahead.bytes_max / 2 { None } else { self.ahead.try_take(bytes) }
+    }
+
+    /// A share for finished replies of a batch, beyond the `held_bytes` that it has. The more of
+    /// that half is taken, the less may a batch hold, so that some is always left to others.
+    pub(crate) fn held(&self, bytes: usize, held_bytes: usize) -> Option<ByteShare> {
+        let left = self.ahead.bytes_free().checked_sub(bytes)?;
+        let held_bytes = held_bytes.saturating_add(bytes);
+        let fits = held_bytes <= left.saturating_mul(HELD_PER_FREE);
+        if fits { self.ahead.try_take(bytes) } else { None }
     }
 
     /// Reads the hits of a look-up, with the share that they take if they are long.
@@ -357,12 +376,32 @@ mod tests {
     #[test]
     fn neither_half_of_the_budget_is_spent_by_the_other() {
         let replies = Replies::new(100, 200);
-        let ahead = replies.ahead(100).unwrap();
+        let ahead = replies.ahead(50).unwrap();
         assert!(replies.ahead(1).is_none());
+        let held = replies.held(40, 0).unwrap();
+        assert!(replies.held(11, 0).is_none());
         let long = replies.long.try_take(100).unwrap();
         assert!(replies.long.try_take(1).is_none());
-        assert_eq!(replies.bytes_in_memory(), 200);
-        drop((ahead, long));
+        assert_eq!(replies.bytes_in_memory(), 190);
+        drop((ahead, held, long));
         assert_eq!(replies.bytes_in_memory(), 0);
+    }
+
+    #[test]
+    fn a_batch_that_holds_much_leaves_some_to_others() {
+        let replies = Replies::new(1_000, 2_000);
+        let hold = || {
+            let mut shares: Vec<ByteShare> = Vec::new();
+            while let Some(share) = replies.held(10, shares.len() * 10) {
+                shares.push(share);
+            }
+            shares
+        };
+        let first = hold();
+        assert_eq!(first.len(), 80);
+        let second = hold();
+        assert_eq!(second.len(), 16);
+        drop(first);
+        assert_eq!(hold().len(), 67, "four fifths of what the second one leaves");
     }
 }

@@ -73,6 +73,7 @@ codes! {
     MethodNotAllowed = METHOD_NOT_ALLOWED, "method_not_allowed",
         "The resource does not take this method";
     RequestTimeout = REQUEST_TIMEOUT, "request_timeout", "The body came too slowly";
+    ReplyNotRead = REQUEST_TIMEOUT, "reply_not_read", "The reply was not read";
     RecipeMismatch = CONFLICT, "recipe_mismatch", "The fingerprint was made by another recipe";
     LengthRequired = LENGTH_REQUIRED, "length_required",
         "A packed body of this size must say its length";

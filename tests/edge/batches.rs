@@ -279,7 +279,17 @@ impl Batch {
         }
     }
 
+    /// A request whose reply comes once all of it was sent.
     fn request(&self) -> Vec<u8> {
+        self.request_with("")
+    }
+
+    /// A request whose reply comes meanwhile.
+    fn early_request(&self) -> Vec<u8> {
+        self.request_with("?early_reply=true")
+    }
+
+    fn request_with(&self, query: &str) -> Vec<u8> {
         let numbers = self.numbers.clone();
         let (kind, body) = if self.is_packed() {
             let words = numbers.flat_map(|number| self.fingerprint(number).to_le_bytes());
@@ -294,7 +304,8 @@ impl Batch {
             Kind::CheckAndInsert | Kind::PackedCheckAndInsert => "/v1/check-and-insert/batch",
         };
         // The end of the connection is the end of the reply.
-        let head = format!("POST {path} HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n");
+        let head =
+            format!("POST {path}{query} HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n");
         let length = format!("content-type: {kind}\r\ncontent-length: {}\r\n\r\n", body.len());
         [head.into_bytes(), length.into_bytes(), body].concat()
     }
@@ -402,7 +413,7 @@ async fn fast(shared: Arc<Shared>, client: u64) {
 /// Sends a line or a word at a time, until the others stop; then each must be answered.
 async fn slow_sender(shared: Arc<Shared>, client: u64) {
     let Batch { kind, numbers } = shared.batch(KINDS[client as usize % KINDS.len()], 20_000);
-    let request = Batch { kind, numbers: numbers.clone() }.request();
+    let request = Batch { kind, numbers: numbers.clone() }.early_request();
     let head = request.windows(4).position(|four| four == b"\r\n\r\n").unwrap() + 4;
     let mut stream = TcpStream::connect(&shared.address).await.unwrap();
     stream.write_all(&request[..head]).await.unwrap();
@@ -454,7 +465,7 @@ async fn leaver(shared: Arc<Shared>, client: u64) {
         if shared.stops() {
             return;
         }
-        let request = shared.batch(kind, 5_000).request();
+        let request = shared.batch(kind, 5_000).early_request();
         let mut stream = TcpStream::connect(&shared.address).await.unwrap();
         stream.write_all(&request[..request.len() / 2]).await.unwrap();
         let mut piece = [0; 1_024];

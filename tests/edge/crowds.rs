@@ -122,7 +122,7 @@ async fn requests_refused_by_overload_are_no_warnings_in_the_log() {
     // The head of its reply shows that a batch was admitted; it stays admitted while its body is
     // open.
     let mut batch = TcpStream::connect(&server.address).await.unwrap();
-    let head = b"POST /v1/insert/batch HTTP/1.1\r\nhost: localhost\r\n\
+    let head = b"POST /v1/insert/batch?early_reply=true HTTP/1.1\r\nhost: localhost\r\n\
         content-type: application/x-ndjson\r\ntransfer-encoding: chunked\r\n\r\n";
     batch.write_all(head).await.unwrap();
     batch.read_u8().await.unwrap();

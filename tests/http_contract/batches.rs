@@ -97,7 +97,7 @@ fn a_bad_line_gets_its_error_and_the_others_go_on() {
 }
 
 #[test]
-fn replies_stream_while_the_request_is_still_being_sent() {
+fn early_replies_stream_while_the_request_is_still_being_sent() {
     let server = Server::start();
     for path in [
         "/v1/insert/batch",
@@ -106,7 +106,7 @@ fn replies_stream_while_the_request_is_still_being_sent() {
         "/v1/fingerprint/batch",
     ] {
         let mut connection = server.connect();
-        connection.begin_chunked(&format!("POST {path}"), &NDJSON);
+        connection.begin_chunked(&format!("POST {path}?early_reply=true"), &NDJSON);
         assert_eq!(connection.reply_head().status, 200, "{path}");
         for i in 0..3_u64 {
             connection.chunk(format!("{{\"fingerprint\":{i}}}\n").as_bytes()).unwrap();
@@ -168,7 +168,7 @@ fn an_empty_batch_has_an_empty_reply() {
 fn a_client_that_leaves_in_the_middle_leaves_a_prefix() {
     let server = Server::start();
     let mut connection = server.connect();
-    connection.begin_chunked("POST /v1/insert/batch", &NDJSON);
+    connection.begin_chunked("POST /v1/insert/batch?early_reply=true", &NDJSON);
     connection.chunk(b"{\"fingerprint\":1}\n{\"fingerprint\":2}\n{\"finger").unwrap();
     assert_eq!(connection.reply_head().status, 200);
     let mut replies = Vec::new();

@@ -68,7 +68,7 @@ fn requests_in_flight_are_bounded_and_probes_still_answered() {
     let begin = || {
         let mut connection = server.connect();
         let ndjson = [("content-type", "application/x-ndjson")];
-        connection.begin_chunked("POST /v1/insert/batch", &ndjson);
+        connection.begin_chunked("POST /v1/insert/batch?early_reply=true", &ndjson);
         assert_eq!(connection.reply_head().status, 200);
         connection
     };

@@ -19,6 +19,7 @@ mod expiry;
 mod explanations;
 mod groups;
 mod heads;
+mod held_replies;
 mod jobs;
 mod leavers;
 mod likely;

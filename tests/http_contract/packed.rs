@@ -119,11 +119,11 @@ fn options_that_packed_replies_cannot_honour_are_refused() {
 }
 
 #[test]
-fn replies_stream_while_the_words_still_come() {
+fn early_replies_stream_while_the_words_still_come() {
     let server = Server::start();
     let mut connection = server.connect();
-    let head = "POST /v1/check-and-insert/batch HTTP/1.1\r\nhost: localhost\r\ncontent-length: 24\r\n\
-        content-type: application/octet-stream\r\n\r\n";
+    let head = "POST /v1/check-and-insert/batch?early_reply=true HTTP/1.1\r\nhost: localhost\r\n\
+        content-length: 24\r\ncontent-type: application/octet-stream\r\n\r\n";
     connection.write(head.as_bytes()).unwrap();
     assert_eq!(connection.reply_head().header("content-length"), Some("3"));
     for (bits, reply) in [(0_u64, 255), (1, 1), (3, 2)] {

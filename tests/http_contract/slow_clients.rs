@@ -88,7 +88,7 @@ fn a_slow_body_is_answered_408() {
 fn a_batch_must_bring_a_line_in_each_time_of_a_body() {
     let server = Server::with(impatient);
     let mut batch = server.connect();
-    batch.begin_chunked("POST /v1/insert/batch", &NDJSON);
+    batch.begin_chunked("POST /v1/insert/batch?early_reply=true", &NDJSON);
     assert_eq!(batch.reply_head().status, 200);
     // Longer in all than the time of a body, but never without a line for so long.
     for i in 0..6 {
@@ -131,7 +131,7 @@ fn a_stop_finishes_accepted_requests_and_closes_idle_connections() {
     let mut idle = server.connect();
     assert_eq!(idle.send("GET /healthz", &[], b"").status, 200);
     let mut busy = server.connect();
-    busy.begin_chunked("POST /v1/insert/batch", &NDJSON);
+    busy.begin_chunked("POST /v1/insert/batch?early_reply=true", &NDJSON);
     assert_eq!(busy.reply_head().status, 200);
     busy.chunk(b"{\"id\":\"a\",\"fingerprint\":1}\n").unwrap();
     assert!(busy.next_chunk().is_some());

@@ -9,7 +9,7 @@ use nearprint_files::Entry;
 use nearprint_files::offer::OfferOptions;
 use tokio::runtime::Handle;
 
-use crate::http::batch::run::{Operation, options_of};
+use crate::http::batch::run::{Operation, parameters_of};
 use crate::http::problem::{Code, Problem};
 use crate::http::reply::wire::Subject;
 use crate::http::request::prepare::{self, Prepared, Setting};
@@ -49,7 +49,7 @@ impl DirectBatch {
         operation: Operation,
         query: Option<&str>,
     ) -> Result<Self, Problem> {
-        let (options, ..) = options_of(&service, operation, query)?;
+        let options = parameters_of(&service, operation, query)?.options;
         Ok(Self { service, operation, options })
     }
 

@@ -11,11 +11,12 @@ use tokio::sync::mpsc;
 use tokio::task::{self, JoinHandle};
 use tokio::time::Instant;
 
-use crate::http::batch::replies::{Finishing, Reply, Slot, error_line, finished, line_of};
+use crate::http::batch::records::{Pack, Records};
+use crate::http::batch::replies::{Finishing, Reply, Slot, error_line, finished};
 use crate::http::batch::run::{Batch, Operation};
 use crate::http::batch::source::{self, Content, Numbered, Words};
-use crate::http::budget::{ByteShare, OWN_BYTES, SHORT_BYTES, WhenSpent};
-use crate::http::problem::Problem;
+use crate::http::budget::{ByteShare, OWN_BYTES, SHORT_BYTES, Shorten, WhenSpent};
+use crate::http::problem::{Code, Problem};
 use crate::http::reply::counts::{count_hits, count_verdict};
 use crate::http::reply::wire::{
     CheckAndInsertReply, FingerprintReply, InsertReply, QueryReply, Subject,
@@ -60,13 +61,26 @@ pub(super) fn start(batch: Arc<Batch>, source: Source) -> mpsc::Receiver<Slot<Re
 }
 
 async fn prepare_all(batch: Arc<Batch>, source: Source, to_begin: ToBegin) {
-    let read = match source {
-        Source::Lines(body) => source::lines(&batch, body, &to_begin).await,
-        Source::Words(words) => source::bare(&batch, words, &to_begin).await,
+    let (read, rest) = match source {
+        Source::Lines(mut body) => (source::lines(&batch, &mut body, &to_begin).await, body),
+        Source::Words(mut words) => {
+            (source::bare(&batch, &mut words, &to_begin).await, words.into_body())
+        }
     };
-    if let Err((line, problem)) = read {
-        let mut none = batch.service.bodies.share();
+    let Err((line, problem)) = read else { return };
+    let is_given_up = problem.is(Code::ReplyNotRead);
+    let mut none = batch.service.bodies.share();
+    let last = async move {
+        // The replies end with it.
+        let to_begin = to_begin;
         batch.prepare_next(vec![(line, Err(problem))], &mut none, &to_begin).await;
+    };
+    if is_given_up {
+        // The client reads only once it has sent everything.
+        tokio::join!(last, source::discard(rest));
+    } else {
+        drop(rest);
+        last.await;
     }
 }
 
@@ -148,7 +162,7 @@ impl Batch {
         documents: Numbered<Prepared>,
         mut room: ByteShare,
     ) -> PreparedPiece {
-        let (mut replies, mut left) = (Vec::new(), Vec::new());
+        let (mut replies, mut left) = (Records::default(), Vec::new());
         let mut turn = Instant::now();
         for (line, document) in documents {
             // Look-ups of crowded fingerprints take long, and never wait for anything.
@@ -156,37 +170,41 @@ impl Batch {
                 task::yield_now().await;
                 turn = Instant::now();
             }
-            let has_room =
-                left.is_empty() && replies.len() <= ROOM_BYTES.saturating_sub(SHORT_BYTES);
-            let reply = match &document {
-                Ok(document) if has_room => self.short_reply(document).await,
+            let has_room = left.is_empty()
+                && replies.bytes.len() <= ROOM_BYTES.saturating_sub(Records::BYTES_MAX_EACH);
+            let replied = match &document {
+                Ok(document) if has_room => self.reply_shortly(document, &mut replies).await,
                 Err(problem) if has_room => Err(problem.clone()),
-                Ok(_) | Err(_) => Ok(None),
+                Ok(_) | Err(_) => Ok(false),
             };
-            match reply {
-                Ok(Some(reply)) => replies.extend_from_slice(&reply),
-                Ok(None) => left.push((line, document)),
-                Err(problem) => replies.extend_from_slice(&error_line(problem, line)),
+            match replied {
+                Ok(true) => {}
+                Ok(false) => left.push((line, document)),
+                Err(problem) => replies.push_bytes(&error_line(problem, line)),
             }
         }
-        room.shrink_to(replies.len());
-        ((!replies.is_empty()).then_some((replies, Some(room))), left)
+        room.shrink_to(replies.bytes.len());
+        let any = !replies.bytes.is_empty();
+        (any.then_some(Reply::Short(replies, Some(room))), left)
     }
 
-    /// The reply to a document that is not to be stored, if it is short.
-    async fn short_reply(&self, document: &Prepared) -> Result<Option<Vec<u8>>, Problem> {
-        let line = if self.operation == Operation::Fingerprint {
-            line_of(&FingerprintReply::new(document, self.service.options.defaults.recipe))
-        } else {
-            let found = self.service.engine.find(&document.sought, document.options).await?;
-            let Shown::All(findings) = found.show(SHORT_BYTES).await? else { return Ok(None) };
-            let line = line_of(&QueryReply::new(document, &findings));
-            if line.len() <= SHORT_BYTES {
-                count_hits(&findings);
-            }
-            line
-        };
-        Ok(Some(line).filter(|line| line.len() <= SHORT_BYTES))
+    /// Appends the reply to a document that is not to be stored; false if it is long.
+    async fn reply_shortly(
+        &self,
+        document: &Prepared,
+        replies: &mut Records,
+    ) -> Result<bool, Problem> {
+        if self.operation == Operation::Fingerprint {
+            let recipe = self.service.options.defaults.recipe;
+            return Ok(replies.push_short(&FingerprintReply::new(document, recipe)));
+        }
+        let found = self.service.engine.find(&document.sought, document.options).await?;
+        let Shown::All(findings) = found.show(SHORT_BYTES).await? else { return Ok(false) };
+        let is_short = replies.push_short(&QueryReply::new(document, &findings));
+        if is_short {
+            count_hits(&findings);
+        }
+        Ok(is_short)
     }
 
     /// The reply to a document that is not to be stored, however long it is.
@@ -194,12 +212,22 @@ impl Batch {
         let Service { engine, replies, options, .. } = &*self.service;
         if self.operation == Operation::Fingerprint {
             let reply = FingerprintReply::new(document, options.defaults.recipe);
-            return Ok(replies.line(reply, None).await);
+            return Ok(self.line(reply, None).await);
         }
         let found = engine.find(&document.sought, document.options).await?;
         let (findings, share) = replies.hits(found, WhenSpent::Wait).await?;
         count_hits(&findings);
-        Ok(replies.line(QueryReply::new(document, &findings), share).await)
+        Ok(self.line(QueryReply::new(document, &findings), share).await)
+    }
+
+    /// The reply to the line whose reply is finished next, with the share of its hits.
+    async fn line(&self, reply: impl Shorten + Pack, share: Option<ByteShare>) -> Reply {
+        let mut records = Records::default();
+        if share.is_none() && records.push(&reply) {
+            return Reply::Short(records, None);
+        }
+        let (line, share) = self.service.replies.line(reply, share).await;
+        Reply::of_bytes(line, share)
     }
 
     /// Begins what is left for its turn.
@@ -239,20 +267,21 @@ impl Batch {
             let reply = async move {
                 let written = pending.wait().await?;
                 count_verdict(written.verdict);
-                Ok((line_of(&InsertReply::new(&subject, written)), None))
+                Ok(Reply::of_short(&InsertReply::new(&subject, written)))
             };
             return Ok((0, reply.boxed()));
         }
         let pending =
             engine.begin_check_and_insert(sought, options, on_duplicate, Admission::Wait).await?;
-        let (bytes, service) = (pending.bytes(), Arc::clone(&self.service));
+        let (bytes, batch) = (pending.bytes(), Arc::clone(self));
         let reply = async move {
             let Checked { written, found } = pending.wait().await?;
             count_verdict(written.verdict);
-            let (findings, share) = service.replies.hits(found, WhenSpent::Wait).await?;
+            let replies = &batch.service.replies;
+            let (findings, share) = replies.hits(found, WhenSpent::Wait).await?;
             count_hits(&findings);
             let reply = CheckAndInsertReply::new(&subject, written, &findings);
-            Ok(service.replies.line(reply, share).await)
+            Ok(batch.line(reply, share).await)
         };
         Ok((bytes, reply.boxed()))
     }

@@ -1,7 +1,7 @@
-//! Batches of documents: one ordered pipeline, streamed both ways in bounded memory.
+//! Batches of documents: one ordered pipeline in bounded memory.
 //!
 //! ```text
-//! body -> source -> prepare (parallel) -> begin (in order) -> replies -> client
+//! body -> source -> prepare (parallel) -> begin (in order) -> finish -> held -> client
 //!                   PIECES_AHEAD                              SLOTS_MAX, or CHUNKS_AHEAD if packed
 //! ```
 //!
@@ -10,25 +10,32 @@
 //! - [`documents`] prepares them, looks up in parallel what is not to be stored, and puts writes
 //!   into the queue of the engine in the order of their lines, which is the order of effect;
 //! - [`packed`] begins chunks of fingerprints, which need no preparation and have no lines;
-//! - [`replies`] keeps all replies in order until the client takes them;
+//! - [`replies`] finishes all replies in order, and sends them once they may be sent;
+//! - [`held`] keeps what is finished until the client takes it, as [`records`];
+//! - [`flow`] tells when the reply may begin: when the body has ended, for proxies that stop sending
+//!   once it begins, and for plain clients, which send everything before they read anything;
 //! - [`direct`] is for commands that have opened the data directory themselves.
 //!
 //! Tasks are joined by bounded channels. A slow client, a slow disk or a full write queue blocks
 //! the task before it, and in the end the reading of the body (back-pressure). Many writes wait for
-//! one sync together. A client that sends everything before it reads anything can block itself once
-//! its replies fill the sockets; `proto-free-api.md` warns of that.
+//! one sync together. When finished replies have no room left, the reply begins early. If its client
+//! takes nothing then, because it is still sending, the batch is given up: the rest of the body is
+//! discarded, and the last line of the reply names the first line that was not taken.
 //!
 //! The channels bound numbers; [`crate::http::budget`] bounds bytes. A piece is looked up once it
 //! has room for its replies, and a write keeps a share until its reply is finished. Both come from
 //! the budget of all connections, or while that is spent from the
 //! [`OWN_BYTES`](crate::http::budget::OWN_BYTES) of the batch itself. Shares are taken in the order
 //! of the lines, so that no line waits for the share of a later one. A look-up whose reply has no
-//! room is left for its turn, when all replies before it have been sent.
+//! room is left for its turn, when all replies before it are finished.
 
 pub(crate) mod direct;
 mod documents;
 pub(crate) mod dry;
+mod flow;
+mod held;
 mod packed;
+mod records;
 pub(crate) mod replies;
 mod run;
 mod source;

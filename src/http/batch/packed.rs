@@ -24,7 +24,7 @@ use nearprint_files::offer::OfferOptions;
 use nearprint_fingerprint::Fingerprint;
 use tokio::sync::mpsc;
 
-use crate::http::batch::documents::{self, Source};
+use crate::http::batch::documents::Source;
 use crate::http::batch::replies::{Finishing, Reply, Slot, finished};
 use crate::http::batch::run::{Batch, Operation, in_lines, streamed};
 use crate::http::batch::source::{DOCUMENTS_PER_PIECE, Words, whole_words};
@@ -52,7 +52,7 @@ pub(super) async fn run(
     let timeout = batch.service.bodies.timeout;
     if !inserts && body::accepts_ndjson(headers) {
         let words = Words::new(stream, timeout, DOCUMENTS_PER_PIECE);
-        return Ok(in_lines(documents::start(batch, Source::Words(words))));
+        return Ok(in_lines(&batch, Source::Words(words)).await);
     }
     check_options(&batch.options, inserts)?;
     let (words, count) = (Words::new(stream, timeout, PACKED_MAX), bytes / 8);
@@ -61,9 +61,9 @@ pub(super) async fn run(
     }
     let share = batch.service.engine.share();
     let query = PackedQuery { namespace, criteria: options.criteria };
-    let nearest = Arc::new(Nearest { batch, query, share });
+    let nearest = Arc::new(Nearest { batch: Arc::clone(&batch), query, share });
     let slots = start(words, move |chunk| Arc::clone(&nearest).begin(chunk));
-    let mut response = streamed("application/octet-stream", slots);
+    let mut response = streamed(&batch, "application/octet-stream", slots).await;
     // One byte a fingerprint: a client that gets fewer knows that the reply was cut off.
     response.headers_mut().insert(CONTENT_LENGTH, HeaderValue::from(count));
     Ok(response)
@@ -148,7 +148,7 @@ impl Nearest {
             let inserted = (nearest.len() as u64).saturating_sub(duplicates);
             metrics::written(WriteOutcome::Duplicate, duplicates);
             metrics::written(WriteOutcome::Inserted, inserted);
-            Ok((nearest, None))
+            Ok(Reply::of_bytes(nearest, None))
         };
         Ok(reply.boxed())
     }
@@ -157,7 +157,7 @@ impl Nearest {
         let engine = &self.batch.service.engine;
         let nearest = engine.nearest_scheduled(&self.share, chunk, &self.query).await?;
         count_hits(&nearest);
-        Ok((nearest, None))
+        Ok(Reply::of_bytes(nearest, None))
     }
 }
 

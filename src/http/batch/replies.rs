@@ -1,22 +1,66 @@
 //! The last stage: replies wait here in the order of the lines until the client takes them.
 
 use std::io;
+use std::sync::Arc;
+use std::time::Duration;
 
 use axum::body::Body;
-use bytes::{Bytes, BytesMut};
+use bytes::Bytes;
 use futures_util::future::{self, BoxFuture};
 use futures_util::{FutureExt as _, stream};
 use serde::Serialize;
-use tokio::sync::mpsc;
+use tokio::sync::{mpsc, oneshot};
+use tokio::time::{Instant, sleep_until};
 
-use crate::http::budget::{self, ByteShare, SHORT_BYTES};
+use crate::http::batch::flow::Flow;
+use crate::http::batch::held::Held;
+use crate::http::batch::records::{Pack, Records};
+use crate::http::batch::run::Batch;
+use crate::http::budget::{ByteShare, SHORT_BYTES};
 use crate::http::problem::{Problem, ProblemBody};
-
-/// Replies are sent once they fill this, or when the next one is not finished yet.
-const REPLY_BYTES: usize = 16 * 1024;
+use crate::http::request::body;
 
 /// Finished replies that follow each other, with their share.
-pub(super) type Reply = (Vec<u8>, Option<ByteShare>);
+#[derive(Debug)]
+pub(super) enum Reply {
+    /// Each of at most [`SHORT_BYTES`].
+    Short(Records, Option<ByteShare>),
+    Long(Vec<u8>, Option<ByteShare>),
+}
+
+impl Reply {
+    /// Bytes that are sent as they are.
+    pub(super) fn of_bytes(bytes: Vec<u8>, share: Option<ByteShare>) -> Self {
+        if bytes.len() <= SHORT_BYTES {
+            let mut records = Records::default();
+            records.push_bytes(&bytes);
+            return Self::Short(records, None);
+        }
+        let shrunk = |mut share: ByteShare| {
+            share.shrink_to(bytes.capacity());
+            share
+        };
+        let share = share.map(shrunk);
+        Self::Long(bytes, share)
+    }
+
+    /// A reply that is always short.
+    pub(super) fn of_short(reply: &(impl Pack + Serialize)) -> Self {
+        let mut records = Records::default();
+        if records.push(reply) {
+            return Self::Short(records, None);
+        }
+        Self::of_bytes(line_of(reply), None)
+    }
+
+    /// About how long it is when it is sent.
+    pub(super) const fn expanded_bytes(&self) -> usize {
+        match self {
+            Self::Short(records, _) => records.expanded_bytes,
+            Self::Long(bytes, _) => bytes.len(),
+        }
+    }
+}
 
 /// Resolves once a reply is finished.
 pub(super) type Finishing<T> = BoxFuture<'static, Result<T, Problem>>;
@@ -36,63 +80,162 @@ pub(super) fn finished<T: Send + 'static>(reply: Result<T, Problem>) -> Finishin
     future::ready(reply).boxed()
 }
 
-/// The body of a streamed reply.
-pub(super) fn body(slots: mpsc::Receiver<Slot<Reply>>) -> Body {
+/// The body of a reply, once its head may go out.
+pub(super) async fn streamed(batch: &Batch, slots: mpsc::Receiver<Slot<Reply>>) -> Body {
     let (to_client, mut pieces) = mpsc::channel(2);
-    drop(tokio::spawn(send(slots, to_client)));
+    let (release, released) = oneshot::channel();
+    let service = Arc::clone(&batch.service);
+    let out = Outgoing {
+        give_up_after: service.bodies.timeout / 2,
+        held: Held::new(service),
+        flow: Arc::clone(&batch.flow),
+        release: Some(release),
+        blocked: None,
+        give_up_at: Instant::now(),
+    };
+    drop(tokio::spawn(out.run(Finished { slots, current: None }, to_client)));
+    // An error means that the task is gone, and so is what it would send.
+    drop(released.await);
     Body::from_stream(stream::poll_fn(move |context| pieces.poll_recv(context)))
 }
 
-/// Waits for each reply in turn and sends it, until the end or until the client is gone.
-async fn send(mut slots: mpsc::Receiver<Slot<Reply>>, to_client: mpsc::Sender<io::Result<Bytes>>) {
-    let mut out = Outgoing { buffer: BytesMut::with_capacity(REPLY_BYTES), to_client };
-    while let Some(Slot { line, share, mut reply }) = slots.recv().await {
-        let finished = match reply.as_mut().now_or_never() {
-            Some(finished) => finished,
-            // Finished replies need not wait for this one.
-            None if out.flush().await => reply.await,
-            None => return,
+/// Replies in the order of the lines, each once it is finished.
+struct Finished {
+    slots: mpsc::Receiver<Slot<Reply>>,
+    current: Option<Slot<Reply>>,
+}
+
+impl Finished {
+    /// The next reply; an error cuts all replies off. `None` at the end. May be dropped while it
+    /// waits, and called again.
+    async fn next(&mut self) -> Option<Result<Reply, Problem>> {
+        let slot = match &mut self.current {
+            Some(slot) => slot,
+            none @ None => none.insert(self.slots.recv().await?),
         };
+        let finished = slot.reply.as_mut().await;
+        let Slot { line, share, reply: _ } = self.current.take()?;
         drop(share);
-        let sent = match (finished, line) {
-            (Ok((replies, share)), _) => out.add(replies, share).await,
-            (Err(problem), Some(line)) => out.add(error_line(problem, line), None).await,
-            (Err(problem), None) => return out.cut_off(&problem).await,
-        };
-        if !sent || (slots.is_empty() && !out.flush().await) {
-            return;
-        }
+        Some(match (finished, line) {
+            (Err(problem), Some(line)) => Ok(Reply::of_bytes(error_line(problem, line), None)),
+            (finished, _) => finished,
+        })
     }
 }
 
-/// Replies on their way to the client; short ones share a piece.
+type ToClient = mpsc::Sender<io::Result<Bytes>>;
+
+/// Replies on their way to the client.
 struct Outgoing {
-    buffer: BytesMut,
-    to_client: mpsc::Sender<io::Result<Bytes>>,
+    held: Held,
+    flow: Arc<Flow>,
+    /// Lets the head of the reply go out; `None` once it has.
+    release: Option<oneshot::Sender<()>>,
+    /// The next reply, which has no room.
+    blocked: Option<Reply>,
+    /// When the batch is given up, if the client takes nothing and a reply is still blocked.
+    give_up_at: Instant,
+    give_up_after: Duration,
 }
 
 impl Outgoing {
-    /// False when the client is gone.
-    async fn add(&mut self, replies: Vec<u8>, share: Option<ByteShare>) -> bool {
-        if replies.len() <= SHORT_BYTES {
-            self.buffer.extend_from_slice(&replies);
-            return self.buffer.len() < REPLY_BYTES || self.flush().await;
+    /// Takes each reply in turn and sends it, until the end or until the client is gone.
+    async fn run(mut self, mut finished: Finished, to_client: ToClient) {
+        // Once the last reply has been taken: why it is the last.
+        let mut end: Option<Result<(), Problem>> = None;
+        loop {
+            if let Some(reply) = self.blocked.take() {
+                self.blocked = self.held.push(reply, self.release.is_none());
+            }
+            while end.is_none()
+                && self.has_room()
+                && let Some(next) = finished.next().now_or_never()
+            {
+                end = self.take(next);
+            }
+            if self.blocked.is_some() || end.is_some() || self.flow.may_reply() {
+                self.let_out();
+            }
+            if self.blocked.is_some() && self.held.is_empty() {
+                // Now it has room.
+                continue;
+            }
+            let may_send = self.release.is_none() && !self.held.is_empty();
+            match &end {
+                Some(end) if self.held.is_empty() => return complete(end, &to_client).await,
+                Some(_) | None => {}
+            }
+            let may_take = end.is_none() && self.blocked.is_none();
+            let sends_first = self.blocked.is_some() || self.held.fills_a_piece();
+            tokio::select! {
+                biased;
+                space = to_client.reserve(), if may_send && sends_first => match space {
+                    Ok(space) => space.send(Ok(self.piece())),
+                    Err(_) => return,
+                },
+                next = finished.next(), if may_take => end = self.take(next),
+                // Finished replies need not wait for the next one.
+                space = to_client.reserve(), if may_send && !sends_first => match space {
+                    Ok(space) => space.send(Ok(self.piece())),
+                    Err(_) => return,
+                },
+                () = self.flow.until_reply(), if self.release.is_some() => {}
+                () = sleep_until(self.give_up_at), if self.may_give_up() => {
+                    self.give_up_at = body::deadline(self.give_up_after);
+                    self.flow.give_up();
+                }
+                () = to_client.closed() => return,
+            }
         }
-        self.flush().await && self.to_client.send(Ok(budget::counted(replies, share))).await.is_ok()
     }
 
-    async fn flush(&mut self) -> bool {
-        let finished = self.buffer.split().freeze();
-        finished.is_empty() || self.to_client.send(Ok(finished)).await.is_ok()
+    /// Whether further replies are taken before anything is sent.
+    fn has_room(&self) -> bool {
+        self.blocked.is_none() && (self.release.is_some() || !self.held.fills_a_piece())
     }
 
-    /// The head has been sent, so ending early is the only way to report a failure.
-    async fn cut_off(&mut self, problem: &Problem) {
+    /// Keeps a reply; returns why it was the last if there is none.
+    fn take(&mut self, next: Option<Result<Reply, Problem>>) -> Option<Result<(), Problem>> {
+        let reply = match next {
+            Some(Ok(reply)) => reply,
+            Some(Err(problem)) => return Some(Err(problem)),
+            None => return Some(Ok(())),
+        };
+        self.blocked = self.held.push(reply, self.release.is_none());
+        self.flow.set_holds_replies(self.release.is_some());
+        None
+    }
+
+    /// What the client takes next.
+    fn piece(&mut self) -> Bytes {
+        self.give_up_at = body::deadline(self.give_up_after);
+        self.held.take_piece()
+    }
+
+    /// Lets the head go out.
+    fn let_out(&mut self) {
+        if let Some(release) = self.release.take() {
+            self.flow.set_holds_replies(false);
+            self.give_up_at = body::deadline(self.give_up_after);
+            match release.send(()) {
+                // Without its handler the channel to the client is closed too.
+                Ok(()) | Err(()) => {}
+            }
+        }
+    }
+
+    /// Whether the client keeps its own lines from being taken.
+    fn may_give_up(&self) -> bool {
+        self.blocked.is_some() && self.release.is_none() && !self.flow.has_ended()
+    }
+}
+
+/// The head has been sent, so ending early is the only way to report a failure without a line.
+async fn complete(end: &Result<(), Problem>, to_client: &ToClient) {
+    if let Err(problem) = end {
         let failure = problem.logged();
         tracing::error!(code = failure.code, cause = failure.cause, "a batch broke off");
-        if self.flush().await {
-            drop(self.to_client.send(Err(io::Error::other("the batch broke off"))).await);
-        }
+        drop(to_client.send(Err(io::Error::other("the batch broke off"))).await);
     }
 }
 

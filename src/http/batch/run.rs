@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use axum::extract::Request;
 use axum::http::HeaderValue;
-use axum::http::header::CONTENT_TYPE;
+use axum::http::header::{CONNECTION, CONTENT_TYPE, EXPECT};
 use axum::response::Response;
 use nearprint_engine::QueryOptions;
 use nearprint_engine::document::Namespace;
@@ -12,6 +12,7 @@ use nearprint_files::offer::OfferOptions;
 use tokio::sync::{Semaphore, mpsc};
 
 use crate::http::batch::documents::{self, Source};
+use crate::http::batch::flow::Flow;
 use crate::http::batch::packed;
 use crate::http::batch::replies::{self, Reply, Slot};
 use crate::http::budget::{ByteBudget, ByteShare, OWN_BYTES};
@@ -20,7 +21,9 @@ use crate::http::request::body::{self, ContentKind};
 use crate::http::request::lifetime::Lifetime;
 use crate::http::request::prepare;
 use crate::http::request::reach::NamespaceAccess;
-use crate::http::request::types::{CHECK_AND_INSERT, FINGERPRINT, INSERT, QUERY, RequestKind};
+use crate::http::request::types::{
+    CHECK_AND_INSERT, FINGERPRINT, INSERT, Parameters, QUERY, RequestKind,
+};
 use crate::http::service::Service;
 
 /// What is done with each document.
@@ -70,8 +73,10 @@ pub(crate) struct Batch {
     pub(crate) reach: NamespaceAccess,
     /// The bytes that the batch may keep when the budget of all connections is spent.
     pub(crate) own: ByteBudget,
-    /// The permit of the look-up whose reply is sent next.
+    /// The permit of the look-up whose reply is finished next.
     pub(crate) turn: Arc<Semaphore>,
+    /// When its reply may begin.
+    pub(crate) flow: Arc<Flow>,
 }
 
 impl Batch {
@@ -94,22 +99,33 @@ impl Batch {
     }
 }
 
-/// The options of all lines of a batch from its query parameters: as they are, as those of look-ups,
-/// and how long documents are kept. One that is wrong for every line refuses the batch, as a service
-/// does that takes no writes.
-pub(super) fn options_of(
+/// The query parameters of a batch.
+pub(super) struct BatchParameters {
+    /// The options of all lines, as they are and as those of look-ups.
+    pub(super) options: OfferOptions,
+    look_up: QueryOptions,
+    /// How long documents are kept.
+    lifetime: Lifetime,
+    /// Whether the reply begins before the body has ended.
+    early_reply: bool,
+}
+
+/// Reads the query parameters of a batch. One that is wrong for every line refuses the batch, as a
+/// service does that takes no writes.
+pub(super) fn parameters_of(
     service: &Service,
     operation: Operation,
     query: Option<&str>,
-) -> Result<(OfferOptions, QueryOptions, Lifetime), Problem> {
-    let options = operation.request().batch_parameters(query)?;
+) -> Result<BatchParameters, Problem> {
+    let Parameters { named, options } = operation.request().batch_parameters(query)?;
     let setting = service.setting();
     let look_up = prepare::query_options(&options, true, &setting.defaults)?;
     let lifetime = Lifetime::of(&options, &setting.defaults, setting.now_ms)?;
     if operation.writes() {
         service.accepts_writes()?;
     }
-    Ok((options, look_up, lifetime))
+    let early_reply = named.early_reply.unwrap_or_default();
+    Ok(BatchParameters { options, look_up, lifetime, early_reply })
 }
 
 /// Answers a batch of either type.
@@ -119,29 +135,40 @@ pub(crate) async fn run(
     request: Request,
 ) -> Result<Response, Problem> {
     let (head, stream) = request.into_parts();
-    let (options, query, lifetime) = options_of(&service, operation, head.uri.query())?;
+    let parameters = parameters_of(&service, operation, head.uri.query())?;
+    let BatchParameters { options, look_up, lifetime, early_reply } = parameters;
     let kind = body::kind(&head.headers, operation.takes())?;
     let reach = NamespaceAccess::of(&head.extensions);
     let own = ByteBudget::new(OWN_BYTES);
     let turn = Arc::new(Semaphore::new(1));
-    let batch = Arc::new(Batch { service, operation, options, lifetime, reach, own, turn });
+    let flow = Flow::new(early_reply, head.headers.contains_key(EXPECT));
+    let stream = flow.watch(stream);
+    let batch = Arc::new(Batch { service, operation, options, lifetime, reach, own, turn, flow });
     if kind == ContentKind::Ndjson {
-        Ok(in_lines(documents::start(batch, Source::Lines(stream))))
+        Ok(in_lines(&batch, Source::Lines(stream)).await)
     } else if kind == ContentKind::Packed && operation != Operation::Fingerprint {
-        packed::run(batch, query, &head.headers, stream).await
+        packed::run(batch, look_up, &head.headers, stream).await
     } else {
         Err(body::unsupported(format!("A batch comes as {}.", operation.takes())))
     }
 }
 
 /// The reply of a batch with one line for each document.
-pub(super) fn in_lines(slots: mpsc::Receiver<Slot<Reply>>) -> Response {
-    streamed("application/x-ndjson", slots)
+pub(super) async fn in_lines(batch: &Arc<Batch>, source: Source) -> Response {
+    let slots = documents::start(Arc::clone(batch), source);
+    streamed(batch, "application/x-ndjson", slots).await
 }
 
-/// The head of a reply whose body is sent while the batch runs.
-pub(super) fn streamed(content_type: &'static str, slots: mpsc::Receiver<Slot<Reply>>) -> Response {
-    let mut response = Response::new(replies::body(slots));
+/// A reply whose body may be sent while the batch runs.
+pub(super) async fn streamed(
+    batch: &Batch,
+    content_type: &'static str,
+    slots: mpsc::Receiver<Slot<Reply>>,
+) -> Response {
+    let mut response = Response::new(replies::streamed(batch, slots).await);
     response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(content_type));
+    if batch.flow.has_left() {
+        response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
+    }
     response
 }

@@ -13,6 +13,7 @@ use tokio::time::timeout_at;
 
 use crate::http::batch::documents::ToBegin;
 use crate::http::batch::run::Batch;
+use crate::http::budget::ByteShare;
 use crate::http::middleware::guard::Guarded;
 use crate::http::options::HttpOptions;
 use crate::http::problem::{Code, Problem};
@@ -53,7 +54,7 @@ pub(super) fn line_too_large(options: &HttpOptions) -> Problem {
 /// Reads lines until the end of the body; an error ends the batch at the line it names.
 pub(super) async fn lines(
     batch: &Arc<Batch>,
-    mut body: Body,
+    body: &mut Body,
     to_begin: &ToBegin,
 ) -> Result<(), (u64, Problem)> {
     let options = &batch.service.options;
@@ -64,8 +65,8 @@ pub(super) async fn lines(
     let mut reserved = batch.service.bodies.share();
     let mut deadline = body::deadline(options.body_timeout);
     loop {
-        let next = timeout_at(deadline, body::next_data(&mut body)).await;
-        let next = next.unwrap_or_else(|_| Err(body::too_slow(options.body_timeout)));
+        let next = timeout_at(deadline, body::next_data(body)).await;
+        let next = next.unwrap_or_else(|_| Err(batch.too_slow()));
         let data = next.map_err(|problem| (cutter.number(), problem))?;
         let ended = data.is_none();
         let lines = match data {
@@ -75,8 +76,8 @@ pub(super) async fn lines(
         let any_line = !lines.is_empty();
         let mut lines = lines.into_iter().map(content);
         while lines.len() > 0 {
-            let piece: Numbered<Content> = lines.by_ref().take(DOCUMENTS_PER_PIECE).collect();
-            if !batch.prepare_next(piece, &mut reserved, to_begin).await {
+            let piece = lines.by_ref().take(DOCUMENTS_PER_PIECE).collect();
+            if !batch.offer(piece, &mut reserved, to_begin).await? {
                 return Ok(());
             }
         }
@@ -96,7 +97,7 @@ pub(super) async fn lines(
 /// Reads packed words as documents without ids, one a line.
 pub(super) async fn bare(
     batch: &Arc<Batch>,
-    mut words: Words,
+    words: &mut Words,
     to_begin: &ToBegin,
 ) -> Result<(), (u64, Problem)> {
     let mut reserved = batch.service.bodies.share();
@@ -104,12 +105,63 @@ pub(super) async fn bare(
     while let Some(words) = words.next().await.map_err(|problem| (first, problem))? {
         let next = first.saturating_add(words.len() as u64);
         let piece = (first..).zip(words.into_iter().map(Content::Bare).map(Ok)).collect();
-        if !batch.prepare_next(piece, &mut reserved, to_begin).await {
+        if !batch.offer(piece, &mut reserved, to_begin).await? {
             return Ok(());
         }
         first = next;
     }
     Ok(())
+}
+
+impl Batch {
+    /// Starts the preparation of a piece once there is room, unless the batch is given up, at the
+    /// first line of the piece, before there is. False when the client is gone.
+    async fn offer(
+        self: &Arc<Self>,
+        piece: Numbered<Content>,
+        reserved: &mut ByteShare,
+        to_begin: &ToBegin,
+    ) -> Result<bool, (u64, Problem)> {
+        let first = piece.first().map_or(0, |&(line, _)| line);
+        tokio::select! {
+            biased;
+            is_there = self.prepare_next(piece, reserved, to_begin) => Ok(is_there),
+            () = self.flow.until_given_up() => Err((first, not_read(first))),
+        }
+    }
+
+    /// Refuses the rest of a body that came too slowly.
+    fn too_slow(&self) -> Problem {
+        let timeout = self.service.bodies.timeout;
+        let problem = body::too_slow(timeout);
+        if !self.flow.holds_replies() {
+            return problem;
+        }
+        problem.with_detail(format!(
+            "The body did not come within {} ms (server.body_timeout_ms). The replies to the lines \
+             before waited for its end; a client that reads them while it sends asks for that with \
+             the query parameter early_reply=true.",
+            timeout.as_millis()
+        ))
+    }
+}
+
+/// Ends a batch whose client reads nothing, before the line with this number.
+fn not_read(line: u64) -> Problem {
+    Problem::new(
+        Code::ReplyNotRead,
+        format!(
+            "The replies to the lines before line {line} take more memory than unread replies may \
+             (server.replies_held_bytes_max), and the client read none of them for half of \
+             server.body_timeout_ms. Those lines were taken; line {line} and all after it were not. \
+             Send shorter batches, or read the reply while you send."
+        ),
+    )
+}
+
+/// Reads the rest of a body for nothing.
+pub(super) async fn discard(mut body: Body) {
+    while let Ok(Some(_)) = body::next_data(&mut body).await {}
 }
 
 /// The body of a packed batch: little-endian words of 64 bits.
@@ -125,6 +177,10 @@ pub(super) struct Words {
 impl Words {
     pub(super) fn new(body: Body, timeout: Duration, at_once: usize) -> Self {
         Self { body, bytes: BytesMut::new(), ended: false, timeout, at_once }
+    }
+
+    pub(super) fn into_body(self) -> Body {
+        self.body
     }
 
     /// The next fingerprints: `at_once` of them, or fewer if no more have arrived yet.

@@ -92,9 +92,12 @@ pub(crate) async fn observe(
             problem.into_response()
         }
     };
-    // Nobody waits a second time for a body that was too slow.
+    // Nobody waits a second time for a body that was too slow, as that of a batch may have been.
     let timed_out = response.status() == StatusCode::REQUEST_TIMEOUT;
-    if timed_out || !rest.discard(expects_continue).await {
+    if timed_out
+        || response.headers().contains_key(CONNECTION)
+        || !rest.discard(expects_continue).await
+    {
         response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
     }
     observed.finish(response)

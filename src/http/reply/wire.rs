@@ -22,20 +22,20 @@ use crate::http::request::prepare::Prepared;
 /// The reply of `/v1/fingerprint`.
 #[derive(Debug, Serialize, ToSchema)]
 pub(crate) struct FingerprintReply {
-    fingerprint: Hex,
+    pub(crate) fingerprint: Hex,
     /// The exact rule that makes a fingerprint of a text; fingerprints of different recipes cannot
     /// be compared.
     #[schema(example = "np2")]
-    recipe: String,
+    pub(crate) recipe: String,
     /// How many distinct features the document has; null for a bare fingerprint.
     #[schema(example = 512)]
-    features: Option<usize>,
+    pub(crate) features: Option<usize>,
     /// The document has too few words to be trusted at a distance above 0.
-    short: bool,
+    pub(crate) short: bool,
     /// With `"explain": true`.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
-    explanation: Option<ExplanationReply>,
+    pub(crate) explanation: Option<ExplanationReply>,
 }
 
 impl FingerprintReply {
@@ -54,27 +54,27 @@ impl FingerprintReply {
 #[derive(Debug, Serialize, ToSchema)]
 pub(crate) struct QueryReply<'a> {
     /// The fingerprint of the query.
-    fingerprint: Hex,
+    pub(crate) fingerprint: Hex,
     /// The query has too few words to be trusted at a distance above 0.
-    short: bool,
+    pub(crate) short: bool,
     /// Whether a hit counts: it is confirmed, or it cannot be verified and is near enough.
-    duplicate: bool,
+    pub(crate) duplicate: bool,
     /// Those that count first, then by distance, age (oldest first) and fingerprint.
-    hits: Vec<HitReply<'a>>,
+    pub(crate) hits: Vec<HitReply<'a>>,
     /// The number of stored fingerprints within the distance, and of those beyond it that a likely
     /// search has confirmed.
-    hit_count: usize,
+    pub(crate) hit_count: usize,
     /// Not all hits are listed: there are more than `limit`, or than fit into the reply, or the
     /// search ended at the first that counts.
-    truncated: bool,
+    pub(crate) truncated: bool,
     /// How many fingerprints were left unverified, because there are too many; missing if none.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
-    unverified_matches: Option<usize>,
+    pub(crate) unverified_matches: Option<usize>,
     /// With `"explain": true`.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
-    explanation: Option<ExplanationReply>,
+    pub(crate) explanation: Option<ExplanationReply>,
 }
 
 impl<'a> QueryReply<'a> {
@@ -163,7 +163,7 @@ pub(crate) struct HitReply<'a> {
     /// With `"explain": true`: the bits in which it differs, with their sums in the query.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
-    differing_bits: Option<Vec<BitReply>>,
+    pub(crate) differing_bits: Option<Vec<BitReply>>,
 }
 
 pub(crate) fn hits(findings: &Findings, min_similarity: f64) -> Vec<HitReply<'_>> {
@@ -242,16 +242,18 @@ pub(crate) fn verified(
     }
 }
 
+/// A similarity is shown as a whole number of these parts of 1.
+pub(crate) const SIMILARITY_UNITS: f64 = 10_000.0;
+
 /// Rounded down to 4 decimals, and at `min_similarity` or above if and only if `confirmed`.
 ///
 /// The verdict is made in integers. Rounding alone would disagree with it for about one ratio in
 /// ten thousand, by one unit of the last place.
 fn shown(similarity: f64, confirmed: bool, min_similarity: f64) -> f64 {
-    const UNITS: f64 = 10_000.0;
-    let units = (similarity * UNITS).floor();
-    let least = (min_similarity * UNITS).round();
+    let units = (similarity * SIMILARITY_UNITS).floor();
+    let least = (min_similarity * SIMILARITY_UNITS).round();
     let units = if confirmed { units.max(least) } else { units.min(least - 1.0).max(0.0) };
-    units / UNITS
+    units / SIMILARITY_UNITS
 }
 
 /// What a write did.
@@ -298,14 +300,14 @@ impl From<Verdict> for Outcome {
 /// The reply of an insert.
 #[derive(Debug, Serialize, ToSchema)]
 pub(crate) struct InsertReply {
-    fingerprint: Hex,
-    short: bool,
-    outcome: Outcome,
+    pub(crate) fingerprint: Hex,
+    pub(crate) short: bool,
+    pub(crate) outcome: Outcome,
     /// Whether the document is stored now.
-    stored: bool,
+    pub(crate) stored: bool,
     /// The number of the accepted change; if nothing changed, that of the last change before.
     #[schema(example = 1042)]
-    sequence: u64,
+    pub(crate) sequence: u64,
 }
 
 impl InsertReply {
@@ -324,24 +326,24 @@ impl InsertReply {
 #[derive(Debug, Serialize, ToSchema)]
 #[expect(clippy::struct_excessive_bools, reason = "the four answers of the contract")]
 pub(crate) struct CheckAndInsertReply<'a> {
-    outcome: Outcome,
+    pub(crate) outcome: Outcome,
     /// Whether the document is stored now.
-    stored: bool,
+    pub(crate) stored: bool,
     /// The number of the accepted change; if nothing changed, that of the last change before.
     #[schema(example = 1042)]
-    sequence: u64,
-    fingerprint: Hex,
-    short: bool,
+    pub(crate) sequence: u64,
+    pub(crate) fingerprint: Hex,
+    pub(crate) short: bool,
     /// Whether a hit counts.
-    duplicate: bool,
+    pub(crate) duplicate: bool,
     /// Those that count first, then by distance, age (oldest first) and fingerprint.
-    hits: Vec<HitReply<'a>>,
-    hit_count: usize,
-    truncated: bool,
+    pub(crate) hits: Vec<HitReply<'a>>,
+    pub(crate) hit_count: usize,
+    pub(crate) truncated: bool,
     /// How many fingerprints were left unverified, because there are too many; missing if none.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
-    unverified_matches: Option<usize>,
+    pub(crate) unverified_matches: Option<usize>,
 }
 
 impl<'a> CheckAndInsertReply<'a> {

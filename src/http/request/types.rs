@@ -148,10 +148,14 @@ fields! {
         recipe: Box<str> [FieldKind::STRING],
         /// The id of the document, unless the body is JSON.
         id: DocumentId [FieldKind::Id],
+        /// The reply begins while the body is still being sent, for clients that read and send at
+        /// the same time. Plain clients and proxies such as nginx do not: they need the reply to
+        /// wait for the end of the body, which is the default.
+        early_reply: bool [FieldKind::Boolean],
     }
 }
 
-/// The query parameters of a request for one document.
+/// The query parameters of a request for one document, or of a batch.
 #[derive(Debug, Default)]
 pub(crate) struct Parameters {
     pub(crate) named: NamedInQuery,
@@ -184,12 +188,16 @@ impl RequestKind {
         DOCUMENT.iter().chain(self.options).chain(self.in_json).copied()
     }
 
-    fn names_in_batch_query(&self) -> impl Iterator<Item = &'static str> + Clone {
+    fn options_in_query(&self) -> impl Iterator<Item = &'static str> + Clone {
         ["extract"].iter().chain(self.options).chain(self.in_query).copied()
     }
 
+    fn names_in_batch_query(&self) -> impl Iterator<Item = &'static str> + Clone {
+        self.options_in_query().chain(["early_reply"])
+    }
+
     fn names_in_query(&self) -> impl Iterator<Item = &'static str> + Clone {
-        ["id"].into_iter().chain(self.names_in_batch_query())
+        ["id"].into_iter().chain(self.options_in_query())
     }
 
     /// Reads the JSON of a document.
@@ -204,9 +212,9 @@ impl RequestKind {
         Parameters::read(query, &self.names_in_query())
     }
 
-    /// Reads the query parameters of a batch, which are the defaults of its lines.
-    pub(crate) fn batch_parameters(&self, query: Option<&str>) -> Result<OfferOptions, Problem> {
-        Parameters::read(query, &self.names_in_batch_query()).map(|parameters| parameters.options)
+    /// Reads the query parameters of a batch, whose options are the defaults of its lines.
+    pub(crate) fn batch_parameters(&self, query: Option<&str>) -> Result<Parameters, Problem> {
+        Parameters::read(query, &self.names_in_batch_query())
     }
 }
 
