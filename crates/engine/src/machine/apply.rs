@@ -210,7 +210,7 @@ impl Machine {
     pub(crate) fn reset(&mut self, command: Reset) -> Applied<u64> {
         let Reset { namespace, fingerprint } = command;
         let visibility = self.visibility(namespace.as_ref());
-        let documents = self.view.documents_of(fingerprint, visibility).count() as u64;
+        let documents = self.view.exact_count(fingerprint, &visibility);
         let change = (documents > 0).then_some(Change::Reset { namespace, fingerprint });
         self.applied(documents, change)
     }

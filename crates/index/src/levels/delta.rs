@@ -407,6 +407,13 @@ impl<'a> DeltaAt<'a> {
     /// The fingerprints with events after a sequence; one may come more than once. Cost: the number
     /// of those events.
     pub(crate) fn changed_since(self, since: Sequence) -> impl Iterator<Item = Permuted> + 'a {
+        let events =
+            (self.first_after(since)..self.length).map(move |index| self.delta.event(index));
+        events.map(move |event| self.delta.node(event.node).value)
+    }
+
+    /// The index of the first event after a sequence.
+    fn first_after(self, since: Sequence) -> u32 {
         let (mut from, mut to) = (0, self.length);
         while from < to {
             let middle = from + (to - from) / 2;
@@ -416,8 +423,25 @@ impl<'a> DeltaAt<'a> {
                 from = middle + 1;
             }
         }
-        let events = (from..self.length).map(move |index| self.delta.event(index));
-        events.map(move |event| self.delta.node(event.node).value)
+        from
+    }
+
+    /// The document that a change stored under a fingerprint, however many it has.
+    pub(crate) fn put_by(
+        self,
+        sequence: Sequence,
+        value: Permuted,
+    ) -> Option<(Posting, Option<&'a Sketch>)> {
+        // A change removes what it replaces before it stores.
+        let event = self.delta.event(self.first_after(sequence).checked_sub(1)?);
+        match &event.what {
+            DeltaEvent::Put { posting, sketch }
+                if event.at == sequence && self.delta.node(event.node).value == value =>
+            {
+                Some((*posting, sketch.as_deref()))
+            }
+            DeltaEvent::Put { .. } | DeltaEvent::Removed { .. } | DeltaEvent::Reset => None,
+        }
     }
 
     /// The number of events that the view sees.
@@ -449,6 +473,43 @@ impl<'a> DeltaAt<'a> {
         node.into_iter().flat_map(move |node| self.events_of_node(node))
     }
 
+    /// The same from a change on. Cost: the number of these events.
+    pub fn events_from(
+        self,
+        value: Permuted,
+        first: Sequence,
+    ) -> impl Iterator<Item = (Sequence, &'a DeltaEvent)> {
+        // Most fingerprints have one event.
+        let oldest = self.delta.node_of(value).map(|index| self.delta.node(index).first_event);
+        let oldest = oldest.filter(|&index| index < self.length).map(|i| self.delta.event(i));
+        let start = match oldest {
+            Some(oldest) if oldest.at < first => self.newest_events(value, first).last(),
+            oldest => oldest,
+        };
+        self.events_after(start).map(|event| (event.at, &event.what))
+    }
+
+    /// The documents of a fingerprint that were put from a change on, the newest first. Cost: the
+    /// number of events that are visited.
+    pub(crate) fn newest_puts(
+        self,
+        value: Permuted,
+        first: Sequence,
+    ) -> impl Iterator<Item = Posting> + 'a {
+        self.newest_events(value, first).filter_map(|event| match &event.what {
+            DeltaEvent::Put { posting, .. } => Some(*posting),
+            DeltaEvent::Removed { .. } | DeltaEvent::Reset => None,
+        })
+    }
+
+    /// The events of a fingerprint from a change on, the newest first.
+    fn newest_events(self, value: Permuted, first: Sequence) -> impl Iterator<Item = &'a Event> {
+        let previous =
+            |event: &&'a Event| (event.previous != NONE).then(|| self.delta.event(event.previous));
+        std::iter::successors(self.last_event(value), previous)
+            .take_while(move |event| event.at >= first)
+    }
+
     /// All events, in the order in which they were made, each with its fingerprint.
     pub fn all_events(self) -> impl Iterator<Item = (Permuted, &'a DeltaEvent)> {
         let events = (0..self.length).map(move |index| self.delta.event(index));
@@ -461,10 +522,14 @@ impl<'a> DeltaAt<'a> {
     }
 
     fn events_of_node(self, node: &'a Node) -> impl Iterator<Item = (Sequence, &'a DeltaEvent)> {
+        let first = (node.first_event < self.length).then(|| self.delta.event(node.first_event));
+        self.events_after(first).map(|event| (event.at, &event.what))
+    }
+
+    /// An event and those of the same fingerprint after it.
+    fn events_after(self, first: Option<&'a Event>) -> impl Iterator<Item = &'a Event> {
         let link = move |index: u32| (index < self.length).then(|| self.delta.event(index));
-        let first = link(node.first_event);
         std::iter::successors(first, move |event| link(event.next.load(Ordering::Acquire)))
-            .map(|event| (event.at, &event.what))
     }
 
     /// The newest change of a fingerprint.

@@ -1,5 +1,6 @@
 //! The index against the oracle: every plan, every distance, any mixture of changes and levels.
 
+mod hot;
 mod naive;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -427,7 +428,7 @@ proptest! {
                 // Every way through it stays inside.
                 prop_assert!(segment.sorted().entries().count() >= segment.fingerprints());
                 let value = view.shape().permutation.apply(Fingerprint::new(0));
-                segment.postings(value).count();
+                segment.postings_from(value, Sequence::ZERO).count();
             }
         }
     }

@@ -75,7 +75,7 @@ impl View {
         visibility: &Visibility,
     ) -> impl Iterator<Item = (Sequence, &DeltaEvent)> {
         let value = self.permuted(fingerprint, visibility);
-        self.deltas().flat_map(move |delta| delta.events(value)).filter(move |(at, _)| *at > since)
+        self.deltas().flat_map(move |delta| delta.events_from(value, since.next()))
     }
 
     /// The sketch of a document that is still in a delta.
@@ -86,10 +86,7 @@ impl View {
         visibility: &Visibility,
     ) -> Option<&Sketch> {
         let value = self.permuted(fingerprint, visibility);
-        self.deltas().flat_map(|delta| delta.events(value)).find_map(|(put, event)| match event {
-            DeltaEvent::Put { sketch, .. } if put == at => sketch.as_deref(),
-            DeltaEvent::Put { .. } | DeltaEvent::Removed { .. } | DeltaEvent::Reset => None,
-        })
+        self.deltas().find_map(|delta| delta.put_by(at, value))?.1
     }
 
     /// The deltas with changes after a sequence.

@@ -1,7 +1,11 @@
 //! Counting: the totals of a view, and the documents of a fingerprint.
 
+use nearprint_fingerprint::Fingerprint;
+
 use super::{Counts, DocumentCounts, View};
 use crate::document::Sequence;
+use crate::levels::delta::DeltaAt;
+use crate::levels::posting::{Common, Posting};
 use crate::levels::segment::PostingTally;
 use crate::namespaces::NamespaceNumber;
 use crate::permutation::Permuted;
@@ -26,7 +30,9 @@ impl View {
     pub(super) fn has_documents(&self, value: Permuted, visibility: &Visibility) -> bool {
         match self.counts_without_visits(value, visibility) {
             Some(counts) => counts.documents > 0,
-            None => self.postings_of(value).any(|posting| visibility.sees(posting)),
+            None => self
+                .newest_postings(value, visibility.since)
+                .any(|posting| visibility.sees(posting)),
         }
     }
 
@@ -42,13 +48,61 @@ impl View {
         visibility: &Visibility,
     ) -> DocumentCounts {
         self.counts_without_visits(value, visibility).unwrap_or_else(|| {
-            let seen = self.postings_of(value).filter(|posting| visibility.sees(*posting));
+            let postings = self.postings_from(value, visibility.since);
+            let seen = postings.filter(|posting| visibility.sees(*posting));
             let mut counts = DocumentCounts::default();
             for posting in seen.take(COUNTED_MAX as usize) {
                 counts.documents += 1;
                 counts.listed += u64::from(posting.is_listed);
             }
             counts
+        })
+    }
+
+    /// The exact number of documents of a fingerprint in a namespace that have not expired.
+    ///
+    /// Visits its documents only in levels in which some document has expired, or if the
+    /// fingerprint has documents of another namespace: the writer asks for it.
+    pub fn exact_count(&self, fingerprint: Fingerprint, visibility: &Visibility) -> u64 {
+        let value = self.permuted(fingerprint, visibility);
+        if !self.is_of_one_namespace(value, visibility.namespace) {
+            return self.documents_of(fingerprint, visibility.of_any_age()).count() as u64;
+        }
+        let all = u64::try_from(self.tally_of(value).documents);
+        let has_expired = |common: Option<Common>| {
+            let expiries = common.and_then(|common| common.expiries);
+            expiries.is_some_and(|(first, _)| first.second() <= visibility.now_s)
+        };
+        let segments = self.segments.iter().filter(|segment| has_expired(segment.common()));
+        let in_segments = segments.flat_map(|segment| segment.postings_from(value, Sequence::ZERO));
+        let deltas = self.deltas().filter(|delta| has_expired(delta.delta().common()));
+        let in_deltas = deltas.flat_map(|delta| delta.newest_puts(value, Sequence::ZERO));
+        let mut expired =
+            in_segments.chain(in_deltas).filter(|p| visibility.has_expired(*p)).peekable();
+        let gone = match expired.peek() {
+            None => 0,
+            Some(_) => {
+                let deleted = self.deleted(value);
+                expired.filter(|posting| !deleted.contains(posting.sequence)).count() as u64
+            }
+        };
+        all.expect("only what is there is removed") - gone
+    }
+
+    /// Whether a fingerprint surely has documents of one namespace only. Visits its documents only
+    /// in levels with documents of several namespaces, if any of its own expires there.
+    pub(super) fn is_of_one_namespace(&self, value: Permuted, namespace: NamespaceNumber) -> bool {
+        let is_clear = |tally: PostingTally, common: Option<Common>| {
+            [NamespaceNumber::NONE, namespace].contains(&tally.namespace)
+                || common.is_none_or(|common| common.namespaces == (namespace, namespace))
+        };
+        let is_own = |posting: Posting| posting.namespace == namespace;
+        self.segments.iter().all(|segment| {
+            is_clear(segment.tally(value), segment.common())
+                || segment.postings_from(value, Sequence::ZERO).all(is_own)
+        }) && self.deltas().all(|delta: DeltaAt<'_>| {
+            is_clear(delta.tally(value), delta.delta().common())
+                || delta.newest_puts(value, Sequence::ZERO).all(is_own)
         })
     }
 

@@ -47,16 +47,17 @@ impl View {
     fn put_by(&self, sequence: Sequence, value: Permuted) -> Option<Posting> {
         let in_segments = self.segments.iter().find_map(|segment| segment.put_by(sequence, value));
         in_segments.or_else(|| {
-            self.deltas().flat_map(|delta| delta.events(value)).find_map(|(_, event)| match event {
-                DeltaEvent::Put { posting, .. } => {
-                    Some(*posting).filter(|posting| posting.sequence == sequence)
-                }
-                DeltaEvent::Removed { .. } | DeltaEvent::Reset => None,
-            })
+            let found = self.deltas().find_map(|delta| delta.put_by(sequence, value));
+            found.map(|(posting, _)| posting)
         })
     }
 
     pub(super) fn deleted(&self, value: Permuted) -> Deleted<'_> {
+        self.deleted_from(value, Sequence::ZERO)
+    }
+
+    /// What was removed of the documents that were stored from a change on.
+    pub(super) fn deleted_from(&self, value: Permuted, first: Sequence) -> Deleted<'_> {
         let mut deleted = Deleted::default();
         if !self.has_deletions() {
             return deleted;
@@ -68,7 +69,8 @@ impl View {
                 deleted.in_segments.push(removals);
             }
         }
-        for (at, event) in self.deltas().flat_map(|delta| delta.events(value)) {
+        // A document is removed after it was stored.
+        for (at, event) in self.deltas().flat_map(|delta| delta.events_from(value, first)) {
             match event {
                 DeltaEvent::Put { .. } => {}
                 DeltaEvent::Removed { posting } => deleted.in_deltas.push(posting.sequence),

@@ -256,20 +256,46 @@ impl View {
         visibility: Visibility,
     ) -> impl Iterator<Item = Posting> + '_ {
         let value = self.permuted(fingerprint, &visibility);
-        self.postings_of(value).filter(move |posting| visibility.sees(*posting))
+        let postings = self.postings_from(value, visibility.since);
+        postings.filter(move |posting| visibility.sees(*posting))
     }
 
     fn postings_of(&self, value: Permuted) -> impl Iterator<Item = Posting> + '_ {
-        let deleted = self.deleted(value);
-        let in_segments = self.segments.iter().flat_map(move |segment| segment.postings(value));
-        let in_deltas =
-            self.deltas().flat_map(move |delta| delta.events(value)).filter_map(|(_, event)| {
-                match event {
-                    DeltaEvent::Put { posting, .. } => Some(*posting),
-                    DeltaEvent::Removed { .. } | DeltaEvent::Reset => None,
-                }
+        self.postings_from(value, Sequence::ZERO)
+    }
+
+    /// The documents of a fingerprint from a change on, oldest first. Those before it cost nothing.
+    fn postings_from(
+        &self,
+        value: Permuted,
+        first: Sequence,
+    ) -> impl Iterator<Item = Posting> + '_ {
+        let deleted = self.deleted_from(value, first);
+        let segments = self.segments.iter().filter(move |segment| segment.reaches(first));
+        let in_segments = segments.flat_map(move |segment| segment.postings_from(value, first));
+        let in_deltas = self
+            .deltas()
+            .flat_map(move |delta| delta.events_from(value, first))
+            .filter_map(|(_, event)| match event {
+                DeltaEvent::Put { posting, .. } => Some(*posting),
+                DeltaEvent::Removed { .. } | DeltaEvent::Reset => None,
             });
         in_segments.chain(in_deltas).filter(move |posting| !deleted.contains(posting.sequence))
+    }
+
+    /// The same, the newest first: for callers that want any of them.
+    fn newest_postings(
+        &self,
+        value: Permuted,
+        first: Sequence,
+    ) -> impl Iterator<Item = Posting> + '_ {
+        let deleted = self.deleted_from(value, first);
+        let deltas = self.deltas().rev();
+        let in_deltas = deltas.flat_map(move |delta| delta.newest_puts(value, first));
+        let segments = self.segments.iter().rev().filter(move |segment| segment.reaches(first));
+        let in_segments =
+            segments.flat_map(move |segment| segment.postings_from(value, first).rev());
+        in_deltas.chain(in_segments).filter(move |posting| !deleted.contains(posting.sequence))
     }
 
     /// The document under an id, also if it has expired.

@@ -78,25 +78,29 @@ impl View {
         }
     }
 
-    /// Removes a fingerprint with all its documents in a namespace. The caller completes the change
-    /// with [`Self::advance`].
+    /// Removes a fingerprint with all its documents in a namespace, however many: one event hides
+    /// them. The caller completes the change with [`Self::advance`].
     pub fn reset(&mut self, fingerprint: Fingerprint, namespace: Option<NamespaceKey>) {
         let visibility = self.visibility(namespace, 0, None);
         let value = self.permuted(fingerprint, &visibility);
-        let (all, of_namespace): (Vec<_>, Vec<_>) = {
-            let masked = visibility.masked(fingerprint);
-            let all: Vec<Posting> = self.postings_of(value).collect();
-            let own = all.iter().filter(|posting| posting.namespace == visibility.namespace);
-            let own = own.map(|&posting| Located { masked, posting }).collect();
-            (all, own)
-        };
         let key = namespace.map(|namespace| namespace.key);
-        if all.len() > of_namespace.len() {
-            return self.remove_many(&of_namespace, key);
+        let all = u64::try_from(self.tally_of(value).documents);
+        let all = all.expect("only what is there is removed");
+        if !self.is_of_one_namespace(value, visibility.namespace) {
+            let masked = visibility.masked(fingerprint);
+            let own = |posting: &Posting| posting.namespace == visibility.namespace;
+            let own: Vec<Located> = self
+                .postings_of(value)
+                .filter(own)
+                .map(|posting| Located { masked, posting })
+                .collect();
+            if all > own.len() as u64 {
+                return self.remove_many(&own, key);
+            }
         }
-        self.documents -= all.len() as u64;
+        self.documents -= all;
         if let Some(key) = key {
-            self.namespaces.take(key, all.len() as u64);
+            self.namespaces.take(key, all);
         }
         self.append(value, (DeltaEvent::Reset, None), 0);
     }

@@ -142,9 +142,21 @@ impl Segment {
         tally
     }
 
-    /// The postings of a fingerprint, oldest first, those removed by newer levels included.
-    pub fn postings(&self, value: Permuted) -> impl Iterator<Item = Posting> + '_ {
-        self.sorted.find(value).into_iter().flat_map(|number| self.postings_at(number))
+    /// The postings of a fingerprint from a change on, oldest first, those removed by newer levels
+    /// included. Those before it are not visited.
+    pub(crate) fn postings_from(
+        &self,
+        value: Permuted,
+        first: Sequence,
+    ) -> impl DoubleEndedIterator<Item = Posting> + '_ {
+        let number = self.sorted.find(value);
+        let oldest = number.map(|number| self.oldest.get(number as usize));
+        let later = number.and_then(|number| self.group(number)).map_or(0..0, |group| {
+            let range = self.later_of(group);
+            self.first_later(range.clone(), first)..range.end
+        });
+        let oldest = oldest.filter(|posting| posting.sequence >= first);
+        oldest.into_iter().chain(later.map(|at| self.later.get(at)))
     }
 
     /// Prefetches the data where look-ups of a fingerprint's documents and removals begin.
@@ -191,6 +203,11 @@ impl Segment {
     pub(crate) fn common(&self) -> Option<Common> {
         let oldest = (!self.sorted.is_empty()).then(|| self.oldest.common())?;
         Some(if self.later.is_empty() { oldest } else { oldest.and(self.later.common()) })
+    }
+
+    /// Whether it may have a document that was stored by a change or later.
+    pub(crate) fn reaches(&self, first: Sequence) -> bool {
+        first == Sequence::ZERO || self.common().is_some_and(|common| common.last >= first)
     }
 
     /// Memory in bytes, by part.
@@ -273,19 +290,24 @@ impl Segment {
         if self.oldest.get(number as usize).sequence == sequence {
             return Some(number);
         }
-        // Later postings ascend by sequence.
         let range = self.later_of(self.group(number)?);
+        let at = self.first_later(range.clone(), sequence);
+        (at < range.end && self.later.get(at).sequence == sequence)
+            .then(|| (self.sorted.numbers() + at) as u32)
+    }
+
+    /// The first of the later postings of a group, which ascend by sequence, from a change on.
+    fn first_later(&self, range: std::ops::Range<usize>, first: Sequence) -> usize {
         let (mut low, mut high) = (range.start, range.end);
         while low < high {
             let middle = low.midpoint(high);
-            if self.later.get(middle).sequence < sequence {
+            if self.later.get(middle).sequence < first {
                 low = middle + 1;
             } else {
                 high = middle;
             }
         }
-        (low < range.end && self.later.get(low).sequence == sequence)
-            .then(|| (self.sorted.numbers() + low) as u32)
+        low
     }
 }
 
