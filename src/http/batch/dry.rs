@@ -35,7 +35,7 @@ impl DryBatch {
         operation: Operation,
         query: Option<&str>,
     ) -> Result<Self, Problem> {
-        let options = operation.request().batch_parameters(query)?;
+        let options = operation.request().batch_parameters(query)?.options;
         Ok(Self { http, operation, options, dimensions: OnceLock::new() })
     }
 

@@ -467,19 +467,13 @@ impl<'a> DeltaAt<'a> {
             .map(|(node, number)| (node.value, number))
     }
 
-    /// The events of a fingerprint, oldest first, with the sequence of each.
-    pub fn events(self, value: Permuted) -> impl Iterator<Item = (Sequence, &'a DeltaEvent)> {
-        let node = self.delta.node_of(value).map(|index| self.delta.node(index));
-        node.into_iter().flat_map(move |node| self.events_of_node(node))
-    }
-
-    /// The same from a change on. Cost: the number of these events.
+    /// The events of a fingerprint from a change on, oldest first, with the sequence of each. Cost:
+    /// the number of these events.
     pub fn events_from(
         self,
         value: Permuted,
         first: Sequence,
     ) -> impl Iterator<Item = (Sequence, &'a DeltaEvent)> {
-        // Most fingerprints have one event.
         let oldest = self.delta.node_of(value).map(|index| self.delta.node(index).first_event);
         let oldest = oldest.filter(|&index| index < self.length).map(|i| self.delta.event(i));
         let start = match oldest {
@@ -489,8 +483,7 @@ impl<'a> DeltaAt<'a> {
         self.events_after(start).map(|event| (event.at, &event.what))
     }
 
-    /// The documents of a fingerprint that were put from a change on, the newest first. Cost: the
-    /// number of events that are visited.
+    /// The documents of a fingerprint that were put from a change on, the newest first.
     pub(crate) fn newest_puts(
         self,
         value: Permuted,
