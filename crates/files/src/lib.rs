@@ -19,6 +19,7 @@
 //! | `formats` | one reader a format |
 //! | `mapping` | which fields of a record become the parts of a document |
 //! | [`rows`] | a writer of rows as NDJSON, CSV or Parquet |
+//! | [`destination`], [`atomic_file`] | where outputs go, and how they get there whole |
 //!
 //! Knows neither the service nor the fingerprints of texts, only [`nearprint_fingerprint`] and the
 //! charset rules of [`nearprint_text`].
