@@ -11,6 +11,7 @@ use std::time::Duration;
 
 use governor::clock::{Clock as _, DefaultClock};
 use governor::{DefaultDirectRateLimiter, Quota, RateLimiter};
+use nearprint_engine::operator_file;
 use subtle::{Choice, ConditionallySelectable as _};
 
 use super::namespaces::{AllowedNamespaces, BadNamespaces};
@@ -19,6 +20,9 @@ use super::token::TokenDigest;
 
 /// The largest number of tokens: each is compared with the token of every request.
 pub const TOKENS_MAX: usize = 1_000;
+
+/// The largest file of tokens.
+const FILE_BYTES_MAX: u64 = 16 << 20;
 
 /// Why the tokens cannot be read.
 #[derive(Debug, thiserror::Error)]
@@ -91,7 +95,7 @@ impl TokenTable {
         read_lines(source.lines.split(['\n', ';']), &origin, source, &mut entries)?;
         if let Some(path) = &source.file {
             origin = path.display().to_string();
-            let text = std::fs::read_to_string(path)
+            let text = operator_file::read_text(path, FILE_BYTES_MAX)
                 .map_err(|source| AccessError::Unreadable { path: path.clone(), source })?;
             read_lines(text.lines(), &origin, source, &mut entries)?;
         }

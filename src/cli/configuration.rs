@@ -39,9 +39,16 @@ pub(super) fn serve_error(error: ServeError) -> ErrorReport {
         ServeError::Open(_) => {
             "if another process uses the directory, stop it, or choose another one: --data DIR"
         }
+        ServeError::SignalledTwice => {
+            "start the service again; to shorten a stop, lower server.shutdown_grace_ms"
+        }
         ServeError::StorageFailed => {
             "look at the disk, then start the service again: it recovers what was answered"
         }
     };
-    ErrorReport::new("the service does not run", next).because(error)
+    let what = match error {
+        ServeError::SignalledTwice => "the service ended at once",
+        _ => "the service does not run",
+    };
+    ErrorReport::new(what, next).because(error)
 }

@@ -9,12 +9,16 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
 use nearprint_engine::directory_file::DirectoryFile;
+use nearprint_engine::operator_file;
 use toml::{Table, Value};
 
 use super::error::{ConfigError, UnknownVariable};
 use super::keys::{Config, DEFAULT_TOML};
 use super::suggestion;
 use super::variables::{self, PREFIX};
+
+/// The largest configuration file.
+const FILE_BYTES_MAX: u64 = 1 << 20;
 
 /// Where the configuration comes from, in addition to the embedded defaults.
 #[derive(Debug, Clone, Default)]
@@ -141,7 +145,7 @@ fn merge_environment(
 }
 
 fn merge_file(merged: &mut Layers, path: &Path) -> Result<(), ConfigError> {
-    let text = std::fs::read_to_string(path)
+    let text = operator_file::read_text(path, FILE_BYTES_MAX)
         .map_err(|source| ConfigError::Unreadable { path: path.to_owned(), source })?;
     let table: Table = text.parse().map_err(|error: toml::de::Error| ConfigError::NotToml {
         path: path.to_owned(),

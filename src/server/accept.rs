@@ -4,31 +4,36 @@
 //! completed a request yet ([`Permits`]). If there is none, a surplus connection is read for a
 //! single request: probes are answered, and everything else is refused with 503. The few surplus
 //! permits are taken over in the same way, so a crowd never keeps a probe waiting.
+//!
+//! At a stop, a connection between requests closes at once, and so does one that has sent a part of
+//! a head. Bodies that are being read have [`BODY_STOPPING`] to arrive; then their requests are
+//! refused. What was read is answered.
 
 use std::future::poll_fn;
 use std::io;
-use std::pin::pin;
+use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::task::Poll;
 use std::time::Duration;
 
 use axum::Router;
 use axum::body::Body;
-use hyper::body::Incoming;
+use hyper::body::{Body as _, Incoming};
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
-use hyper_util::server::graceful::{GracefulConnection, GracefulShutdown, Watcher};
+use hyper_util::server::graceful::GracefulConnection;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
-use tokio::time::timeout;
+use tokio::time::{sleep, timeout};
 use tower::ServiceExt as _;
 
 use super::options::ServerOptions;
 use super::permits::{Permit, Permits};
 use super::phase::Phase;
+use super::request_body::RequestBody;
 use super::timeouts::{Socket, TimeoutStream};
 use super::tls::Tls;
 use crate::http::{self, Guarded};
@@ -46,9 +51,12 @@ const SURPLUS_MAX: usize = 64;
 /// The lifetime of a surplus connection.
 const SURPLUS_TIME_MAX: Duration = Duration::from_secs(4);
 
+/// How long the rest of a body may take once the service stops: what has been sent arrives by then.
+const BODY_STOPPING: Duration = Duration::from_millis(500);
+
 pub(super) struct AcceptLoop {
     stop: watch::Sender<()>,
-    task: JoinHandle<GracefulShutdown>,
+    task: JoinHandle<()>,
 }
 
 impl AcceptLoop {
@@ -66,32 +74,24 @@ impl AcceptLoop {
     /// Accepts nothing more and waits for the open connections; false if they took longer than
     /// `grace`.
     pub(super) async fn stop(self, grace: Duration) -> bool {
-        // Dropping the sender is the signal.
-        drop(self.stop);
-        let Ok(connections) = self.task.await else {
-            return false;
-        };
-        let finished = timeout(grace, connections.shutdown());
-        finished.await.is_ok()
+        let _nobody_is_connected = self.stop.send(());
+        drop(self.task.await);
+        // Each connection has a receiver.
+        timeout(grace, self.stop.closed()).await.is_ok()
     }
 }
 
-async fn accept(
-    listener: TcpListener,
-    handler: Arc<Handler>,
-    mut stopping: watch::Receiver<()>,
-) -> GracefulShutdown {
-    let connections = GracefulShutdown::new();
+async fn accept(listener: TcpListener, handler: Arc<Handler>, mut stopping: watch::Receiver<()>) {
     let mut regular = Permits::new(handler.options.connections_max);
     let mut surplus = Permits::new(SURPLUS_MAX);
     loop {
         let accepted = tokio::select! {
             accepted = listener.accept() => accepted,
-            _ = stopping.changed() => return connections,
+            _ = stopping.changed() => return,
         };
         let Ok((stream, _)) = accepted else {
             // Out of descriptors, or the client has left already: neither ends the service.
-            tokio::time::sleep(EXHAUSTED_PAUSE).await;
+            sleep(EXHAUSTED_PAUSE).await;
             continue;
         };
         let (permits, permit, answers) = if let Some(permit) = regular.acquire().await {
@@ -103,12 +103,7 @@ async fn accept(
             continue;
         };
         let phase = permit.phase().clone();
-        let connection = Connection {
-            permit,
-            answers,
-            watcher: connections.watcher(),
-            stopping: stopping.clone(),
-        };
+        let connection = Connection { permit, answers, stopping: stopping.clone() };
         let handler = Arc::clone(&handler);
         let task = tokio::spawn(async move { handler.serve(stream, connection).await });
         permits.register(phase, task.abort_handle());
@@ -118,7 +113,6 @@ async fn accept(
 struct Connection {
     permit: Permit,
     answers: Answers,
-    watcher: Watcher,
     stopping: watch::Receiver<()>,
 }
 
@@ -167,7 +161,7 @@ impl Handler {
     /// Answers the requests of a connection until it ends. An error is the client's: it left, was
     /// too slow, or did not speak HTTP.
     async fn answer(&self, stream: TcpStream, connection: Connection) {
-        let Connection { permit, answers, watcher, stopping } = connection;
+        let Connection { permit, answers, mut stopping } = connection;
         // Dropped before the permit, so that the metric never shows more than the maximum.
         let _open = metrics::ConnectionOpen::new();
         let phase = permit.phase();
@@ -176,12 +170,12 @@ impl Handler {
         match &self.tls {
             None => {
                 let connection = self.connection(stream, phase.clone(), answers);
-                until_reset(watcher.watch(connection), &socket, phase).await;
+                drive(connection, &socket, phase, stopping).await;
             }
             Some(tls) => {
-                if let Some(stream) = self.shake_hands(tls, stream, stopping).await {
+                if let Some(stream) = self.shake_hands(tls, stream, &mut stopping).await {
                     let connection = self.connection(stream, phase.clone(), answers);
-                    until_reset(watcher.watch(connection), &socket, phase).await;
+                    drive(connection, &socket, phase, stopping).await;
                 }
             }
         }
@@ -192,7 +186,7 @@ impl Handler {
         &self,
         tls: &Tls,
         stream: TimeoutStream,
-        mut stopping: watch::Receiver<()>,
+        stopping: &mut watch::Receiver<()>,
     ) -> Option<tokio_rustls::server::TlsStream<TimeoutStream>> {
         let handshake = timeout(self.options.header_timeout, tls.acceptor().accept(stream));
         tokio::select! {
@@ -211,11 +205,12 @@ impl Handler {
         let service = service_fn(move |request: hyper::Request<Incoming>| {
             let busy = phase.busy();
             let router = router.clone();
+            let request = request.map(|body| body_of(body, &phase));
             async move {
                 // Another connection has taken the permit.
                 let busy = busy.ok_or(io::ErrorKind::ConnectionAborted)?;
                 let answer = if answers == Answers::All || http::is_probe(request.uri().path()) {
-                    let Ok(reply) = router.oneshot(request.map(Body::new)).await;
+                    let Ok(reply) = router.oneshot(request).await;
                     reply
                 } else {
                     metrics::connection_turned_away();
@@ -232,16 +227,51 @@ impl Handler {
     }
 }
 
+/// The body of a request. Nearly every GET has none.
+fn body_of(body: Incoming, phase: &Phase) -> Body {
+    if body.is_end_stream() {
+        Body::empty()
+    } else {
+        Body::new(RequestBody::new(body, phase.clone()))
+    }
+}
+
 fn socket(stream: TcpStream) -> Socket {
     // Replies are written whole, so waiting to fill a packet would only delay them.
     drop(stream.set_nodelay(true));
     Socket::new(stream)
 }
 
-/// Drives a connection to its end. If its client resets it while a request is answered, the
-/// connection is dropped, and the handler of the request with it.
-async fn until_reset(connection: impl Future, socket: &Socket, phase: &Phase) {
+/// Drives a connection to its end, or to the end of the request in hand once the service stops.
+async fn drive(
+    connection: impl GracefulConnection,
+    socket: &Socket,
+    phase: &Phase,
+    mut stopping: watch::Receiver<()>,
+) {
     let mut connection = pin!(connection);
+    // The connection first: a request that has arrived before the signal is still answered.
+    tokio::select! {
+        biased;
+        () = until_reset(connection.as_mut(), socket, phase) => return,
+        _ = stopping.changed() => {}
+    }
+    phase.stop();
+    if phase.awaits_head() {
+        return;
+    }
+    connection.as_mut().graceful_shutdown();
+    tokio::select! {
+        biased;
+        () = until_reset(connection.as_mut(), socket, phase) => return,
+        () = sleep(BODY_STOPPING) => phase.refuse_body(),
+    }
+    until_reset(connection, socket, phase).await;
+}
+
+/// Resolves at the end of a connection. If its client resets it while a request is answered, this
+/// resolves too; the caller then drops the connection, and the handler of the request with it.
+async fn until_reset(mut connection: Pin<&mut impl Future>, socket: &Socket, phase: &Phase) {
     poll_fn(|cx| {
         if connection.as_mut().poll(cx).is_ready() {
             return Poll::Ready(());

@@ -29,6 +29,12 @@ pub enum ServeError {
     /// The data directory cannot be opened.
     #[error(transparent)]
     Open(#[from] OpenError),
+    /// The operator would not wait for the end of the stop.
+    #[error(
+        "a second signal ended the stop before it was done; everything acknowledged is on disk, and \
+         the next start recovers it"
+    )]
+    SignalledTwice,
     /// A write, a sync or a thread of the engine failed. Everything acknowledged is on disk, and a
     /// restart recovers it.
     #[error("storage or the engine failed, so the service stopped; the log says why")]

@@ -2,13 +2,16 @@
 
 use std::io::Write as _;
 use std::net::SocketAddr;
+use std::panic::resume_unwind;
 use std::sync::Arc;
 use std::time::Duration;
 
 use nearprint_engine::{Engine, OpenError, Options};
 use tokio::net::{TcpListener, TcpSocket};
-use tokio::signal::unix::{SignalKind, signal};
-use tokio::task::JoinHandle;
+use tokio::signal::unix::{Signal, SignalKind, signal};
+use tokio::sync::oneshot;
+use tokio::task::{JoinHandle, spawn_blocking};
+use tokio::time::{Instant, timeout};
 
 use super::accept::AcceptLoop;
 use super::credentials::Credentials;
@@ -29,10 +32,13 @@ const SEND_BUFFER_BYTES: u32 = 256 * 1_024;
 /// for the cores; work that finds none free waits.
 const BLOCKING_THREADS_MAX: usize = 64;
 
+/// How long the engine may take to close, if the requests have left it no more of the grace.
+const CLOSING_MIN: Duration = Duration::from_secs(2);
+
 /// How often the metrics fold recorded samples into their buckets.
 const UPKEEP_INTERVAL: Duration = Duration::from_secs(5);
 
-/// Runs the service until SIGTERM, Ctrl-C or a fault. Blocks.
+/// Runs the service until SIGTERM, Ctrl-C or a fault. A second signal ends it at once. Blocks.
 ///
 /// Prints one line on standard output when requests are accepted: `listening on ADDRESS`.
 ///
@@ -46,31 +52,54 @@ pub fn serve(settings: Settings) -> Result<(), ServeError> {
         .max_blocking_threads(BLOCKING_THREADS_MAX)
         .build()
         .map_err(ServeError::Runtime)?;
-    runtime.block_on(async {
-        let address = settings.listen;
-        let listen = |source| ServeError::Listen { address, source };
-        // 1. Bind the address, so that a second process fails at once. Nobody can connect yet.
-        let socket = bind(address).map_err(listen)?;
-        // 2. Read tokens and certificate, so that an error in them shows before the long recovery.
-        let credentials = Credentials::open(&settings.server)?;
-        if credentials.tls.is_none() && !address.ip().is_loopback() {
-            tracing::warn!(%address, "tokens and documents travel in the clear: there is no TLS");
+    let outcome = runtime.block_on(start(settings));
+    // Work that nobody waits for any more may still run; everything acknowledged is on disk.
+    runtime.shutdown_background();
+    outcome
+}
+
+async fn start(settings: Settings) -> Result<(), ServeError> {
+    let address = settings.listen;
+    let listen = |source| ServeError::Listen { address, source };
+    // 1. Bind the address, so that a second process fails at once. Nobody can connect yet.
+    let socket = bind(address).map_err(listen)?;
+    // 2. Read tokens and certificate, so that an error in them shows before the long recovery.
+    let credentials = Credentials::open(&settings.server)?;
+    if credentials.tls.is_none() && !address.ip().is_loopback() {
+        tracing::warn!(%address, "tokens and documents travel in the clear: there is no TLS");
+    }
+    // 3. Handle signals; from here on one stops the process cleanly, even during recovery.
+    let mut signals = Signals::new().map_err(ServeError::Runtime)?;
+    let reloads = reload_on_hangup(&credentials).map_err(ServeError::Runtime)?;
+    // 4. Recover. Whatever ends a recovery, the next start begins it again.
+    let recovery = spawn_blocking(move || open_engine(settings.engine));
+    let engine = tokio::select! {
+        recovered = recovery => recovered.unwrap_or_else(|fault| resume_unwind(fault.into_panic()))?,
+        () = signals.next() => {
+            tracing::info!("stopped before the data directory was recovered; nothing was served");
+            return Ok(());
         }
-        // 3. Handle signals; from here on one stops the process cleanly, even during recovery.
-        let shutdown = signals().map_err(ServeError::Runtime)?;
-        let reloads = reload_on_hangup(&credentials).map_err(ServeError::Runtime)?;
-        // 4. Recover. This blocks the runtime, which has nothing else to do.
-        let engine = open_engine(settings.engine)?;
-        // 5. Accept connections, and announce it.
-        let listener = socket.listen(BACKLOG).map_err(listen)?;
-        announce(&listener).map_err(listen)?;
-        let mut options = settings.server;
-        options.connections_max = connections_max(options.connections_max);
-        let server = Server { listener, engine, options, http: settings.http, credentials };
-        let outcome = server.run(shutdown).await;
-        reloads.abort();
-        outcome
-    })
+    };
+    // 5. Accept connections, and announce it.
+    let listener = socket.listen(BACKLOG).map_err(listen)?;
+    announce(&listener).map_err(listen)?;
+    let mut options = settings.server;
+    options.connections_max = connections_max(options.connections_max);
+    let server = Server { listener, engine, options, http: settings.http, credentials };
+    // 6. Serve until a signal, and stop in order, or at once when there is a second one.
+    let (stop, stopped) = oneshot::channel::<()>();
+    let twice = async {
+        signals.next().await;
+        drop(stop);
+        signals.next().await;
+        tracing::warn!("ending at once: a second signal came before the stop was done");
+    };
+    let outcome = tokio::select! {
+        outcome = server.run(async { drop(stopped.await) }) => outcome,
+        () = twice => Err(ServeError::SignalledTwice),
+    };
+    reloads.abort();
+    outcome
 }
 
 /// Opens the engine of the service, which reports its work to the metrics. Blocks.
@@ -126,20 +155,36 @@ impl Server {
             () = engine.failed() => Err(ServeError::StorageFailed),
         };
         tracing::info!(failed = outcome.is_err(), "stopping");
+        let begun = Instant::now();
         // 1. Accept no more connections; close idle ones, and let busy ones finish their request.
-        if !accepting.stop(grace).await {
+        if !accepting.stop(grace_of_requests(grace)).await {
             tracing::warn!("some requests did not finish in time and were cut off");
         }
         // 2. Write what was accepted, sync, take a snapshot, release the directory.
-        let closing = tokio::task::spawn_blocking(move || engine.close()).await;
+        let left = grace.saturating_sub(begun.elapsed()).max(CLOSING_MIN);
+        let closing = timeout(left, spawn_blocking(move || engine.close())).await;
         // 3. Only now may the process end.
         upkeep.abort();
-        tracing::info!("stopped");
         match closing {
-            Ok(()) => outcome,
-            Err(_) => Err(ServeError::StorageFailed),
+            Ok(Ok(())) => {
+                tracing::info!("stopped");
+                outcome
+            }
+            Ok(Err(_)) => Err(ServeError::StorageFailed),
+            Err(_) => {
+                tracing::warn!(
+                    "stopped without the last snapshot, which took longer than \
+                     server.shutdown_grace_ms; the next start reads the journal instead"
+                );
+                outcome
+            }
         }
     }
+}
+
+/// The time that requests have of the grace; the rest is for the last snapshot.
+fn grace_of_requests(grace: Duration) -> Duration {
+    grace.mul_f64(0.75)
 }
 
 fn bind(address: SocketAddr) -> std::io::Result<TcpSocket> {
@@ -164,16 +209,26 @@ fn announce(listener: &TcpListener) -> std::io::Result<()> {
     Ok(())
 }
 
-/// Resolves at the first SIGTERM or Ctrl-C.
-fn signals() -> std::io::Result<impl Future<Output = ()> + Send> {
-    let mut terminate = signal(SignalKind::terminate())?;
-    let mut interrupt = signal(SignalKind::interrupt())?;
-    Ok(async move {
+/// SIGTERM and Ctrl-C.
+struct Signals {
+    terminate: Signal,
+    interrupt: Signal,
+}
+
+impl Signals {
+    fn new() -> std::io::Result<Self> {
+        let terminate = signal(SignalKind::terminate())?;
+        let interrupt = signal(SignalKind::interrupt())?;
+        Ok(Self { terminate, interrupt })
+    }
+
+    /// Waits for the next of them.
+    async fn next(&mut self) {
         tokio::select! {
-            _ = terminate.recv() => {}
-            _ = interrupt.recv() => {}
+            _ = self.terminate.recv() => {}
+            _ = self.interrupt.recv() => {}
         }
-    })
+    }
 }
 
 fn reload_on_hangup(credentials: &Credentials) -> std::io::Result<JoinHandle<()>> {
@@ -181,7 +236,9 @@ fn reload_on_hangup(credentials: &Credentials) -> std::io::Result<JoinHandle<()>
     let credentials = credentials.clone();
     Ok(tokio::spawn(async move {
         while hangup.recv().await.is_some() {
-            credentials.reload();
+            let credentials = credentials.clone();
+            // The files may be on a disk that does not answer.
+            drop(spawn_blocking(move || credentials.reload()).await);
         }
     }))
 }

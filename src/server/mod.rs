@@ -13,6 +13,7 @@ mod lifecycle;
 mod options;
 mod permits;
 mod phase;
+mod request_body;
 #[cfg(test)]
 mod tests;
 mod timeouts;

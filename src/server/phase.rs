@@ -3,6 +3,9 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering};
+use std::task::Waker;
+
+use futures_util::task::AtomicWaker;
 
 /// The connection waits for the rest of a request head.
 pub(super) const HEAD: u8 = 0;
@@ -19,19 +22,38 @@ const EVICTED: u8 = 5;
 /// The connection is gone.
 const ENDED: u8 = 6;
 
+/// The service runs.
+const RUNNING: u8 = 0;
+/// The service stops: the connection ends after the request in hand.
+const STOPPING: u8 = 1;
+/// The service reads no more of a body.
+const REFUSING: u8 = 2;
+
 /// What a connection is doing.
 #[derive(Debug, Clone)]
-pub(super) struct Phase(Arc<AtomicU8>);
+pub(super) struct Phase(Arc<Shared>);
+
+#[derive(Debug)]
+struct Shared {
+    phase: AtomicU8,
+    stop: AtomicU8,
+    /// Who reads the body of the request.
+    reader: AtomicWaker,
+}
 
 impl Phase {
     pub(super) fn new() -> Self {
-        Self(Arc::new(AtomicU8::new(NEW)))
+        Self(Arc::new(Shared {
+            phase: AtomicU8::new(NEW),
+            stop: AtomicU8::new(RUNNING),
+            reader: AtomicWaker::new(),
+        }))
     }
 
     /// A request has arrived; it is answered until the returned value is dropped. `None` if the
     /// connection was evicted or has ended.
     pub(super) fn busy(&self) -> Option<Busy> {
-        let before = self.0.swap(BUSY, Ordering::Relaxed);
+        let before = self.0.phase.swap(BUSY, Ordering::Relaxed);
         let is_over = matches!(before, EVICTED | ENDED);
         (!is_over).then(|| Busy(self.clone()))
     }
@@ -48,7 +70,38 @@ impl Phase {
 
     /// Evicts a connection without a request so far; false if it has made one, or has ended.
     pub(super) fn evict(&self) -> bool {
-        self.0.compare_exchange(NEW, EVICTED, Ordering::Relaxed, Ordering::Relaxed).is_ok()
+        let phase = &self.0.phase;
+        phase.compare_exchange(NEW, EVICTED, Ordering::Relaxed, Ordering::Relaxed).is_ok()
+    }
+
+    /// Whether no complete head of a request has arrived since the last reply, but perhaps a part.
+    pub(super) fn awaits_head(&self) -> bool {
+        matches!(self.get(), NEW | HEAD)
+    }
+
+    /// The service stops.
+    pub(super) fn stop(&self) {
+        self.0.stop.store(STOPPING, Ordering::Relaxed);
+    }
+
+    pub(super) fn is_stopping(&self) -> bool {
+        self.0.stop.load(Ordering::Relaxed) != RUNNING
+    }
+
+    /// From now on the body of the request is read no further.
+    pub(super) fn refuse_body(&self) {
+        // Release and acquire: a reader that is not woken has seen it.
+        self.0.stop.store(REFUSING, Ordering::Release);
+        self.0.reader.wake();
+    }
+
+    pub(super) fn refuses_body(&self) -> bool {
+        self.0.stop.load(Ordering::Acquire) == REFUSING
+    }
+
+    /// Wakes the reader of the body when it is refused.
+    pub(super) fn wakes_on_refusal(&self, reader: &Waker) {
+        self.0.reader.register(reader);
     }
 
     pub(super) fn end(&self) {
@@ -58,11 +111,11 @@ impl Phase {
     // Relaxed: the number guards nothing else. Only an eviction comes from another task, and both
     // of its outcomes are right.
     pub(super) fn get(&self) -> u8 {
-        self.0.load(Ordering::Relaxed)
+        self.0.phase.load(Ordering::Relaxed)
     }
 
     pub(super) fn set(&self, phase: u8) {
-        self.0.store(phase, Ordering::Relaxed);
+        self.0.phase.store(phase, Ordering::Relaxed);
     }
 }
 

@@ -30,7 +30,7 @@ struct Waiting {
 struct Server {
     address: std::net::SocketAddr,
     waiting: mpsc::UnboundedReceiver<Waiting>,
-    _accepting: AcceptLoop,
+    accepting: AcceptLoop,
 }
 
 impl Server {
@@ -57,7 +57,7 @@ impl Server {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
         let accepting = AcceptLoop::start(listener, router, None, options);
-        Self { address, waiting, _accepting: accepting }
+        Self { address, waiting, accepting }
     }
 
     async fn connect(&self) -> TcpStream {
@@ -146,4 +146,54 @@ async fn a_reset_drops_the_handler() {
         let dropped = timeout(DEADLINE, waiting.dropped).await;
         assert!(dropped.expect("the handler goes on for nobody").is_err());
     }
+}
+
+/// A connection whose client waits for the reply to a request in hand, and one between requests.
+async fn in_hand_and_idle(server: &mut Server) -> (TcpStream, Waiting, TcpStream) {
+    let (mut busy, mut idle) = (server.connect().await, server.connect().await);
+    idle.write_all(GET.as_bytes()).await.unwrap();
+    server.waiting().await.answer.send(()).unwrap();
+    head(&mut idle).await;
+    busy.write_all(GET.as_bytes()).await.unwrap();
+    (busy, server.waiting().await, idle)
+}
+
+#[tokio::test]
+async fn a_stop_waits_for_the_request_in_hand_and_closes_what_is_idle() {
+    let mut server = Server::start().await;
+    let (mut busy, waiting, mut idle) = in_hand_and_idle(&mut server).await;
+    let (mut silent, mut partial) = (server.connect().await, server.connect().await);
+    partial.write_all(&GET.as_bytes()[..20]).await.unwrap();
+    server.one_request().await;
+    let stopping = tokio::spawn(server.accepting.stop(DEADLINE));
+    // They are closed although their clients keep them open.
+    for closed in [&mut idle, &mut silent, &mut partial] {
+        let end = timeout(DEADLINE, closed.read_u8()).await.unwrap();
+        assert!(end.is_err());
+    }
+    waiting.answer.send(()).expect("the handler goes on");
+    let reply = rest(&mut busy).await;
+    assert!(reply.starts_with("HTTP/1.1 204") && reply.contains("connection: close"), "{reply}");
+    assert!(stopping.await.unwrap(), "all were done in time");
+}
+
+#[tokio::test]
+async fn a_stop_does_not_wait_longer_than_its_grace() {
+    let mut server = Server::start().await;
+    let (_busy, _waiting, _idle) = in_hand_and_idle(&mut server).await;
+    assert!(!server.accepting.stop(Duration::from_millis(10)).await);
+}
+
+#[tokio::test]
+async fn a_body_that_has_not_arrived_is_refused_at_a_stop() {
+    let server = Server::start().await;
+    let mut client = server.connect().await;
+    let request = "POST / HTTP/1.1\r\nhost: localhost\r\ncontent-length: 4\r\n\r\nabc";
+    client.write_all(request.as_bytes()).await.unwrap();
+    let stopping = tokio::spawn(server.accepting.stop(DEADLINE));
+    let reply = rest(&mut client).await;
+    let is_answered = reply.starts_with("HTTP/1.1 400") && reply.contains("connection: close");
+    // The signal may have come before the head.
+    assert!(is_answered || reply.is_empty(), "{reply}");
+    assert!(stopping.await.unwrap());
 }

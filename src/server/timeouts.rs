@@ -20,6 +20,9 @@ use super::phase::{BUSY, HEAD, IDLE, LINGERING, NEW, Phase};
 /// How long a client may take to read the last reply and close.
 const LINGER: Duration = Duration::from_secs(2);
 
+/// The same while the service stops.
+const LINGER_STOPPING: Duration = Duration::from_millis(500);
+
 /// A socket that the task of a connection watches while hyper owns the [`TimeoutStream`] over it.
 /// One task uses both, so the lock is never contended.
 #[derive(Debug, Clone)]
@@ -154,7 +157,8 @@ impl AsyncWrite for TimeoutStream {
         if ready!(Pin::new(&mut *this.socket.lock()).poll_shutdown(cx)).is_err() {
             return Poll::Ready(Ok(()));
         }
-        while this.read_deadline.poll(cx, LINGERING, LINGER).is_pending() {
+        let linger = if this.phase.is_stopping() { LINGER_STOPPING } else { LINGER };
+        while this.read_deadline.poll(cx, LINGERING, linger).is_pending() {
             let mut unread = ReadBuf::new(&mut rest);
             let read = ready!(Pin::new(&mut *this.socket.lock()).poll_read(cx, &mut unread));
             if read.is_err() || unread.filled().is_empty() {

@@ -4,11 +4,15 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use arc_swap::ArcSwap;
+use nearprint_engine::operator_file;
 use rustls::ServerConfig;
 use rustls::crypto::ring;
 use rustls::pki_types::pem::{self, PemObject as _};
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use tokio_rustls::TlsAcceptor;
+
+/// The largest file of certificates or of a key.
+const PEM_BYTES_MAX: u64 = 1 << 20;
 
 /// Where the certificate is.
 #[derive(Debug, Clone)]
@@ -93,7 +97,6 @@ fn read(source: &TlsSource) -> Result<Arc<ServerConfig>, TlsError> {
 }
 
 fn bytes(path: &Path) -> Result<Vec<u8>, TlsError> {
-    #[expect(clippy::disallowed_methods, reason = "a file of the operator's, no data of ours")]
-    let read = std::fs::read(path);
-    read.map_err(|source| TlsError::Unreadable { path: path.to_owned(), source })
+    operator_file::read(path, PEM_BYTES_MAX)
+        .map_err(|source| TlsError::Unreadable { path: path.to_owned(), source })
 }

@@ -1,5 +1,7 @@
 //! Tokens in a real process: required, read again on SIGHUP, and never shown.
 
+use std::process::Command;
+
 use nearprint::access::Token;
 use ureq::Agent;
 
@@ -57,12 +59,52 @@ fn tokens_are_read_again_on_hangup_and_stay_when_they_cannot_be() {
 }
 
 #[test]
+#[expect(clippy::disallowed_methods, reason = "files of a test")]
+fn a_pipe_in_place_of_a_file_holds_up_neither_a_start_nor_a_hangup() {
+    let token = Token::generate().unwrap();
+    let directory = tempfile::tempdir().unwrap();
+    let (file, pipe) = (directory.path().join("tokens"), directory.path().join("pipe"));
+    let line = format!("a read {}\n", token.digest());
+    write(&file, &line);
+    assert!(Command::new("mkfifo").arg(&pipe).status().unwrap().success());
+    let pipe = pipe.display().to_string();
+    let named: [&[(&str, &str)]; 4] = [
+        &[("ACCESS__TOKENS_FILE", &pipe)],
+        &[("SERVER__TLS_CERTIFICATE_FILE", &pipe), ("SERVER__TLS_KEY_FILE", &pipe)],
+        &[("DATA__MODEL_FILE", &pipe), ("DATA__RECIPE", "spectral-8")],
+        &[],
+    ];
+    for variables in named {
+        let mut command = command(directory.path(), variables);
+        if variables.is_empty() {
+            command.args(["--config", &pipe]);
+        }
+        let output = command.stderr(std::process::Stdio::piped()).output().unwrap();
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(1), "{variables:?}: {said}");
+        assert!(said.contains("it is a pipe, and only a regular file is read"), "{said}");
+    }
+
+    let path = file.display().to_string();
+    let server = Server::start_in(directory, &[("ACCESS__TOKENS_FILE", &path)]);
+    std::fs::rename(&pipe, &file).unwrap();
+    server.signal("HUP");
+    server.wait_for_log("it is a pipe");
+    assert_eq!(status(&server, token.reveal()), 200, "the tokens stay as they were");
+    std::fs::remove_file(&file).unwrap();
+    let new = Token::generate().unwrap();
+    write(&file, &format!("{line}b read {}\n", new.digest()));
+    server.signal("HUP");
+    eventually(|| status(&server, new.reveal()) == 200, "the new token");
+}
+
+#[test]
 fn the_commands_send_the_token_and_say_so_where_it_is_missing() {
     let token = Token::generate().unwrap();
     let line = format!("a read {}", token.digest());
     let server = Server::start(&[("ACCESS__TOKENS", &line)]);
     let query = |token: Option<&str>| {
-        let mut query = std::process::Command::new(env!("CARGO_BIN_EXE_nearprint"));
+        let mut query = Command::new(env!("CARGO_BIN_EXE_nearprint"));
         query.args(["query", "--server", &server.address, "some words that are nowhere stored"]);
         query.env_remove("NEARPRINT_TOKEN");
         query.envs(token.map(|token| ("NEARPRINT_TOKEN", token)));

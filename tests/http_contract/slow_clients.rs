@@ -5,7 +5,7 @@ use std::time::Duration;
 use nearprint::config::Config;
 use serde_json::json;
 
-use crate::support::{Connection, Server, hex, now};
+use crate::support::{Connection, Server, now, until};
 
 const JSON: [(&str, &str); 1] = [("content-type", "application/json")];
 const NDJSON: [(&str, &str); 1] = [("content-type", "application/x-ndjson")];
@@ -125,36 +125,64 @@ fn a_client_that_reads_nothing_of_its_reply_is_closed() {
     assert_eq!(server.get("/healthz").status, 200);
 }
 
+/// Nothing but a stop ends a connection.
+fn without_timeouts(config: &mut Config) {
+    config.server.header_timeout_ms = 600_000;
+    config.server.body_timeout_ms = 600_000;
+    config.server.idle_timeout_ms = 600_000;
+    config.server.shutdown_grace_ms = 600_000;
+}
+
 #[test]
-fn a_stop_finishes_accepted_requests_and_closes_idle_connections() {
-    let mut server = Server::start();
-    let mut idle = server.connect();
+fn a_stop_ends_connections_that_are_idle_or_send_nothing_more() {
+    let mut server = Server::with(without_timeouts);
+    let [mut silent, mut partial, mut idle, mut body] = [(); 4].map(|()| server.connect());
+    partial.write(b"GET /healthz HTTP/1.1\r\nhost").unwrap();
     assert_eq!(idle.send("GET /healthz", &[], b"").status, 200);
-    let mut busy = server.connect();
-    busy.begin_chunked("POST /v1/insert/batch?early_reply=true", &NDJSON);
-    assert_eq!(busy.reply_head().status, 200);
-    busy.chunk(b"{\"id\":\"a\",\"fingerprint\":1}\n").unwrap();
-    assert!(busy.next_chunk().is_some());
+    body.begin_chunked("POST /v1/insert", &JSON);
+    body.chunk(b"{\"id\":").unwrap();
+    // A request after them: theirs have been read as far as they go.
+    assert_eq!(server.get("/healthz").status, 200);
     server.begin_stop();
-    assert!(idle.is_closed());
-    // Only time shows that it still waits.
-    std::thread::park_timeout(Duration::from_millis(300));
-    assert!(server.is_running());
-    busy.chunk(b"{\"id\":\"b\",\"fingerprint\":2}\n").unwrap();
-    let reply = String::from_utf8(busy.next_chunk().unwrap()).unwrap();
-    assert!(reply.contains("\"stored\":true"), "{reply}");
-    busy.end_chunked();
-    assert_eq!(busy.next_chunk(), None);
+    let refused = body.reply();
+    assert_eq!(refused.header("connection"), Some("close"));
+    assert_eq!(refused.problem(), (503, "stopping".to_owned()));
+    for closed in [&mut silent, &mut partial, &mut idle, &mut body] {
+        assert!(closed.is_closed());
+    }
+    // The clients keep their ends open, and the server stops all the same.
     server.stop().unwrap();
 }
 
 #[test]
-fn a_stop_does_not_wait_longer_than_its_grace() {
-    let mut server = Server::with(|config| config.server.shutdown_grace_ms = 200);
-    let mut stuck = server.connect();
-    stuck.begin_chunked("POST /v1/insert", &JSON);
-    server.post("/v1/insert", &json!({"id": "a", "fingerprint": hex(1)})).json();
-    let begun = now();
+fn a_stop_ends_a_batch_that_is_being_read_and_its_last_line_says_so() {
+    let mut server = Server::with(without_timeouts);
+    let mut batch = server.connect();
+    batch.begin_chunked("POST /v1/insert/batch", &NDJSON);
+    batch.chunk(b"{\"id\":\"a\",\"fingerprint\":1}\n").unwrap();
+    until(|| server.get("/v1/stats").json()["documents"] == 1);
+    server.begin_stop();
+    let lines = batch.reply().lines();
+    assert_eq!((lines.len(), &lines[0]["stored"]), (2, &json!(true)), "{lines:?}");
+    assert_eq!(
+        (&lines[1]["error"]["code"], &lines[1]["error"]["line"]),
+        (&json!("stopping"), &json!(2))
+    );
     server.stop().unwrap();
-    assert!(begun.elapsed() < Duration::from_secs(10), "{:?}", begun.elapsed());
+    let server = server.restarted();
+    assert_eq!(server.get("/v1/documents/a").status, 200, "what was acknowledged stays");
+}
+
+#[test]
+fn a_stop_does_not_wait_longer_than_its_grace_for_who_does_not_read() {
+    let mut server = Server::with(|config| {
+        without_timeouts(config);
+        config.server.shutdown_grace_ms = 200;
+    });
+    let mut stuck = server.connect();
+    stuck.begin_chunked("POST /v1/fingerprint/batch?explain=true", &NDJSON);
+    stuck.give_up_writing_after(Duration::from_millis(500));
+    let lines = "{\"text\":\"some words to explain at length\"}\n".repeat(1_000);
+    while stuck.chunk(lines.as_bytes()).is_ok() {}
+    server.stop().unwrap();
 }

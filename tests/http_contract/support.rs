@@ -66,11 +66,6 @@ impl Server {
         drop(self.stop.take());
     }
 
-    /// Whether `server::run` has not returned yet.
-    pub(crate) fn is_running(&self) -> bool {
-        self.thread.as_ref().is_some_and(|thread| !thread.is_finished())
-    }
-
     /// Stops the server and returns the result of `server::run`.
     pub(crate) fn stop(&mut self) -> Result<(), ServeError> {
         self.begin_stop();
@@ -209,6 +204,11 @@ impl Connection {
 
     pub(crate) fn write(&mut self, bytes: &[u8]) -> std::io::Result<()> {
         self.stream.get_mut().write_all(bytes)
+    }
+
+    /// From now on a write fails that the server does not take within this time.
+    pub(crate) fn give_up_writing_after(&self, time: Duration) {
+        self.stream.get_ref().set_write_timeout(Some(time)).unwrap();
     }
 
     /// The whole of the next reply.
@@ -357,6 +357,15 @@ impl Reply {
             assert!(body[name].as_str().is_some_and(|text| !text.is_empty()), "{name}: {body}");
         }
         body
+    }
+}
+
+/// Polls until the condition holds.
+pub(crate) fn until(mut holds: impl FnMut() -> bool) {
+    let begun = now();
+    while !holds() {
+        assert!(begun.elapsed() < REPLY_TIMEOUT, "it never came");
+        std::thread::park_timeout(Duration::from_millis(10));
     }
 }
 

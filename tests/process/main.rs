@@ -8,7 +8,7 @@
 //! What is done to the server, each in a file of its own: it is killed at a random time (`kill`)
 //! and in each of its system calls (`syscalls`) and in each call of a pack (`reclaim`), its disk is
 //! full (`disk_full`), the power goes (`power_cut`), and it is killed while it removes documents
-//! (`removals`). `NEARPRINT_TEST_SEED` repeats a run.
+//! (`removals`), and it is stopped while it works (`stop`). `NEARPRINT_TEST_SEED` repeats a run.
 
 mod commands;
 mod corpus;
@@ -20,6 +20,7 @@ mod random;
 mod reclaim;
 mod removals;
 mod server;
+mod stop;
 mod strace;
 mod syscalls;
 mod worker;

@@ -93,10 +93,13 @@ impl Server {
     /// SIGTERM; how it ended.
     pub(crate) fn terminate(&self) -> ExitStatus {
         let mut child = self.child();
-        let kill = format!("kill -TERM {}", child.id());
-        let sent = Command::new("sh").args(["-c", &kill]).status();
-        assert!(sent.expect("there is a shell").success(), "{kill}");
+        signal(&child, "TERM");
         child.wait().expect("it is our child")
+    }
+
+    /// Sends a signal, and does not wait.
+    pub(crate) fn signal(&self, name: &str) {
+        signal(&self.child(), name);
     }
 
     /// The number of its thread of this name. A thread that was just begun may have none yet.
@@ -136,6 +139,13 @@ impl Drop for Server {
             drop(child.wait());
         }
     }
+}
+
+/// Sends a signal, such as `TERM`.
+pub(crate) fn signal(child: &Child, name: &str) {
+    let kill = format!("kill -{name} {}", child.id());
+    let sent = Command::new("sh").args(["-c", &kill]).status();
+    assert!(sent.expect("there is a shell").success(), "{kill}");
 }
 
 /// What the servers on this directory have logged.

@@ -59,6 +59,7 @@ pub(crate) mod jobs;
 pub mod machine;
 #[doc(hidden)]
 pub mod open;
+pub mod operator_file;
 pub(crate) mod published;
 pub(crate) mod read;
 #[doc(hidden)]

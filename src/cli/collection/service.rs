@@ -7,11 +7,15 @@ use anyhow::{Context as _, Result, ensure};
 use axum::http::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE};
 use axum::http::{Method, Request};
 use bytes::Bytes;
+use nearprint_engine::operator_file;
 use ureq::Agent;
 use ureq::tls::{PemItem, RootCerts, TlsConfig, parse_pem};
 
 use super::Incoming;
 use crate::cli::error_report::ErrorReport;
+
+/// The largest file of trusted certificates.
+const ROOTS_BYTES_MAX: u64 = 16 << 20;
 
 /// The options that a service with tokens or TLS needs.
 #[derive(Debug, Clone, Default, clap::Args)]
@@ -114,7 +118,7 @@ impl RemoteService {
 
 /// The certificates of a PEM file.
 fn roots(path: &Path) -> Result<RootCerts> {
-    let text = std::fs::read_to_string(path)
+    let text = operator_file::read_text(path, ROOTS_BYTES_MAX)
         .with_context(|| format!("cannot read the certificates of {}", path.display()))?;
     let mut roots = Vec::new();
     for item in parse_pem(text.as_bytes()) {

@@ -150,6 +150,11 @@ impl Bodies {
     }
 }
 
+/// The service stops, so it reads no more of a body: the error of a body in place of its rest.
+#[derive(Debug, Clone, Copy, thiserror::Error)]
+#[error("the service is stopping")]
+pub(crate) struct ReadingStopped;
+
 /// Makes the share cover `bytes` of a body; a small body needs none.
 pub(crate) fn cover(share: &mut ByteShare, bytes: usize) -> Result<(), Problem> {
     if share.resize(if bytes <= UNCOUNTED_BYTES_MAX { 0 } else { bytes }) {
@@ -213,14 +218,21 @@ pub(crate) async fn next_data(body: &mut Body) -> Result<Option<Bytes>, Problem>
                     return Ok(Some(data));
                 }
             }
-            Some(Err(_)) => {
-                return Err(Problem::new(
-                    Code::BodyIncomplete,
-                    "The body ended before its announced length, or its chunks were malformed.",
-                ));
-            }
+            Some(Err(error)) => return Err(incomplete(&error)),
         }
     }
+}
+
+/// Refuses a body that breaks off, and says on whose side.
+fn incomplete(error: &axum::Error) -> Problem {
+    let mut causes = std::iter::successors(Some(error as &dyn std::error::Error), |e| e.source());
+    if causes.any(|cause| cause.is::<ReadingStopped>()) {
+        let detail = "The service is stopping and reads no more of this request. Send what was not \
+                      answered again.";
+        return Problem::new(Code::Stopping, detail);
+    }
+    let detail = "The body ended before its announced length, or its chunks were malformed.";
+    Problem::new(Code::BodyIncomplete, detail)
 }
 
 fn too_large(limit: usize) -> Problem {

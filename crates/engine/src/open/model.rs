@@ -15,6 +15,7 @@ use nearprint_text::SpectralModel;
 use crate::api::error::OpenError;
 use crate::api::options::Options;
 use crate::directory_file::{DirectoryFile, MODEL_NAME as NAME};
+use crate::operator_file;
 use crate::storage::{Disk, FileKind, SealedReader, SealedWriter, StorageError};
 
 const KIND: FileKind = FileKind(10);
@@ -72,21 +73,12 @@ pub(crate) fn open(
 /// [`OpenError::Model`].
 pub fn read_file(path: &Path, recipe: Recipe) -> Result<SpectralModel, OpenError> {
     let bad = |why: String| OpenError::Model { file: path.display().to_string(), why };
-    let bytes = read_bounded(path).map_err(|error| bad(error.to_string()))?;
+    let bytes = operator_file::read(path, SpectralModel::BYTES_MAX)
+        .map_err(|error| bad(error.to_string()))?;
     let model = SpectralModel::from_bytes(&bytes).map_err(|error| bad(error.to_string()))?;
     if recipe.dimensions() == Some(model.dimensions()) {
         return Ok(model);
     }
     let dimensions = model.dimensions();
     Err(bad(format!("it is a model of spectral-{dimensions}, and the recipe is {recipe}")))
-}
-
-/// The content of a file, up to one byte more than a model may have.
-#[expect(clippy::disallowed_methods, reason = "a file of the operator's, no data of ours")]
-fn read_bounded(path: &Path) -> std::io::Result<Vec<u8>> {
-    use std::io::Read as _;
-    let mut bytes = Vec::new();
-    let file = std::fs::File::open(path)?;
-    file.take(SpectralModel::BYTES_MAX + 1).read_to_end(&mut bytes)?;
-    Ok(bytes)
 }

@@ -1,0 +1,122 @@
+//! Promise: a signal ends the process in order, within its grace, whatever it is doing, and a second
+//! one ends it at once; nothing acknowledged is lost. Method: clients that never read their replies,
+//! and system calls that `strace` makes take minutes.
+
+use std::io::Write as _;
+use std::net::TcpStream;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Duration;
+
+use serde_json::json;
+
+use crate::load::pause;
+use crate::server::{self, Client, Server};
+use crate::strace::{self, ThreadFault};
+
+/// For a process to come so far; a hang is a failure.
+const TIMEOUT_MS: usize = 20_000;
+/// A grace that no test waits for, in milliseconds.
+const LONG_GRACE: &str = "600000";
+
+fn until(mut holds: impl FnMut() -> bool, what: &str) {
+    for _ in 0..TIMEOUT_MS / 10 {
+        if holds() {
+            return;
+        }
+        pause(10);
+    }
+    panic!("it never came: {what}");
+}
+
+/// Sends lines with long replies until the socket takes no more, and reads none.
+fn unread(server: &Server) -> TcpStream {
+    let address = server.url().trim_start_matches("http://");
+    let mut stream = TcpStream::connect(address).expect("the server runs");
+    stream.set_write_timeout(Some(Duration::from_millis(500))).expect("it is open");
+    let head = "POST /v1/fingerprint/batch?explain=true HTTP/1.1\r\nhost: localhost\r\n\
+        content-type: application/x-ndjson\r\ncontent-length: 1000000000\r\n\r\n";
+    let lines = "{\"text\":\"some words to explain at length\"}\n".repeat(1_000);
+    stream.write_all(head.as_bytes()).expect("the socket takes a head");
+    while stream.write_all(lines.as_bytes()).is_ok() {}
+    stream
+}
+
+#[test]
+fn a_second_signal_ends_a_stop_that_waits_and_loses_nothing() {
+    let data = tempfile::tempdir().unwrap();
+    let data = &data.path().join("data");
+    let mut command = Server::command(data);
+    command.env("NEARPRINT_SERVER__SHUTDOWN_GRACE_MS", LONG_GRACE);
+    command.env("NEARPRINT_SERVER__BODY_TIMEOUT_MS", LONG_GRACE);
+    let server = Server::of(command).expect("it starts");
+    Client::expect(server.client().post("/v1/insert", &json!({"id": "a", "fingerprint": 1})));
+    let _unread = unread(&server);
+    server.signal("TERM");
+    until(|| server::log(data).contains("stopping"), "the stop");
+    assert!(server.ended().is_none(), "it waits for the reply to be read");
+    let ended = server.terminate();
+    assert_eq!(ended.code(), Some(1), "{ended}");
+    let log = server::log(data);
+    assert!(log.contains("a second signal ended the stop"), "{log}");
+    let server = Server::start(data);
+    Client::expect(server.client().get("/v1/documents/a"));
+}
+
+#[test]
+fn a_stop_gives_up_a_snapshot_that_takes_too_long() {
+    if !strace::is_here() {
+        return;
+    }
+    let data = tempfile::tempdir().unwrap();
+    let data = &data.path().join("data");
+    let mut command = Server::command(data);
+    command.env("NEARPRINT_SERVER__SHUTDOWN_GRACE_MS", "1000");
+    command.env("NEARPRINT_ENGINE__SNAPSHOT_INTERVAL_MS", LONG_GRACE);
+    let server = Server::of(command).expect("it starts");
+    let slow = ThreadFault::into_thread(&server, "snapshots", "rename:delay_enter=600000000");
+    let Some(_slow) = slow else { return };
+    Client::expect(server.client().post("/v1/insert", &json!({"id": "a", "fingerprint": 1})));
+    let ended = server.terminate();
+    assert!(ended.success(), "{ended}");
+    let log = server::log(data);
+    assert!(log.contains("stopped without the last snapshot"), "{log}");
+    let server = Server::start(data);
+    Client::expect(server.client().get("/v1/documents/a"));
+}
+
+fn journal_file(data: &Path) -> PathBuf {
+    let entries = std::fs::read_dir(data).expect("the server made it");
+    let mut paths = entries.map(|entry| entry.expect("readable").path());
+    paths.find(|path| path.extension().is_some_and(|end| end == "log")).expect("a journal")
+}
+
+/// Whether the process of this command handles SIGTERM already.
+fn catches_sigterm(process: u32) -> bool {
+    let status = std::fs::read_to_string(format!("/proc/{process}/status")).unwrap_or_default();
+    let caught = status.lines().find_map(|line| line.strip_prefix("SigCgt:"));
+    let caught = caught.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok());
+    caught.is_some_and(|mask| mask >> 14 & 1 == 1)
+}
+
+#[test]
+#[expect(clippy::disallowed_methods, reason = "the test takes the files of a stopped server away")]
+fn a_signal_ends_a_recovery() {
+    let data = tempfile::tempdir().unwrap();
+    let data = &data.path().join("data");
+    let server = Server::start(data);
+    Client::expect(server.client().post("/v1/insert", &json!({"id": "a", "fingerprint": 1})));
+    server.kill();
+    // A recovery that waits: for the writer of a pipe, which stands where the journal should.
+    let (journal, aside) = (journal_file(data), data.with_extension("aside"));
+    std::fs::rename(&journal, &aside).unwrap();
+    assert!(Command::new("mkfifo").arg(&journal).status().unwrap().success());
+    let mut child = Server::command(data).spawn().unwrap();
+    until(|| catches_sigterm(child.id()), "the handler of signals");
+    server::signal(&child, "TERM");
+    assert!(child.wait().unwrap().success());
+    std::fs::rename(&aside, &journal).unwrap();
+    assert!(server::log(data).contains("nothing was served"), "{}", server::log(data));
+    let server = Server::start(data);
+    Client::expect(server.client().get("/v1/documents/a"));
+}
