@@ -17,6 +17,7 @@ mod permission;
 mod table;
 mod token;
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use arc_swap::ArcSwapOption;
@@ -58,6 +59,16 @@ pub enum Denied {
     TooMany(Duration),
 }
 
+/// A request that is admitted.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Admitted {
+    /// The namespaces that it may reach: those of its token, and none if it needs nothing.
+    pub namespaces: AllowedNamespaces,
+    /// The name of its token, which stays the same when the token is replaced; `None` if it needs
+    /// none. Lines with the same name are one client.
+    pub token: Option<Arc<str>>,
+}
+
 /// The tokens in effect.
 #[derive(Debug)]
 pub struct Access {
@@ -94,16 +105,16 @@ impl Access {
         self.source.is_on()
     }
 
-    /// Admits a request with this token, and counts it towards the token's rate. Returns the
-    /// namespaces that the request may reach: those of its token, and none if it needs nothing.
+    /// Admits a request with this token, and counts it towards the token's rate.
     ///
     /// # Errors
     /// [`Denied`] is the reason.
-    pub fn admit(&self, presented: Option<&str>, need: Need) -> Result<AllowedNamespaces, Denied> {
+    pub fn admit(&self, presented: Option<&str>, need: Need) -> Result<Admitted, Denied> {
+        let without_token = |namespaces| Ok(Admitted { namespaces, token: None });
         let table = self.table.load();
-        let Some(table) = table.as_ref() else { return Ok(AllowedNamespaces::ALL) };
+        let Some(table) = table.as_ref() else { return without_token(AllowedNamespaces::ALL) };
         if need == Need::Nothing {
-            return Ok(AllowedNamespaces::none());
+            return without_token(AllowedNamespaces::none());
         }
         let presented = TokenDigest::of(presented.ok_or(Denied::NoToken)?);
         let entry = table.find(&presented).ok_or(Denied::UnknownToken)?;
@@ -113,7 +124,7 @@ impl Access {
             return Err(Denied::NoPermission(permission));
         }
         entry.count().map_err(Denied::TooMany)?;
-        Ok(entry.namespaces.clone())
+        Ok(Admitted { namespaces: entry.namespaces.clone(), token: Some(Arc::clone(&entry.name)) })
     }
 }
 

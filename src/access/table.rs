@@ -7,6 +7,7 @@
 
 use std::num::NonZero;
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 
 use governor::clock::{Clock as _, DefaultClock};
@@ -81,6 +82,8 @@ pub(super) struct TokenTable(Vec<TokenEntry>);
 
 #[derive(Debug)]
 pub(super) struct TokenEntry {
+    /// The name of its client.
+    pub(super) name: Arc<str>,
     digest: TokenDigest,
     pub(super) permissions: Permissions,
     pub(super) namespaces: AllowedNamespaces,
@@ -148,7 +151,7 @@ fn read_lines<'a>(
 
 fn entry(line: &str, rate: Option<NonZero<u32>>) -> Result<TokenEntry, &'static str> {
     let mut columns = line.split_whitespace();
-    let (Some(_name), Some(permissions), Some(digest)) =
+    let (Some(name), Some(permissions), Some(digest)) =
         (columns.next(), columns.next(), columns.next())
     else {
         return Err("it needs a name, scopes and sha256:DIGEST; `nearprint token` prints a line");
@@ -172,6 +175,7 @@ fn entry(line: &str, rate: Option<NonZero<u32>>) -> Result<TokenEntry, &'static 
     }
     let limiter = |rate| RateLimiter::direct(Quota::per_second(rate));
     Ok(TokenEntry {
+        name: name.into(),
         digest,
         permissions,
         namespaces: namespaces.unwrap_or(AllowedNamespaces::ALL),

@@ -14,6 +14,15 @@ fn access(lines: &str) -> Access {
     Access::open(TokenSource { lines: lines.to_owned(), ..TokenSource::default() }).unwrap()
 }
 
+/// The namespaces of a request that is admitted.
+fn admit(
+    access: &Access,
+    presented: Option<&str>,
+    need: Need,
+) -> Result<AllowedNamespaces, Denied> {
+    access.admit(presented, need).map(|admitted| admitted.namespaces)
+}
+
 fn refusal(lines: &str) -> String {
     let source = TokenSource { lines: lines.to_owned(), ..TokenSource::default() };
     Access::open(source).unwrap_err().to_string()
@@ -27,7 +36,7 @@ fn each_token_has_its_own_permissions_and_no_others() {
     let access = access(&lines.join("\n"));
     for ((token, _), scopes) in named.iter().zip(scopes) {
         for permission in Permission::ALL {
-            let admitted = access.admit(Some(token.reveal()), permission.into());
+            let admitted = admit(&access, Some(token.reveal()), permission.into());
             let has = scopes.split(',').any(|name| name == permission.name());
             let expected = if has {
                 Ok(AllowedNamespaces::ALL)
@@ -36,7 +45,7 @@ fn each_token_has_its_own_permissions_and_no_others() {
             };
             assert_eq!(admitted, expected);
         }
-        assert_eq!(access.admit(Some(token.reveal()), Need::Token), Ok(AllowedNamespaces::ALL));
+        assert_eq!(admit(&access, Some(token.reveal()), Need::Token), Ok(AllowedNamespaces::ALL));
     }
 }
 
@@ -44,7 +53,7 @@ fn each_token_has_its_own_permissions_and_no_others() {
 fn without_a_known_token_only_what_needs_nothing_is_open() {
     let (token, line) = token_with("read", "");
     let access = access(&line);
-    assert_eq!(access.admit(None, Need::Nothing), Ok(AllowedNamespaces::none()));
+    assert_eq!(admit(&access, None, Need::Nothing), Ok(AllowedNamespaces::none()));
     for need in [Need::Token, Permission::Read.into()] {
         assert_eq!(access.admit(None, need), Err(Denied::NoToken));
         let cut = &token.reveal()[..token.reveal().len() - 1];
@@ -60,7 +69,7 @@ fn without_a_known_token_only_what_needs_nothing_is_open() {
 fn an_empty_source_admits_everybody() {
     let access = Access::open(TokenSource::default()).unwrap();
     assert!(!access.is_on());
-    assert_eq!(access.admit(None, Permission::Admin.into()), Ok(AllowedNamespaces::ALL));
+    assert_eq!(admit(&access, None, Permission::Admin.into()), Ok(AllowedNamespaces::ALL));
 }
 
 #[test]
@@ -89,7 +98,7 @@ fn a_token_reaches_the_namespaces_of_its_line() {
     for rest in [" namespaces=a,b/*", " rate=3 namespaces=a,b/*", " namespaces=a,b/* rate=3"] {
         let (token, line) = token_with("read", rest);
         let access = access(&line);
-        let reached = access.admit(Some(token.reveal()), Permission::Read.into()).unwrap();
+        let reached = admit(&access, Some(token.reveal()), Permission::Read.into()).unwrap();
         let admitted = |name| reached.admits(name);
         assert!(admitted(Some("a")) && admitted(Some("b/c")), "{rest}");
         assert!(!admitted(None) && !admitted(Some("b")), "{rest}");
@@ -103,7 +112,7 @@ fn comments_and_blank_lines_are_skipped() {
     let (token, line) = token_with("admin", "");
     let access = access(&format!("# a comment\n\n   \n  {line}  \n"));
     assert_eq!(
-        access.admit(Some(token.reveal()), Permission::Admin.into()),
+        admit(&access, Some(token.reveal()), Permission::Admin.into()),
         Ok(AllowedNamespaces::ALL)
     );
 }
@@ -169,4 +178,15 @@ fn the_digest_is_sha256_and_tokens_differ() {
     assert_ne!(one.reveal(), two.reveal());
     assert_eq!(one.reveal().len(), "nearprint_".len() + 64);
     assert_eq!(format!("{one:?}"), "Token");
+}
+
+#[test]
+fn a_token_is_known_by_the_name_of_its_line() {
+    let ((one, one_line), (other, other_line)) = (token_with("read", ""), token_with("write", ""));
+    let access = access(&format!("{one_line};{}", other_line.replace("name ", "another ")));
+    for (token, name) in [(one, "name"), (other, "another")] {
+        let admitted = access.admit(Some(token.reveal()), Need::Token).unwrap();
+        assert_eq!(admitted.token.as_deref(), Some(name));
+    }
+    assert_eq!(access.admit(None, Need::Nothing).unwrap().token, None);
 }

@@ -305,18 +305,28 @@ impl From<Refused> for Problem {
                 Code::UnreadableRecord,
                 "A stored record failed its checksum or could not be read; it was not served.",
             ),
-            Refused::TooManyJobs { max } => Self::new(
-                Code::TooManyJobs,
-                format!(
-                    "{max} jobs run or wait already. Wait for one to end, or cancel one: DELETE /v1/jobs/{{job}}."
-                ),
-            ),
-            Refused::TooManyGroups { max } => Self::new(
-                Code::TooManyJobs,
-                format!(
-                    "{max} jobs that find groups run or wait already (groups.kept_max). Wait for one to end, or remove one: DELETE /v1/groups/{{job}}."
-                ),
-            ),
+            Refused::TooManyJobs { max, is_of_owner } => {
+                let whose = if is_of_owner { " of this token, half of all," } else { "" };
+                Self::new(
+                    Code::TooManyJobs,
+                    format!(
+                        "{max} jobs{whose} run or wait already. Wait for one to end, or cancel one: DELETE /v1/jobs/{{job}}."
+                    ),
+                )
+            }
+            Refused::TooManyGroups { max, is_of_owner } => {
+                let which = if is_of_owner {
+                    "of this token, half of groups.kept_max, run or wait already"
+                } else {
+                    "run, wait, or are kept for other tokens already (groups.kept_max)"
+                };
+                Self::new(
+                    Code::TooManyJobs,
+                    format!(
+                        "{max} jobs that find groups {which}. Wait for one to end, or remove one: DELETE /v1/groups/{{job}}."
+                    ),
+                )
+            }
             Refused::DistanceAboveMax { asked, max } => Self::new(
                 Code::DistanceAboveMax,
                 format!("distance is {asked}; this service looks up at most {max}."),

@@ -128,3 +128,41 @@ fn a_limited_token_sees_and_cancels_no_job_of_other_namespaces() {
     assert_eq!(numbers(&send(&few, "GET /v1/jobs", "").json()).len(), 2);
     assert_eq!(numbers(&send(&all, "GET /v1/jobs", "").json()).len(), 6);
 }
+
+#[test]
+fn the_jobs_of_a_token_leave_room_for_those_of_others_and_never_take_their_place() {
+    let [one, other] = [(); 2].map(|()| Token::generate().unwrap());
+    let server = Server::with(|config| {
+        config.groups.kept_max = 4;
+        config.access.tokens =
+            format!("one read,write {}\nother read,write {}", one.digest(), other.digest());
+    });
+    let send = |token: &Token, line: &str, body: &str| {
+        let bearer = format!("Bearer {}", token.reveal());
+        let headers = [("content-type", "application/json"), ("authorization", bearer.as_str())];
+        server.send(line, &headers, body.as_bytes())
+    };
+    let purge = |token: &Token| send(token, "POST /v1/purge", r#"{"namespace":"x"}"#);
+    // Some end meanwhile.
+    let refused = poll(|| (0..20).map(|_| purge(&one)).find(|reply| reply.status != 202));
+    assert_eq!(refused.problem(), (409, "too_many_jobs".to_owned()));
+    assert!(refused.text().contains("8 jobs of this token"), "{}", refused.text());
+    purge(&other).accepted();
+
+    let groups = |token: &Token| {
+        let begun = send(token, "POST /v1/groups", "{}").accepted();
+        let path = format!("GET /v1/jobs/{}", begun["job"]);
+        poll(|| {
+            let job = send(token, &path, "").json();
+            (job["ended_at_ms"] != json!(null)).then(|| path.clone())
+        })
+    };
+    let [kept, also_kept] = [(); 2].map(|()| groups(&other));
+    let own = [(); 6].map(|()| groups(&one));
+    for path in [&kept, &also_kept, &own[4], &own[5]] {
+        assert_eq!(send(&one, path, "").status, 200);
+    }
+    for path in &own[..4] {
+        assert_eq!(send(&one, path, "").status, 404, "the own ones make room");
+    }
+}

@@ -23,6 +23,7 @@ use crate::blocking::off_async;
 use crate::clock;
 use crate::document::{Document, DocumentId, Namespace, Packed};
 use crate::groups::board::Board;
+use crate::jobs::PurgeOwners;
 use crate::machine::change::PACKED_MAX;
 use crate::machine::commands::{
     CheckAndInsert, CheckAndInsertPacked, Insert, InsertPacked, Remove, Reset,
@@ -103,6 +104,7 @@ impl Engine {
             snapshots: ArcSwap::from_pointee(snapshots.list()),
             reclaimable_upto: snapshots.covered_by_both().get().into(),
             reclaim_wanted: false.into(),
+            purge_owners: PurgeOwners::default(),
             groups: Board::new(options.groups_kept_max, options.groups_memory_bytes_max),
             touches: Touches::new(options.originals_max, snapshots.take_touches()).into(),
             space: ArcSwap::default(),
@@ -295,7 +297,20 @@ impl Engine {
         namespace: Option<Namespace>,
         id: DocumentId,
     ) -> Result<Removed, Refused> {
-        self.submit(Remove { namespace, id }, Admission::Shed, 0).await?.wait().await
+        self.begin_remove(namespace, id, Admission::Shed).await?.wait().await
+    }
+
+    /// Begins to remove the document with this id in a namespace.
+    ///
+    /// # Errors
+    /// [`Refused`], and then nothing changed.
+    pub async fn begin_remove(
+        &self,
+        namespace: Option<Namespace>,
+        id: DocumentId,
+        admission: Admission,
+    ) -> Result<Pending<Removed>, Refused> {
+        self.submit(Remove { namespace, id }, admission, 0).await
     }
 
     /// Removes a fingerprint with all its documents in a namespace.

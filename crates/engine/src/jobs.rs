@@ -4,13 +4,17 @@
 //! is in memory only ([`crate::groups`]). The removal of expired documents is no job: nobody asked for
 //! it, it never ends, and there is nothing to wait for, as an expired document is no hit any more.
 
+use std::sync::Arc;
+
 use crate::api::error::Refused;
 use crate::api::replies::Admission;
 use crate::clock;
 use crate::document::Sequence;
 use crate::handle::Engine;
 use crate::machine::commands::{BeginPurge, EndJob};
-use crate::machine::jobs::{self, JobFailure, JobState, NamespaceFilter, Purge, PurgeWork};
+use crate::machine::jobs::{
+    self, JobFailure, JobState, NamespaceFilter, Purge, PurgeWork, RUNNING_MAX,
+};
 use crate::machine::query::Criteria;
 
 /// A job of any kind, as of a moment.
@@ -24,6 +28,36 @@ pub enum Work {
     /// It finds groups of near-duplicates.
     Groups(GroupsWork),
 }
+
+/// An owner has at most one of this many parts of what all jobs share.
+const OWNER_PARTS: u64 = 2;
+
+/// On whose behalf a job runs. Its jobs make room for each other, never for those of others, and take
+/// at most half of what all jobs share, so that nobody keeps everybody else out.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct JobOwner(Arc<str>);
+
+impl JobOwner {
+    /// The owner with this name.
+    pub const fn new(name: Arc<str>) -> Self {
+        Self(name)
+    }
+
+    /// Into how many parts all is divided, of which an owner has one. A caller without a name has all
+    /// to itself.
+    pub(crate) const fn parts(owner: Option<&Self>) -> u64 {
+        if owner.is_some() { OWNER_PARTS } else { 1 }
+    }
+
+    /// How many of `all` slots an owner may take.
+    pub(crate) fn share(owner: Option<&Self>, all: usize) -> usize {
+        (all / Self::parts(owner) as usize).max(1)
+    }
+}
+
+/// The owners of the purges that run. A purge that has survived a restart has none.
+#[derive(Debug, Default)]
+pub(crate) struct PurgeOwners(tokio::sync::Mutex<Vec<(u64, JobOwner)>>);
 
 /// Which groups to find.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -93,14 +127,49 @@ impl Engine {
         Ok(shown(&begun))
     }
 
+    /// The same on behalf of an owner, who may have some of the jobs that run or wait.
+    ///
+    /// # Errors
+    /// As [`Self::begin_purge`].
+    pub async fn begin_purge_of(
+        &self,
+        owner: Option<JobOwner>,
+        purge: Purge,
+    ) -> Result<Job, Refused> {
+        let Some(owner) = owner else { return self.begin_purge(purge).await };
+        // One at a time, so that no two requests take the last slot of an owner.
+        let mut owners = self.shared.purge_owners.0.lock().await;
+        let state = self.shared.published.load_full();
+        owners.retain(|(number, _)| state.jobs.get(*number).is_some_and(|job| !job.has_ended()));
+        let max = JobOwner::share(Some(&owner), RUNNING_MAX);
+        if owners.iter().filter(|(_, other)| *other == owner).count() >= max {
+            return Err(Refused::TooManyJobs { max, is_of_owner: true });
+        }
+        let job = self.begin_purge(purge).await?;
+        owners.push((job.number, owner));
+        Ok(job)
+    }
+
     /// Begins a job that finds groups.
     ///
     /// # Errors
     /// [`Refused::DistanceAboveMax`], [`Refused::TooManyGroups`], [`Refused::Stopping`].
     pub fn begin_groups(&self, request: GroupsRequest) -> Result<Job, Refused> {
+        self.begin_groups_of(None, request)
+    }
+
+    /// The same on behalf of an owner.
+    ///
+    /// # Errors
+    /// As [`Self::begin_groups`].
+    pub fn begin_groups_of(
+        &self,
+        owner: Option<JobOwner>,
+        request: GroupsRequest,
+    ) -> Result<Job, Refused> {
         self.check_distance(request.criteria.distance)?;
         self.shared.check_running()?;
-        self.shared.groups.add(request, clock::now_ms())
+        self.shared.groups.add(owner, request, clock::now_ms())
     }
 
     /// The jobs by their numbers, so those of one kind oldest first: all that have not ended, the last

@@ -78,7 +78,7 @@ pub use crate::background::snapshot::snapshots::Export;
 #[doc(hidden)]
 pub use crate::background::snapshot::state_file::StateFile;
 pub use crate::groups::pages::{GroupInfo, GroupPage, MemberInfo};
-pub use crate::jobs::{GroupsRequest, GroupsWork, Job, Work};
+pub use crate::jobs::{GroupsRequest, GroupsWork, Job, JobOwner, Work};
 pub use crate::machine::commands::Verdict;
 pub use crate::machine::jobs::{JobFailure, JobState, NamespaceFilter, Purge, PurgeWork};
 pub use crate::machine::query::{Criteria, Hit, HitDocument, SearchKind, Verification};

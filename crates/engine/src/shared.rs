@@ -18,6 +18,7 @@ use crate::api::replies::{Readiness, RecordSpace, SnapshotInfo};
 use crate::background::survey::Survey;
 use crate::document::Sequence;
 use crate::groups::board::Board;
+use crate::jobs::PurgeOwners;
 use crate::originals::touches::Touches;
 use crate::published::Published;
 use crate::read::scheduler::BatchScheduler;
@@ -50,6 +51,7 @@ pub(crate) struct Shared {
     pub(crate) reclaim_wanted: AtomicBool,
     /// How often documents were named as originals.
     pub(crate) touches: Arc<Touches>,
+    pub(crate) purge_owners: PurgeOwners,
     /// The jobs that find groups.
     pub(crate) groups: Board,
     pub(crate) space: ArcSwap<RecordSpace>,

@@ -8,11 +8,12 @@ use axum::http::header::{AUTHORIZATION, WWW_AUTHENTICATE};
 use axum::http::{HeaderValue, Method};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
+use nearprint_engine::JobOwner;
 use utoipa::openapi::OpenApi;
 use utoipa::openapi::path::{Operation, PathItem, Paths};
 use utoipa::openapi::security::{HttpAuthScheme, HttpBuilder, SecurityRequirement, SecurityScheme};
 
-use crate::access::{Denied, Need, Permission};
+use crate::access::{Admitted, Denied, Need, Permission};
 use crate::http::problem::{Code, Problem};
 use crate::http::request::reach::NamespaceAccess;
 use crate::http::service::Service;
@@ -80,7 +81,7 @@ pub(crate) fn check(
     }
     let rule = rules.of(request.method(), route);
     let presented = presented(request);
-    let namespaces = service.access.admit(presented.as_deref(), rule.need).map_err(|denied| {
+    let admitted = service.access.admit(presented.as_deref(), rule.need).map_err(|denied| {
         let problem = problem(denied);
         // For the web page, make the browser ask for the token; it then sends it with every request.
         if route == Some("/") && matches!(denied, Denied::NoToken | Denied::UnknownToken) {
@@ -89,6 +90,10 @@ pub(crate) fn check(
         }
         problem
     })?;
+    let Admitted { namespaces, token } = admitted;
+    if let Some(name) = token {
+        request.extensions_mut().insert(JobOwner::new(name));
+    }
     if namespaces.is_limited() {
         let reach = NamespaceAccess::new(namespaces);
         if rule.namespaces == Concerned::All {

@@ -151,8 +151,8 @@ fn why(failure: JobFailure) -> String {
             "A stored record failed its checksum or could not be read.".to_owned()
         }
         JobFailure::Memory { needed, max } => format!(
-            "The job may need {needed} bytes of memory, and jobs that find groups may take {max} \
-             (groups.memory_bytes_max)."
+            "The job may need {needed} bytes of memory, and {max} are left for it \
+             (groups.memory_bytes_max, of which the results of a token have at most half)."
         ),
         JobFailure::Stopping => "The service is stopping.".to_owned(),
     }

@@ -7,7 +7,7 @@ use axum::Json;
 use axum::extract::{Request, State};
 use axum::http::{StatusCode, Uri};
 use nearprint_engine::document::Namespace;
-use nearprint_engine::{Job, NamespaceFilter};
+use nearprint_engine::{Job, JobOwner, NamespaceFilter};
 use nearprint_files::offer::FieldSet;
 use percent_encoding::percent_decode_str;
 
@@ -31,8 +31,9 @@ pub(crate) async fn post_purge(
     reach: NamespaceAccess,
     request: Request,
 ) -> Result<(StatusCode, Json<JobReply>), Problem> {
+    let owner = owner(&request);
     let purge = read_request::<PurgeRequest>(&service, request).await?.purge(&reach)?;
-    let job = service.engine.begin_purge(purge).await?;
+    let job = service.engine.begin_purge_of(owner, purge).await?;
     Ok((StatusCode::ACCEPTED, Json(job.into())))
 }
 
@@ -82,6 +83,11 @@ pub(crate) async fn delete_job(
     find(&service, &reach, number).ok_or_else(not_found)?;
     service.engine.cancel_job(number).await?;
     Ok(Json(find(&service, &reach, number).ok_or_else(not_found)?.into()))
+}
+
+/// Whose job a request begins: that of its token.
+pub(crate) fn owner(request: &Request) -> Option<JobOwner> {
+    request.extensions().get().cloned()
 }
 
 /// The body of a request that begins a job and takes no parameters.

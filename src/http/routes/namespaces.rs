@@ -17,6 +17,7 @@ use crate::http::reply::jobs::JobReply;
 use crate::http::request::parameters::{self, NoParameters};
 use crate::http::request::reach::NamespaceAccess;
 use crate::http::request::selection::{PageParameters, last_of_path, page_limit};
+use crate::http::routes::jobs;
 use crate::http::service::Service;
 
 /// List the namespaces that have documents.
@@ -57,6 +58,6 @@ pub(crate) async fn delete_namespace(
     reach.check(Some(namespace.as_str()))?;
     let reach = nearprint_engine::NamespaceFilter::Namespace(Some(namespace));
     let purge = Purge { reach, prefix: None, stored_before_ms: None, dry_run: false };
-    let job = service.engine.begin_purge(purge).await?;
+    let job = service.engine.begin_purge_of(jobs::owner(&request), purge).await?;
     Ok((StatusCode::ACCEPTED, Json(job.into())))
 }

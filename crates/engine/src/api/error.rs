@@ -138,12 +138,16 @@ pub enum Refused {
     TooManyJobs {
         /// How many jobs may run or wait at one time.
         max: usize,
+        /// These are those of the owner alone.
+        is_of_owner: bool,
     },
     /// As many jobs that find groups run or wait as may.
     #[error("{max} jobs that find groups run or wait already")]
     TooManyGroups {
-        /// [`Options::groups_kept_max`](crate::Options::groups_kept_max).
+        /// [`Options::groups_kept_max`](crate::Options::groups_kept_max), or the share of the owner.
         max: usize,
+        /// These are those of the owner alone.
+        is_of_owner: bool,
     },
     /// The distance is above the maximum of this data directory.
     #[error("distance {asked} is above the maximum {max} of this data directory")]

@@ -66,7 +66,7 @@ fn find(shared: &Arc<Shared>, run: &GroupsRun) -> Result<FoundGroups, JobFailure
     let state = shared.published.load_full();
     let view = &state.view;
     let needed = view.documents().saturating_mul(BYTES_EACH);
-    shared.groups.make_room(needed)?;
+    shared.groups.make_room(run.owner.as_ref(), needed)?;
     run.sequence.get_or_init(|| view.sequence());
     let visibility = view.visibility(None, clock::now_ms(), None);
     let selection = Selection {

@@ -233,7 +233,7 @@ impl Command for BeginPurge {
 
     fn decide(self, machine: &mut Machine, _: &Records) -> Result<Applied<Self::Reply>, Refused> {
         let Applied { reply, change, sequence } = machine.begin_purge(self);
-        let reply = reply.ok_or(Refused::TooManyJobs { max: RUNNING_MAX })?;
+        let reply = reply.ok_or(Refused::TooManyJobs { max: RUNNING_MAX, is_of_owner: false })?;
         Ok(Applied { reply, change, sequence })
     }
 }

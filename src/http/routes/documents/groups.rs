@@ -34,9 +34,10 @@ pub(crate) async fn post_groups(
     reach: NamespaceAccess,
     request: Request,
 ) -> Result<(StatusCode, Json<JobReply>), Problem> {
+    let owner = jobs::owner(&request);
     let request = read_request::<GroupsBody>(&service, request).await?;
     let request = request.request(&service.options.defaults, &reach)?;
-    let job = service.engine.begin_groups(request)?;
+    let job = service.engine.begin_groups_of(owner, request)?;
     Ok((StatusCode::ACCEPTED, Json(job.into())))
 }
 
