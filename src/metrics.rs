@@ -51,6 +51,9 @@ struct Installed {
     turned_away: Counter,
     log_lines_lost: Counter,
     reclaimed: Counter,
+    list_items: Counter,
+    list_passes: Counter,
+    exports_displaced: Counter,
 }
 
 static INSTALLED: OnceLock<Option<Installed>> = OnceLock::new();
@@ -126,6 +129,18 @@ impl Installed {
             reclaimed: count(
                 "nearprint_reclaimed_bytes_total",
                 "Bytes of journal files freed since the start.",
+            ),
+            list_items: count(
+                "nearprint_list_items_total",
+                "Documents and namespaces that lists have looked at.",
+            ),
+            list_passes: count(
+                "nearprint_list_passes_total",
+                "Passes over the index that lists have taken.",
+            ),
+            exports_displaced: count(
+                "nearprint_exports_displaced_total",
+                "Exports and streams that nobody read and that ended for new ones.",
             ),
         }
     }
@@ -282,6 +297,11 @@ pub fn connection_turned_away() {
     record(|installed| installed.turned_away.increment(1));
 }
 
+/// Counts an export or stream that nobody read and that has ended for a new one.
+pub fn export_displaced() {
+    record(|installed| installed.exports_displaced.increment(1));
+}
+
 /// Sets how many log lines were lost since the process started.
 pub fn log_lines_lost(count: u64) {
     record(|installed| installed.log_lines_lost.absolute(count));
@@ -314,6 +334,14 @@ impl Observer for EngineMetrics {
         });
     }
 
+    fn list_looked_at(&self, items: u64) {
+        record(|installed| installed.list_items.increment(items));
+    }
+
+    fn list_passed(&self) {
+        record(|installed| installed.list_passes.increment(1));
+    }
+
     fn writes_held_up(&self, time: Duration) {
         record(|installed| installed.held_up.record(time));
     }
@@ -336,6 +364,9 @@ mod tests {
         EngineMetrics.snapshot_taken(Duration::from_secs(2));
         EngineMetrics.merge_finished(Duration::from_secs(1), 1_000);
         EngineMetrics.writes_held_up(Duration::from_millis(100));
+        EngineMetrics.list_looked_at(6);
+        EngineMetrics.list_passed();
+        export_displaced();
         drop(ConnectionOpen::new());
         connection_turned_away();
         log_lines_lost(4);
@@ -361,6 +392,9 @@ mod tests {
             "nearprint_connections_turned_away_total 1",
             "nearprint_log_lines_lost_total 4",
             "nearprint_reclaimed_bytes_total 7",
+            "nearprint_list_items_total 6",
+            "nearprint_list_passes_total 1",
+            "nearprint_exports_displaced_total 1",
             "nearprint_ready 1",
         ] {
             assert!(page.lines().any(|found| found == line), "{line}\nis not in\n{page}");

@@ -40,6 +40,7 @@ sections! {
         reply_bytes_max: u64,
         replies_held_bytes_max: u64,
         exports_max: u64,
+        export_stall_ms: u64,
         header_timeout_ms: u64,
         body_timeout_ms: u64,
         idle_timeout_ms: u64,
@@ -74,6 +75,8 @@ sections! {
     /// `[engine]`: queues, files and limits.
     engine: EngineKeys {
         lookup_threads: u64,
+        list_threads: u64,
+        list_scan_max: u64,
         delta_events: u64,
         queue_changes_max: u64,
         group_changes_max: u64,

@@ -114,6 +114,7 @@ fn every_key_has_an_effect() {
             s.http.replies_held_bytes_max.to_string()
         }),
         ("SERVER__EXPORTS_MAX", "5", |s| s.http.exports_max.to_string()),
+        ("SERVER__EXPORT_STALL_MS", "70", |s| s.http.export_stall.as_millis().to_string()),
         ("SERVER__HEADER_TIMEOUT_MS", "101", |s| s.server.header_timeout.as_millis().to_string()),
         ("SERVER__BODY_TIMEOUT_MS", "102", |s| s.http.body_timeout.as_millis().to_string()),
         ("SERVER__IDLE_TIMEOUT_MS", "103", |s| s.server.idle_timeout.as_millis().to_string()),
@@ -144,6 +145,8 @@ fn every_key_has_an_effect() {
             s.http.defaults.expires_in_s.unwrap_or_default().to_string()
         }),
         ("ENGINE__LOOKUP_THREADS", "9", |s| s.engine.lookup_threads.to_string()),
+        ("ENGINE__LIST_THREADS", "3", |s| s.engine.list_threads.to_string()),
+        ("ENGINE__LIST_SCAN_MAX", "1234", |s| s.engine.list_scan_max.to_string()),
         ("ENGINE__DELTA_EVENTS", "2048", |s| s.engine.delta_events.to_string()),
         ("ENGINE__QUEUE_CHANGES_MAX", "20000", |s| s.engine.queue_changes_max.to_string()),
         ("ENGINE__GROUP_CHANGES_MAX", "109", |s| s.engine.group_changes_max.to_string()),

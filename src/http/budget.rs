@@ -34,6 +34,10 @@ use crate::http::problem::{Code, Problem};
 /// Shorter replies are not counted.
 pub(crate) const SHORT_BYTES: usize = 16 << 10;
 
+/// The longest page of documents with a prefix. Many of them wait for their turn together, and long
+/// replies of look-ups must not wait for them.
+const SEARCHED_PAGE_BYTES: usize = 128 << 10;
+
 /// The bytes of finished replies and waiting writes that each batch may keep when the budget is
 /// spent.
 pub(crate) const OWN_BYTES: usize = 64 << 10;
@@ -197,8 +201,17 @@ impl Replies {
     /// How many bytes a page of a list may take, with the share of them. A page can always be
     /// shorter, so it is never refused; it is read within these bytes.
     pub(crate) fn page(&self) -> (usize, Option<ByteShare>) {
-        match self.long.try_take(self.bytes_max) {
-            Some(share) => (self.bytes_max, Some(share)),
+        self.page_within(self.bytes_max)
+    }
+
+    /// The same for a page that may take long to find, and keeps its share as long.
+    pub(crate) fn searched_page(&self) -> (usize, Option<ByteShare>) {
+        self.page_within(SEARCHED_PAGE_BYTES.min(self.bytes_max))
+    }
+
+    fn page_within(&self, bytes_max: usize) -> (usize, Option<ByteShare>) {
+        match self.long.try_take(bytes_max) {
+            Some(share) => (bytes_max, Some(share)),
             None => (SHORT_BYTES, None),
         }
     }

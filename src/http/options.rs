@@ -22,8 +22,10 @@ pub struct HttpOptions {
     pub reply_bytes_max: usize,
     /// The bytes of all replies that wait for their clients; at least twice the longest one.
     pub replies_held_bytes_max: usize,
-    /// Exports at one time.
+    /// Exports and streams of documents at one time.
     pub exports_max: usize,
+    /// One whose client has read nothing for this long gives its place to a new one.
+    pub export_stall: Duration,
     /// How long a body may take; a batch must send a whole line within each such time.
     pub body_timeout: Duration,
     /// Requests being worked on at one time.

@@ -5,14 +5,15 @@ use std::sync::Arc;
 use axum::extract::Request;
 use nearprint_engine::{Engine, Readiness, Refused};
 use nearprint_text::Recipe;
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::sync::Semaphore;
 use tokio::time::Instant;
 
 use crate::access::Access;
 use crate::http::analyses::Analyses;
 use crate::http::budget::Replies;
 use crate::http::options::HttpOptions;
-use crate::http::problem::{Code, Problem};
+use crate::http::problem::Problem;
+use crate::http::reply::streamed::Places;
 use crate::http::request::body::{self, Bodies};
 use crate::http::request::prepare::{self, Prepared, Setting};
 use crate::http::request::types::RequestKind;
@@ -33,8 +34,8 @@ pub struct Service {
     pub(crate) in_flight: Arc<Semaphore>,
     pub(crate) bodies: Bodies,
     pub(crate) replies: Replies,
-    /// A permit for each export, and each list of all documents, that may run.
-    exports: Arc<Semaphore>,
+    /// The exports and the streams of documents that run.
+    pub(crate) exports: Arc<Places>,
     analyses: Analyses,
 }
 
@@ -44,7 +45,7 @@ impl Service {
         options.defaults.model = engine.model();
         Arc::new(Self {
             replies: Replies::new(options.reply_bytes_max, options.replies_held_bytes_max),
-            exports: Arc::new(Semaphore::new(options.exports_max)),
+            exports: Places::new(options.exports_max, options.export_stall),
             in_flight: Arc::new(Semaphore::new(options.requests_in_flight_max)),
             bodies: Bodies::new(&options),
             analyses: Analyses::new(cores(), options.bodies_held_bytes_max),
@@ -71,17 +72,6 @@ impl Service {
     fn is_light(&self, bytes: usize) -> bool {
         let has_dictionaries = matches!(self.options.defaults.recipe, Recipe::Keywords { .. });
         bytes <= INLINE_BYTES_MAX && !has_dictionaries
-    }
-
-    /// A permit for an export or a list of all documents.
-    pub(crate) fn export_permit(&self) -> Result<OwnedSemaphorePermit, Problem> {
-        Arc::clone(&self.exports).try_acquire_owned().map_err(|_| {
-            let detail = format!(
-                "{} exports are running already (server.exports_max). Try again when one is done.",
-                self.options.exports_max
-            );
-            Problem::new(Code::Overloaded, detail)
-        })
     }
 
     /// What a request that comes now is read against.

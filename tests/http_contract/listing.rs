@@ -1,10 +1,11 @@
 //! Lists of documents: pages with cursors, streams, the documents of a fingerprint.
 
+use nearprint::config::Config;
 use serde_json::{Value, json};
 
 use crate::groups::found;
 use crate::limits::poll;
-use crate::support::{Reply, Server, hex, text};
+use crate::support::{Connection, Reply, Server, hex, text};
 
 /// Stores `count` documents with the ids `0`, `1`, ...
 fn filled(count: u64) -> Server {
@@ -223,7 +224,10 @@ fn a_stream_shows_one_moment() {
 
 #[test]
 fn few_streams_run_at_one_time_and_end_with_their_clients() {
-    let server = Server::with(|config| config.server.exports_max = 2);
+    let server = Server::with(|config| {
+        config.server.exports_max = 2;
+        config.server.export_stall_ms = 3_600_000;
+    });
     let id = |i: u64| format!("{i}/{}", "x".repeat(2_000));
     server.insert_all((0..8_000_u64).map(|i| json!({"id": id(i), "fingerprint": hex(i)})));
     let unread: Vec<_> = (0..2)
@@ -241,6 +245,95 @@ fn few_streams_run_at_one_time_and_end_with_their_clients() {
     assert_eq!(server.get("/v1/documents").status, 200, "a page");
     drop(unread);
     poll(|| Some(stream(&server, "/v1/documents")).filter(|reply| reply.status == 200));
+}
+
+/// A server with more documents than what the operating system and the service buffer of a stream.
+fn with_long_stream(change: impl FnOnce(&mut Config)) -> Server {
+    let server = Server::with(change);
+    let id = |i: u64| format!("{i}/{}", "x".repeat(2_000));
+    server.insert_all((0..8_000_u64).map(|i| json!({"id": id(i), "fingerprint": hex(i)})));
+    server
+}
+
+/// Begins a reply and reads nothing of its body.
+fn unread(server: &Server, path: &str) -> Connection {
+    let mut connection = server.connect();
+    connection.begin(path, &[("accept", "application/x-ndjson")], b"");
+    assert_eq!(connection.reply_head().status, 200);
+    connection
+}
+
+#[test]
+fn a_stream_that_nobody_reads_gives_its_place_to_a_new_one() {
+    let server = with_long_stream(|config| {
+        config.server.exports_max = 2;
+        config.server.export_stall_ms = 300;
+    });
+    let mut abandoned = unread(&server, "GET /v1/documents");
+    let export = unread(&server, "GET /v1/snapshots/export");
+    poll(|| Some(stream(&server, "/v1/documents")).filter(|reply| reply.status == 200));
+    // One of the two is gone; that of the other one is taken as well while the next is read.
+    let _third = poll(|| {
+        let mut third = server.connect();
+        third.begin("GET /v1/documents", &[("accept", "application/x-ndjson")], b"");
+        (third.reply_head().status == 200).then_some(third)
+    });
+    let _fourth = poll(|| {
+        let mut fourth = server.connect();
+        fourth.begin("GET /v1/documents", &[("accept", "application/x-ndjson")], b"");
+        (fourth.reply_head().status == 200).then_some(fourth)
+    });
+    let mut body = Vec::new();
+    while let Some(chunk) = abandoned.next_chunk() {
+        body.extend_from_slice(&chunk);
+    }
+    let text = String::from_utf8(body).unwrap();
+    assert!(text.lines().count() < 8_000);
+    let last: Value = serde_json::from_str(text.lines().last().unwrap()).unwrap();
+    assert_eq!(last["error"]["code"], "overloaded");
+    let detail = last["error"]["detail"].as_str().unwrap();
+    assert!(detail.contains("server.export_stall_ms"), "{detail}");
+    drop(export);
+}
+
+#[test]
+fn a_hundred_abandoned_streams_keep_no_stream_out() {
+    let server = with_long_stream(|_| {});
+    let abandoned: Vec<_> = (0..100).map(|_| unread(&server, "GET /v1/documents")).collect();
+    assert_eq!(stream(&server, "/v1/documents").lines().len(), 8_000);
+    assert_eq!(server.get("/v1/snapshots/export").status, 200);
+    let page = server.get("/metrics").text();
+    assert!(page.contains("nearprint_exports_running"), "{page}");
+    drop(abandoned);
+}
+
+#[test]
+fn a_page_with_a_prefix_looks_at_some_documents_and_says_where_it_ended() {
+    let server = Server::with(|config| config.engine.list_scan_max = 1_000);
+    server.insert_all((0..5_000).map(|i| json!({"id": format!("{i:04}"), "fingerprint": hex(i)})));
+    let page = server.get("/v1/documents?prefix=zzz").json();
+    assert_eq!(listed(&page).len(), 0);
+    assert!(page["next"].is_string(), "{page}");
+    assert_eq!(ids(&by_pages(&server, "/v1/documents?prefix=zzz")), Vec::<String>::new());
+    let expected: Vec<_> = (4_990..5_000).map(|i| i.to_string()).collect();
+    assert_eq!(ids(&by_pages(&server, "/v1/documents?prefix=499")), expected);
+    assert_eq!(ids(&stream(&server, "/v1/documents?prefix=499").lines()), expected);
+    assert_eq!(stream(&server, "/v1/documents?prefix=zzz").text(), "");
+}
+
+/// What the manual says: a page is not of one moment, and a document that is replaced comes again.
+#[test]
+fn a_document_that_is_replaced_between_two_pages_comes_again_and_none_is_missing() {
+    let server = filled(10);
+    let first = server.get("/v1/documents?limit=5").json();
+    server.insert("2", &hex(77 << 8));
+    server.insert("7", &hex(78 << 8));
+    let next = first["next"].as_str().unwrap();
+    let rest = listed(&server.get(&format!("/v1/documents?after={next}")).json());
+    let all: Vec<_> = ids(&listed(&first)).into_iter().chain(ids(&rest)).collect();
+    let expected = ["0", "1", "2", "3", "4", "5", "6", "8", "9", "2", "7"];
+    assert_eq!(all, expected);
+    assert_eq!(rest.last().unwrap()["fingerprint"], hex(78 << 8));
 }
 
 #[test]

@@ -155,7 +155,10 @@ fn a_line_of_a_batch_waits_for_the_budget_instead_of_failing() {
 
 #[test]
 fn unread_exports_delay_nothing_and_further_ones_are_refused() {
-    let server = Server::with(|config| config.server.exports_max = 2);
+    let server = Server::with(|config| {
+        config.server.exports_max = 2;
+        config.server.export_stall_ms = 3_600_000;
+    });
     // Eight megabytes: more than the operating system and the queue of pieces buffer.
     let document = |number| json!({"id": id(number, 0, "x"), "fingerprint": hex(number as u64)});
     let lines: Vec<_> = (0..4_000).map(|number| document(number).to_string()).collect();

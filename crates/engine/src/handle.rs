@@ -35,6 +35,7 @@ use crate::originals::touches::Touches;
 use crate::published::Published;
 use crate::read::found::{Checked, Found, Unread};
 use crate::read::reader::{self, Listing, RecordLookup};
+use crate::read::scans::Scans;
 use crate::read::scheduler::{BatchScheduler, Share, piece};
 use crate::shared::{Life, Message, Shared};
 use crate::storage::{DirectoryLock, Disk, RealDisk};
@@ -110,6 +111,7 @@ impl Engine {
             space: ArcSwap::default(),
             survey: ArcSwap::from_pointee(survey),
             scheduler: BatchScheduler::new(options.lookup_threads),
+            scans: Scans::new(options.list_threads, options.list_scan_max, Arc::clone(&observer)),
             flusher: OnceLock::new(),
             merging: Mutex::default(),
             snapshot_merge_lock: tokio::sync::Mutex::default(),

@@ -21,6 +21,7 @@ use crate::groups::board::Board;
 use crate::jobs::PurgeOwners;
 use crate::originals::touches::Touches;
 use crate::published::Published;
+use crate::read::scans::Scans;
 use crate::read::scheduler::BatchScheduler;
 use crate::write::command::{Bounds, Command};
 use crate::write::core::Durable;
@@ -35,6 +36,7 @@ pub(crate) struct Shared {
     pub(crate) published: ArcSwap<Published>,
     pub(crate) id_secret: [u8; 16],
     pub(crate) scheduler: BatchScheduler,
+    pub(crate) scans: Scans,
     pub(crate) model: Option<&'static SpectralModel>,
     pub(crate) writer: mpsc::UnboundedSender<Message>,
     /// A permit for each change that may wait.

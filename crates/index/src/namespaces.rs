@@ -151,6 +151,7 @@ impl Namespaces {
             }
         }
         shorten(&mut page, limit);
+        page.sort_unstable_by_key(|entry| entry.number);
         page
     }
 
@@ -223,8 +224,10 @@ impl Namespaces {
 }
 
 fn shorten(page: &mut Vec<NamespaceEntry>, limit: usize) {
-    page.sort_unstable_by_key(|entry| entry.number);
-    page.truncate(limit);
+    if page.len() > limit {
+        page.select_nth_unstable_by_key(limit, |entry| entry.number);
+        page.truncate(limit);
+    }
 }
 
 fn packed_key(key: IdKey) -> [u32; 3] {

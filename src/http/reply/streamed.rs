@@ -1,22 +1,202 @@
-//! Replies that a thread of their own writes while their client reads: exports and lists of all
-//! documents.
+//! Replies without an end in sight: exports, and streams of documents.
 //!
-//! Such a reply waits for its client most of the time. With a thread of its own, look-ups that read
-//! records need not wait for it.
+//! Each has a place among `server.exports_max`. It works only when its client wants the next piece, so
+//! one that nobody reads costs a few buffers and the state that it reads. When all places are taken,
+//! the reply that has waited longest for its client, and at least `server.export_stall_ms`, loses its
+//! own to a new one. So clients that walk away keep nobody out.
 
 use std::io;
+use std::pin::Pin;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::task::{Context, Poll};
 use std::thread;
+use std::time::Duration;
 
 use axum::body::{Body, Bytes};
 use axum::http::HeaderValue;
 use axum::http::header::CONTENT_TYPE;
 use axum::response::Response;
-use tokio::sync::{OwnedSemaphorePermit, mpsc};
+use futures_util::Stream;
+use tokio::sync::mpsc;
+use tokio::time::Instant;
 
-use crate::http::problem::Problem;
+use crate::http::problem::{Code, Problem};
+use crate::metrics;
 
-/// The maximum number of pieces that wait for a slow client; then the thread waits.
+/// The maximum number of pieces of a thread that wait for a slow client; then the thread waits.
 const PIECES_MAX: usize = 2;
+
+/// The pieces of a reply, each made when it is asked for.
+pub(crate) type Pieces = Pin<Box<dyn Stream<Item = io::Result<Bytes>> + Send>>;
+
+/// The places of such replies.
+#[derive(Debug)]
+pub(crate) struct Places {
+    max: usize,
+    stall: Duration,
+    taken: Mutex<Vec<Arc<Held>>>,
+}
+
+/// The place of one reply; given back on drop.
+#[derive(Debug)]
+pub(crate) struct Place {
+    places: Arc<Places>,
+    held: Arc<Held>,
+}
+
+struct Held(Mutex<Reply>);
+
+enum Reply {
+    /// It has no pieces yet, or makes one.
+    Working(Option<Pieces>),
+    /// It has given a piece away, and its client has not asked for another since.
+    Waiting(Pieces, Instant),
+    /// Another has its place.
+    Displaced,
+}
+
+impl Places {
+    pub(crate) fn new(max: usize, stall: Duration) -> Arc<Self> {
+        Arc::new(Self { max, stall, taken: Mutex::default() })
+    }
+
+    /// The number of places that are taken.
+    pub(crate) fn taken(&self) -> usize {
+        self.taken.lock().unwrap_or_else(PoisonError::into_inner).len()
+    }
+
+    /// A free place, or that of a reply that nobody reads.
+    ///
+    /// # Errors
+    /// 503 if there is none.
+    pub(crate) fn take(self: &Arc<Self>) -> Result<Place, Problem> {
+        let held = Arc::new(Held(Mutex::new(Reply::Working(None))));
+        let mut taken = self.taken.lock().unwrap_or_else(PoisonError::into_inner);
+        if taken.len() >= self.max {
+            let displaced = self.displace(&mut taken).ok_or_else(|| self.full())?;
+            let stall_ms = self.stall.as_millis();
+            tracing::info!(
+                stall_ms,
+                "an export or stream that nobody reads has ended for a new one \
+                 (server.exports_max, server.export_stall_ms)"
+            );
+            metrics::export_displaced();
+            taken.push(Arc::clone(&held));
+            drop(taken);
+            // It may let go of a large state.
+            drop(displaced);
+        } else {
+            taken.push(Arc::clone(&held));
+        }
+        Ok(Place { places: Arc::clone(self), held })
+    }
+
+    /// Takes the place of the reply that has waited longest for its client, if that is long enough.
+    fn displace(&self, taken: &mut Vec<Arc<Held>>) -> Option<Reply> {
+        let waiting = |held: &Arc<Held>| held.waits_since();
+        let (since, at) =
+            taken.iter().enumerate().filter_map(|(at, held)| Some((waiting(held)?, at))).min()?;
+        if since.elapsed() < self.stall {
+            return None;
+        }
+        let held = taken.swap_remove(at);
+        Some(std::mem::replace(&mut *held.lock(), Reply::Displaced))
+    }
+
+    fn full(&self) -> Problem {
+        let detail = format!(
+            "{} exports and streams are running already (server.exports_max), and their clients \
+             have read in the last {} ms (server.export_stall_ms). Try again when one is done.",
+            self.max,
+            self.stall.as_millis()
+        );
+        Problem::new(Code::Overloaded, detail)
+    }
+}
+
+impl Place {
+    /// Replies with pieces, for as long as the client reads them. `last` is the last piece if
+    /// another reply takes the place meanwhile; an error cuts the reply off.
+    pub(crate) fn respond(
+        self,
+        content_type: &'static str,
+        pieces: Pieces,
+        last: impl FnOnce(Problem) -> io::Result<Bytes> + Send + Unpin + 'static,
+    ) -> Response {
+        *self.held.lock() = Reply::Working(Some(pieces));
+        let body = PlacedBody { place: self, last: Some(last) };
+        let mut response = Response::new(Body::from_stream(body));
+        response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(content_type));
+        response
+    }
+
+    fn displaced(&self) -> Problem {
+        let detail = format!(
+            "Nothing of this reply was read for {} ms or longer (server.export_stall_ms), and \
+             another one has taken its place (server.exports_max).",
+            self.places.stall.as_millis()
+        );
+        Problem::new(Code::Overloaded, detail)
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        let mut taken = self.places.taken.lock().unwrap_or_else(PoisonError::into_inner);
+        taken.retain(|held| !Arc::ptr_eq(held, &self.held));
+    }
+}
+
+impl Held {
+    fn lock(&self) -> std::sync::MutexGuard<'_, Reply> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn waits_since(&self) -> Option<Instant> {
+        match &*self.lock() {
+            Reply::Waiting(_, since) => Some(*since),
+            Reply::Working(_) | Reply::Displaced => None,
+        }
+    }
+}
+
+impl std::fmt::Debug for Held {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Held(waits since {:?})", self.waits_since())
+    }
+}
+
+/// The body of such a reply.
+struct PlacedBody<L> {
+    place: Place,
+    last: Option<L>,
+}
+
+impl<L: FnOnce(Problem) -> io::Result<Bytes> + Unpin> Stream for PlacedBody<L> {
+    type Item = io::Result<Bytes>;
+
+    fn poll_next(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
+        let this = self.get_mut();
+        // Nobody else waits for it: only replies that wait for their clients are displaced.
+        let mut reply = this.place.held.lock();
+        let mut pieces = match std::mem::replace(&mut *reply, Reply::Displaced) {
+            Reply::Working(Some(pieces)) | Reply::Waiting(pieces, _) => pieces,
+            Reply::Working(None) => return Poll::Ready(None),
+            Reply::Displaced => {
+                drop(reply);
+                let last = this.last.take();
+                return Poll::Ready(last.map(|last| last(this.place.displaced())));
+            }
+        };
+        let next = pieces.as_mut().poll_next(cx);
+        *reply = match &next {
+            Poll::Ready(None) => Reply::Working(None),
+            Poll::Ready(Some(_)) => Reply::Waiting(pieces, Instant::now()),
+            Poll::Pending => Reply::Working(Some(pieces)),
+        };
+        next
+    }
+}
 
 /// Where a thread sends the pieces of its reply.
 pub(crate) struct ReplyPieces(mpsc::Sender<io::Result<Bytes>>);
@@ -33,24 +213,89 @@ impl ReplyPieces {
     }
 }
 
-/// Replies with what a thread writes, which keeps the permit until it ends.
-pub(crate) fn respond(
-    permit: OwnedSemaphorePermit,
-    content_type: &'static str,
+/// The pieces that a thread of its own writes. Look-ups that read records need not wait for it.
+pub(crate) fn written_by_thread(
     write: impl FnOnce(&ReplyPieces) + Send + 'static,
-) -> Result<Response, Problem> {
+) -> Result<Pieces, Problem> {
     let (pieces, sent) = mpsc::channel(PIECES_MAX);
-    let work = move || {
-        write(&ReplyPieces(pieces));
-        drop(permit);
-    };
+    let work = move || write(&ReplyPieces(pieces));
     let thread = thread::Builder::new().name("export".to_owned()).spawn(work);
     thread.map_err(|error| Problem::internal(format!("no thread for an export: {error}")))?;
-    let stream = futures_util::stream::unfold(sent, async |mut sent| {
+    Ok(Box::pin(futures_util::stream::unfold(sent, async |mut sent| {
         let piece: io::Result<Bytes> = sent.recv().await?;
         Some((piece, sent))
-    });
-    let mut response = Response::new(Body::from_stream(stream));
-    response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(content_type));
-    Ok(response)
+    })))
+}
+
+#[cfg(test)]
+mod tests {
+    use futures_util::StreamExt as _;
+
+    use super::*;
+
+    const STALL: Duration = Duration::from_secs(2);
+
+    fn endless() -> Pieces {
+        Box::pin(futures_util::stream::repeat_with(|| Ok(Bytes::from_static(b"piece"))))
+    }
+
+    fn body(place: Place, pieces: Pieces) -> impl Stream<Item = io::Result<Bytes>> + Unpin {
+        *place.held.lock() = Reply::Working(Some(pieces));
+        let last = |problem: Problem| Ok(Bytes::from(format!("{problem:?}")));
+        PlacedBody { place, last: Some(last) }
+    }
+
+    async fn next(body: &mut (impl Stream<Item = io::Result<Bytes>> + Unpin)) -> Option<String> {
+        let piece = body.next().await?.unwrap();
+        Some(String::from_utf8(piece.to_vec()).unwrap())
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn the_reply_that_is_unread_for_longest_gives_its_place_away() {
+        let places = Places::new(2, STALL);
+        let mut first = body(places.take().unwrap(), endless());
+        let mut second = body(places.take().unwrap(), endless());
+        assert_eq!(next(&mut second).await.unwrap(), "piece");
+        tokio::time::advance(STALL / 2).await;
+        assert_eq!(next(&mut first).await.unwrap(), "piece");
+        assert!(places.take().is_err(), "both were read");
+        tokio::time::advance(STALL / 2).await;
+        let third = places.take().expect("the second one waits for so long");
+        assert_eq!(places.taken(), 2);
+        assert!(places.take().is_err(), "the first one does not, and the third one has not begun");
+        let last = next(&mut second).await.unwrap();
+        assert!(last.contains("server.export_stall_ms"), "{last}");
+        assert_eq!(next(&mut second).await, None);
+        assert_eq!(next(&mut first).await.unwrap(), "piece");
+        drop(second);
+        assert_eq!(places.taken(), 2, "its place is no longer its own");
+        drop((first, third));
+        assert_eq!(places.taken(), 0);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_reply_that_works_keeps_its_place_however_long_it_takes() {
+        let places = Places::new(1, STALL);
+        let mut working = body(places.take().unwrap(), Box::pin(futures_util::stream::pending()));
+        assert!(futures_util::poll!(working.next()).is_pending());
+        tokio::time::advance(10 * STALL).await;
+        assert!(places.take().is_err());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn what_a_displaced_reply_keeps_is_freed_at_once() {
+        let places = Places::new(1, STALL);
+        let state = Arc::new(());
+        let kept = Arc::clone(&state);
+        let pieces = futures_util::stream::repeat_with(move || {
+            let _kept = &kept;
+            Ok(Bytes::from_static(b"piece"))
+        });
+        let mut abandoned = body(places.take().unwrap(), Box::pin(pieces));
+        next(&mut abandoned).await.unwrap();
+        tokio::time::advance(STALL).await;
+        assert_eq!(Arc::strong_count(&state), 2);
+        let _new = places.take().unwrap();
+        assert_eq!(Arc::strong_count(&state), 1);
+    }
 }

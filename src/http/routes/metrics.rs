@@ -50,6 +50,11 @@ fn set_gauges(service: &Service, stats: &Stats) {
         memory.merging,
         "Memory reserved for merges of the index.",
     );
+    set(
+        "nearprint_exports_running",
+        service.exports.taken() as u64,
+        "Exports and streams of documents that run.",
+    );
     let (bodies, replies) = (service.bodies.bytes_in_memory(), service.replies.bytes_in_memory());
     set("nearprint_bodies_memory_bytes", bodies as u64, "Memory of bodies of requests.");
     set(

@@ -44,8 +44,8 @@ pub(crate) async fn get_snapshots(
 /// For administrators only: it contains every id and the secrets of the directory. The service
 /// takes a snapshot and sends it with all records up to now; writes continue meanwhile. The
 /// checksums of a stream that was cut off do not match: `nearprint snapshot verify --export FILE`.
-/// At most `server.exports_max` exports and lists of all
-/// documents run at one time; further ones get 503.
+/// At most `server.exports_max` exports and streams of documents run at one time; a further one takes
+/// the place of one whose client has read nothing for `server.export_stall_ms`, or gets 503.
 #[utoipa::path(get, path = "/v1/snapshots/export", tag = "operations",
     responses((status = 200, description = "The export", body = description::PackedBody,
         content_type = "application/octet-stream"), Problems))]
@@ -53,9 +53,12 @@ pub(crate) async fn get_export(
     State(service): State<Arc<Service>>,
     _: NoParameters,
 ) -> Result<Response, Problem> {
-    let permit = service.export_permit()?;
+    let place = service.exports.take()?;
     let export = service.engine.export().await?;
-    streamed::respond(permit, "application/octet-stream", move |pieces| send(&export, pieces))
+    let pieces = streamed::written_by_thread(move |pieces| send(&export, pieces))?;
+    // A cut is noticed; the format has no place for a reason.
+    let cut = |_: Problem| Err(io::ErrorKind::TimedOut.into());
+    Ok(place.respond("application/octet-stream", pieces, cut))
 }
 
 fn send(export: &Export, pieces: &ReplyPieces) {

@@ -20,6 +20,12 @@ pub trait Observer: Debug + Send + Sync {
     /// Segments were merged into one of `documents` documents.
     fn merge_finished(&self, _took: Duration, _documents: u64) {}
 
+    /// A list of documents or namespaces has looked at so many of them.
+    fn list_looked_at(&self, _items: u64) {}
+
+    /// A list took a pass over the index in memory.
+    fn list_passed(&self) {}
+
     /// A new segment was delayed, so that merges keep up with writes.
     fn writes_held_up(&self, _time: Duration) {}
 }

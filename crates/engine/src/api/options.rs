@@ -22,6 +22,10 @@ pub struct Options {
     pub distance_max: Distance,
     /// The number of threads for the look-ups of all batches; 0 means one for each core.
     pub lookup_threads: usize,
+    /// The number of threads for long work of lists; 0 means one for two cores.
+    pub list_threads: usize,
+    /// A page of a list ends when it has looked at this many documents.
+    pub list_scan_max: usize,
     /// When a write is acknowledged, and so what a power cut may take back.
     pub durability: Durability,
     /// The number of events after which a delta becomes a segment.
@@ -61,6 +65,8 @@ impl Options {
             model_file: None,
             distance_max: Distance::new(3).expect("at most 64"),
             lookup_threads: 0,
+            list_threads: 0,
+            list_scan_max: 20_000,
             durability: Durability::Always,
             delta_events: 32_768,
             small_segment_max: SMALL_SEGMENT_MAX,

@@ -154,6 +154,8 @@ mod tests {
             model_file: None,
             distance_max: Distance::new(3).unwrap(),
             lookup_threads: 1,
+            list_threads: 0,
+            list_scan_max: 20_000,
             durability: Durability::Interval { ms: 20 },
             delta_events: DELTA_EVENTS,
             small_segment_max: SMALL_SEGMENT_MAX,

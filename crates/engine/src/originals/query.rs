@@ -5,7 +5,6 @@ use std::sync::Arc;
 
 use crate::api::error::Refused;
 use crate::api::replies::{Page, PageOptions, StoredDocument};
-use crate::blocking::off_async;
 use crate::clock;
 use crate::document::Sequence;
 use crate::handle::Engine;
@@ -64,8 +63,9 @@ impl Engine {
         self.shared.touches.get(sequence)
     }
 
-    /// A page of the documents that were named as originals. Takes one pass over all counts, and
-    /// reads a record for each document of the page.
+    /// A page of the documents that were named as originals. Takes one pass over all counts, in turn
+    /// with other long work of lists, and reads a record for each document of the page. It may have
+    /// fewer than the limit, or none, although more follow.
     ///
     /// # Errors
     /// [`Refused::Unreadable`].
@@ -75,7 +75,7 @@ impl Engine {
         options: impl Into<PageOptions>,
     ) -> Result<Page<Original, ListPlace>, Refused> {
         let (shared, options) = (Arc::clone(&self.shared), options.into());
-        off_async(move || {
+        let work = move || {
             let OriginalsQuery { reach, order, after } = query;
             let state = shared.published.load_full();
             let visibility = state.view.visibility(None, clock::now_ms(), None);
@@ -87,7 +87,15 @@ impl Engine {
             let after = after.map(|(number, sequence)| (Reverse(number), sequence));
             let mut touches = shared.touches.all();
             touches.retain(|touch| after.is_none_or(|after| key(touch) > after));
+            let looked_at_max = shared.scans.looked_at_max.max(options.limit);
+            // The order of those that the page does not look at does not matter.
+            let is_cut = touches.len() > looked_at_max;
+            if is_cut {
+                touches.select_nth_unstable_by_key(looked_at_max, key);
+                touches.truncate(looked_at_max);
+            }
             touches.sort_unstable_by_key(key);
+            let end = touches.last().filter(|_| is_cut).map(|touch| touch.place(order));
             let mut records = RecordReader::new(&state.records);
             let (mut space, mut items) = (PageSpace::new(options), Vec::new());
             let mut last = None;
@@ -107,8 +115,8 @@ impl Engine {
                 last = Some(touch.place(order));
                 items.push(Original { stored, touch });
             }
-            Ok(Page { items, next: None })
-        })
-        .await
+            Ok(Page { items, next: end })
+        };
+        self.shared.scans.slice(work).await
     }
 }

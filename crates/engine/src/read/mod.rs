@@ -5,5 +5,7 @@ pub(crate) mod found;
 pub(crate) mod listing;
 pub(crate) mod page;
 pub(crate) mod reader;
+pub(crate) mod runs;
+pub(crate) mod scans;
 pub(crate) mod scheduler;
 pub(crate) mod stats;

@@ -45,6 +45,11 @@ impl PageSpace {
         self.documents == self.options.limit
     }
 
+    /// How many more documents it may have.
+    pub(crate) const fn room(&self) -> usize {
+        self.options.limit - self.documents
+    }
+
     /// Whether the page takes a document, which loses its metadata if the page does not show them;
     /// `None` is one that is gone. The first is taken whatever its size.
     pub(crate) fn takes(&mut self, document: Option<&mut Document>) -> bool {

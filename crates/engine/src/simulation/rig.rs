@@ -59,6 +59,8 @@ pub(super) fn options(durability: Durability) -> Options {
         model_file: None,
         distance_max: Distance::new(3).unwrap(),
         lookup_threads: 0,
+        list_threads: 0,
+        list_scan_max: 20_000,
         durability,
         delta_events: 10,
         small_segment_max: 24,

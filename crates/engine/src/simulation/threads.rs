@@ -95,6 +95,8 @@ fn options(durability: Durability) -> Options {
         model_file: None,
         distance_max: Distance::new(3).unwrap(),
         lookup_threads: 1,
+        list_threads: 0,
+        list_scan_max: 20_000,
         durability,
         delta_events: 1_024,
         small_segment_max: SMALL_SEGMENT_MAX,

@@ -13,6 +13,8 @@ pub(crate) fn options(data: &Path) -> Options {
         model_file: None,
         distance_max: Distance::new(3).expect("at most 64"),
         lookup_threads: 0,
+        list_threads: 0,
+        list_scan_max: 20_000,
         durability: Durability::Always,
         delta_events: 1_024,
         small_segment_max: SMALL_SEGMENT_MAX,

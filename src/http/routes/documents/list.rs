@@ -31,7 +31,11 @@ pub(crate) enum DocumentOrPage<'a> {
 ///
 /// With `Accept: application/x-ndjson`: all of them from `after` on as one stream, as of now, one
 /// document a line. If the stream fails, its last line is an error. At most `server.exports_max`
-/// streams and exports run at one time.
+/// streams and exports run at one time; a further one takes the place of one whose client has read
+/// nothing for `server.export_stall_ms`, or gets 503.
+///
+/// A page ends when it has looked at `engine.list_scan_max` documents: with a prefix it may have few
+/// documents, or none, although `next` is given.
 #[utoipa::path(get, path = "/v1/documents", tag = "documents",
     params(ListParameters),
     responses((status = 200, description = "A page, a stream, or one document", content(
@@ -63,7 +67,9 @@ async fn page(
 ) -> Result<Response, Problem> {
     let (limit, query) = (page_limit(parameters.limit)?, parameters.query(reach)?);
     let parts = parameters.include.unwrap_or_default();
-    let (bytes_max, share) = service.replies.page();
+    let is_searched = query.prefix.is_some();
+    let (bytes_max, share) =
+        if is_searched { service.replies.searched_page() } else { service.replies.page() };
     let page = service.engine.list(query, parts.page(limit, bytes_max)).await?;
     Ok(budget::page(&DocumentsReply::new(&page, parts), share))
 }

@@ -1,22 +1,23 @@
 //! All documents of a selection as one stream of lines, as of one moment, in constant memory.
 
+use std::io;
+
+use axum::body::Bytes;
 use axum::response::Response;
-use nearprint_engine::DocumentStream;
+use nearprint_engine::{DocumentStream, PageOptions};
 
 use crate::http::batch::replies::last_line;
 use crate::http::problem::Problem;
 use crate::http::reply::documents::DocumentReply;
-use crate::http::reply::streamed::{self, ReplyPieces};
 use crate::http::request::reach::NamespaceAccess;
 use crate::http::request::selection::{ListParameters, SelectionParts};
 use crate::http::service::Service;
 
-/// Lines are sent once they fill this.
-const PIECE_BYTES: usize = 128 << 10;
+/// The bytes of the lines that are made and sent at one time.
+const PIECE_BYTES: usize = 64 << 10;
 
-/// Documents that are read at one time. With ids and metadata of the largest size they take a
-/// megabyte.
-const DOCUMENTS_READ: usize = 16;
+/// The most documents of a piece.
+const PIECE_DOCUMENTS: usize = 1_000;
 
 /// Streams the documents that a request chooses.
 pub(super) fn respond(
@@ -30,38 +31,31 @@ pub(super) fn respond(
     }
     let query = parameters.query(reach)?;
     let parts = parameters.include.unwrap_or_default();
-    let permit = service.export_permit()?;
+    let place = service.exports.take()?;
     let documents = service.engine.stream(query);
-    streamed::respond(permit, "application/x-ndjson", move |pieces| send(documents, parts, pieces))
+    let lines =
+        futures_util::stream::unfold(Some(documents), move |documents| lines(documents, parts));
+    let last = |problem: Problem| Ok(Bytes::from(last_line(&problem)));
+    Ok(place.respond("application/x-ndjson", Box::pin(lines), last))
 }
 
-/// Sends the lines until the end, or until the client is gone.
-fn send(mut documents: DocumentStream, parts: SelectionParts, pieces: &ReplyPieces) {
+/// The next lines of a stream; after an error the last one.
+async fn lines(
+    documents: Option<DocumentStream>,
+    parts: SelectionParts,
+) -> Option<(io::Result<Bytes>, Option<DocumentStream>)> {
+    let mut documents = documents?;
+    let options: PageOptions = parts.page(PIECE_DOCUMENTS, PIECE_BYTES);
+    let read = match documents.next_piece(options).await {
+        Ok(read) if read.is_empty() => return None,
+        Ok(read) => read,
+        Err(refused) => return Some((Ok(last_line(&refused.into()).into()), None)),
+    };
     let mut lines = Vec::with_capacity(PIECE_BYTES);
-    loop {
-        let read = match documents.next_documents(DOCUMENTS_READ) {
-            Ok(read) => read,
-            Err(refused) => {
-                lines.extend(last_line(&refused.into()));
-                break;
-            }
-        };
-        if read.is_empty() {
-            break;
-        }
-        for stored in &read {
-            let line = DocumentReply::listed(stored, parts);
-            serde_json::to_writer(&mut lines, &line).expect("replies are JSON");
-            lines.push(b'\n');
-        }
-        if lines.len() >= PIECE_BYTES {
-            let full = std::mem::replace(&mut lines, Vec::with_capacity(PIECE_BYTES));
-            if !pieces.send(full) {
-                return;
-            }
-        }
+    for stored in &read {
+        let line = DocumentReply::listed(stored, parts);
+        serde_json::to_writer(&mut lines, &line).expect("replies are JSON");
+        lines.push(b'\n');
     }
-    if !lines.is_empty() {
-        pieces.send(lines);
-    }
+    Some((Ok(lines.into()), Some(documents)))
 }
