@@ -35,6 +35,7 @@ const REQUESTS: &str = "nearprint_requests_total";
 const REQUEST_SECONDS: &str = "nearprint_request_seconds";
 const HITS: &str = "nearprint_hits_total";
 const OUTCOMES: &str = "nearprint_write_outcomes_total";
+const CLOCK_SET: &str = "nearprint_clock_set_total";
 
 struct Installed {
     page: PrometheusHandle,
@@ -54,6 +55,8 @@ struct Installed {
     list_items: Counter,
     list_passes: Counter,
     exports_displaced: Counter,
+    /// Forward, back.
+    clock_set: [Counter; 2],
 }
 
 static INSTALLED: OnceLock<Option<Installed>> = OnceLock::new();
@@ -95,6 +98,7 @@ impl Installed {
         );
         describe_counter!(HITS, "Hits listed in replies, by Hamming distance.");
         describe_counter!(OUTCOMES, "Answered writes, by outcome.");
+        describe_counter!(CLOCK_SET, "Times that the clock was set while the service ran.");
         let group_changes = "nearprint_journal_group_changes";
         describe_histogram!(group_changes, "Changes that shared one commit.");
         Self {
@@ -126,6 +130,7 @@ impl Installed {
                 "nearprint_log_lines_lost_total",
                 "Log lines dropped because their reader was too slow.",
             ),
+            clock_set: ["forward", "back"].map(|way| counter!(CLOCK_SET, "direction" => way)),
             reclaimed: count(
                 "nearprint_reclaimed_bytes_total",
                 "Bytes of journal files freed since the start.",
@@ -342,6 +347,10 @@ impl Observer for EngineMetrics {
         record(|installed| installed.list_passes.increment(1));
     }
 
+    fn clock_set(&self, by_ms: i64) {
+        record(|installed| installed.clock_set[usize::from(by_ms < 0)].increment(1));
+    }
+
     fn writes_held_up(&self, time: Duration) {
         record(|installed| installed.held_up.record(time));
     }
@@ -367,6 +376,7 @@ mod tests {
         EngineMetrics.list_looked_at(6);
         EngineMetrics.list_passed();
         export_displaced();
+        EngineMetrics.clock_set(-7_200_000);
         drop(ConnectionOpen::new());
         connection_turned_away();
         log_lines_lost(4);
@@ -387,6 +397,8 @@ mod tests {
             "nearprint_snapshot_seconds_bucket{le=\"5\"} 1",
             "nearprint_merged_documents_total 1000",
             "nearprint_writes_held_up_seconds_sum 0.1",
+            "nearprint_clock_set_total{direction=\"forward\"} 0",
+            "nearprint_clock_set_total{direction=\"back\"} 1",
             "nearprint_index_memory_bytes{part=\"ids\"} 3",
             "nearprint_connections 0",
             "nearprint_connections_turned_away_total 1",

@@ -1,9 +1,14 @@
 //! Loads the configuration of a command, and advises what to do when it, or the service with it,
 //! fails.
 
+use nearprint_engine::OpenError;
+
 use crate::cli::error_report::ErrorReport;
 use crate::config::{Config, ConfigError, Sources};
 use crate::server::{ServeError, Settings};
+
+/// What to do about a clock that is behind the data directory.
+pub(super) const CLOCK_BEHIND_NEXT: &str = "look at the clock: date -u; then set it right, or start once with nearprint serve --accept-time";
 
 /// Loads and checks a configuration.
 pub(super) fn load(sources: &Sources) -> Result<(Config, Settings), ErrorReport> {
@@ -36,6 +41,7 @@ pub(super) fn serve_error(error: ServeError) -> ErrorReport {
         ServeError::Tls(_) => {
             "name a certificate and its key, both PEM: server.tls_certificate_file, server.tls_key_file"
         }
+        ServeError::Open(OpenError::ClockBehind { .. }) => CLOCK_BEHIND_NEXT,
         ServeError::Open(_) => {
             "if another process uses the directory, stop it, or choose another one: --data DIR"
         }

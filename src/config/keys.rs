@@ -85,6 +85,7 @@ sections! {
         snapshot_changes: u64,
         memory_bytes_max: u64,
         disk_free_bytes_min: u64,
+        clock_behind_ms_max: u64,
     }
     /// `[originals]`: how often documents were named as originals.
     originals: OriginalsKeys {

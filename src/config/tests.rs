@@ -161,6 +161,9 @@ fn every_key_has_an_effect() {
         ("GROUPS__KEPT_MAX", "7", |s| s.engine.groups_kept_max.to_string()),
         ("GROUPS__MEMORY_BYTES_MAX", "1048577", |s| s.engine.groups_memory_bytes_max.to_string()),
         ("ENGINE__DISK_FREE_BYTES_MIN", "1004", |s| s.engine.disk_free_bytes_min.to_string()),
+        ("ENGINE__CLOCK_BEHIND_MS_MAX", "1005", |s| {
+            s.engine.clock_behind_ms_max.unwrap_or_default().to_string()
+        }),
     ];
     for (key, value, seen) in keys {
         let variable = format!("NEARPRINT_{key}");

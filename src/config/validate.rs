@@ -20,6 +20,7 @@ use crate::{access, http, server, telemetry};
 const MS_MIN: u64 = 10;
 const MINUTES_10_MS: u64 = 600_000;
 const HOUR_MS: u64 = 3_600_000;
+const DAY_MS: u64 = 86_400_000;
 const WEEK_MS: u64 = 604_800_000;
 /// A hundred years of 365.25 days.
 const CENTURY_S: u64 = 3_155_760_000;
@@ -191,6 +192,7 @@ fn engine_options(config: &Config) -> Result<nearprint_engine::Options, ConfigEr
         groups_kept_max: length(key!(config.groups.kept_max), 1..=1_000)?,
         groups_memory_bytes_max: within(key!(config.groups.memory_bytes_max), 1 << 20..=256 * GIB)?,
         disk_free_bytes_min: within(key!(config.engine.disk_free_bytes_min), 0..=1 << 60)?,
+        clock_behind_ms_max: Some(within(key!(config.engine.clock_behind_ms_max), 1_000..=DAY_MS)?),
     })
 }
 

@@ -92,6 +92,8 @@ codes! {
     Internal = INTERNAL_SERVER_ERROR, "internal", "Something is broken here";
     UnreadableRecord = INTERNAL_SERVER_ERROR, "unreadable_record",
         "A stored record could not be read";
+    ClockBeyondExpiries = INTERNAL_SERVER_ERROR, "clock_beyond_expiries",
+        "The clock of the service is past every expiry";
     UnsupportedTransferCoding = NOT_IMPLEMENTED, "unsupported_transfer_coding",
         "The transfer coding is not supported";
     Overloaded = SERVICE_UNAVAILABLE, "overloaded", "Too much at one time";
@@ -300,6 +302,10 @@ impl From<Refused> for Problem {
             Refused::MemoryFull => Self::new(
                 Code::MemoryFull,
                 "The index has reached its configured memory; nothing was changed. Look-ups go on.",
+            ),
+            Refused::ClockBeyondExpiries => Self::new(
+                Code::ClockBeyondExpiries,
+                "The clock of the service is past the year 2106, in which every expiry ends: the document would be gone at once, and was not stored. Set the clock right, or store it without an expiry.",
             ),
             Refused::Unreadable => Self::new(
                 Code::UnreadableRecord,

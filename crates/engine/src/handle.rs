@@ -1,5 +1,6 @@
 //! The handle: what the layers above call.
 
+use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex, OnceLock};
 
 use arc_swap::{ArcSwap, Guard};
@@ -110,6 +111,7 @@ impl Engine {
             touches: Touches::new(options.originals_max, snapshots.take_touches()).into(),
             space: ArcSwap::default(),
             survey: ArcSwap::from_pointee(survey),
+            times_set_back: AtomicU64::new(0),
             scheduler: BatchScheduler::new(options.lookup_threads),
             scans: Scans::new(options.list_threads, options.list_scan_max, Arc::clone(&observer)),
             flusher: OnceLock::new(),

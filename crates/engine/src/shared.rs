@@ -59,6 +59,8 @@ pub(crate) struct Shared {
     pub(crate) space: ArcSwap<RecordSpace>,
     /// What is known of the garbage in the journal.
     pub(crate) survey: ArcSwap<Survey>,
+    /// How often the time of commands went back, because the clock was set back.
+    pub(crate) times_set_back: AtomicU64,
     /// Locked while segments to merge are chosen.
     pub(crate) merging: Mutex<Option<Merging>>,
     /// Snapshots and partitioned merges take turns, first come, first served: a snapshot would keep

@@ -11,7 +11,7 @@ use axum::http::header::{ACCEPT, CONTENT_TYPE, HOST};
 use axum::http::{Method, Request};
 use bytes::Bytes;
 use http_body_util::BodyExt as _;
-use nearprint_engine::Engine;
+use nearprint_engine::{Engine, OpenError};
 use nearprint_files::Entry;
 use tokio::runtime::{self, Runtime};
 use tower::ServiceExt as _;
@@ -44,7 +44,10 @@ impl OpenedDirectory {
         let (_, settings) = configuration::load(&sources)?;
         let engine = Engine::open(settings.engine).map_err(|error| {
             let what = format!("cannot open the data directory {}", data.display());
-            let next = "if a service runs on it, name the service instead: --server URL";
+            let next = match &error {
+                OpenError::ClockBehind { .. } => configuration::CLOCK_BEHIND_NEXT,
+                _ => "if a service runs on it, name the service instead: --server URL",
+            };
             ErrorReport::new(what, next).because(error)
         })?;
         let access = Access::open(TokenSource::default())?;

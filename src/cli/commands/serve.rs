@@ -19,12 +19,20 @@ pub(crate) struct ServeArgs {
     /// A configuration file; `config/default.toml` explains every key
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
+    /// Start even if the newest change in the data directory was made later than the clock says, and
+    /// go on with the time of the clock. For a directory in which a wrong clock has left a time in
+    /// the future; look at the clock first
+    #[arg(long)]
+    accept_time: bool,
 }
 
 pub(crate) fn run(args: ServeArgs) -> Result<()> {
     let mut sources = Sources::of_process(args.config);
     sources.listen = args.listen;
     sources.data = args.data;
-    let (_, settings) = load(&sources)?;
+    let (_, mut settings) = load(&sources)?;
+    if args.accept_time {
+        settings.engine.clock_behind_ms_max = None;
+    }
     server::serve(settings).map_err(|error| serve_error(error).into())
 }

@@ -2,6 +2,7 @@
 
 use std::ops::RangeInclusive;
 
+use nearprint_engine::Refused;
 use nearprint_engine::document::Expiry;
 use nearprint_files::offer::OfferOptions;
 
@@ -41,6 +42,9 @@ impl Lifetime {
                 "expires_in",
                 format!("expires_in is {seconds}; it takes whole seconds, 1 to 3155760000."),
             )),
+            (None, Some(_)) if Expiry::MAX.has_passed(now_ms) => {
+                Err(Refused::ClockBeyondExpiries.into())
+            }
             (None, Some(second)) => {
                 let expiry = Expiry::at(second).filter(|expiry| !expiry.has_passed(now_ms));
                 let detail = || {

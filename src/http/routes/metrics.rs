@@ -79,6 +79,11 @@ fn set_gauges(service: &Service, stats: &Stats) {
     let is_ready = service.engine.readiness() == Readiness::Ready;
     set("nearprint_ready", is_ready.into(), "1 when writes are accepted, else 0.");
     metrics::set(
+        "nearprint_clock_behind_seconds",
+        "By how much the newest change is later than the clock says.",
+        float(stats.clock_behind_ms) / 1_000.0,
+    );
+    metrics::set(
         "nearprint_resident_memory_bytes",
         "Memory of the process, as the operating system counts it; NaN where it does not.",
         stats::resident_bytes().map_or(f64::NAN, float),

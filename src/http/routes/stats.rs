@@ -80,9 +80,20 @@ pub(crate) struct StatsReply {
     last_snapshot: Option<SnapshotReply>,
     /// How long ago the newest snapshot was taken.
     snapshot_age_ms: Option<u64>,
+    clock: ClockReply,
     #[schema(example = "0.1.0")]
     version: &'static str,
     uptime_seconds: u64,
+}
+
+/// The clock of the service.
+#[derive(Debug, Serialize, ToSchema)]
+pub(crate) struct ClockReply {
+    /// What it says, in milliseconds since 1970.
+    now_ms: u64,
+    /// By how much the newest change is later: above 0 only for a moment, after the clock was set
+    /// back.
+    behind_ms: u64,
 }
 
 /// When a write is acknowledged.
@@ -226,6 +237,7 @@ impl StatsReply {
             },
             snapshot_age_ms: age_ms(stats.last_snapshot.as_ref()),
             last_snapshot: stats.last_snapshot.map(SnapshotReply::from),
+            clock: ClockReply { now_ms: stats.clock_ms, behind_ms: stats.clock_behind_ms },
             version: env!("CARGO_PKG_VERSION"),
             uptime_seconds: service.started.elapsed().as_secs(),
         }

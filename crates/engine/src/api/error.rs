@@ -3,6 +3,7 @@
 use nearprint_text::BadModel;
 use nearprint_text::Recipe;
 
+use crate::clock;
 use crate::machine::change::NotARecord;
 use crate::storage::StorageError;
 
@@ -96,6 +97,26 @@ pub enum OpenError {
         /// The last sequence in the snapshot.
         snapshot: u64,
     },
+    /// The newest change was made later than the clock says.
+    #[error(
+        "the newest change in the data directory was made at {stored}, and the clock of this \
+         machine says {clock}, which is {behind} earlier (engine.clock_behind_ms_max is {max_ms}); \
+         nothing was changed; if the clock is wrong, set it right; if the clock was wrong then, \
+         start once with `nearprint serve --accept-time`, which goes on with the time of the clock: \
+         documents keep the expiries that they have, and count as stored now if they were stored \
+         at a later time",
+        stored = clock::utc(*.stored_ms),
+        clock = clock::utc(*.clock_ms),
+        behind = clock::duration(stored_ms.saturating_sub(*.clock_ms)),
+    )]
+    ClockBehind {
+        /// When the newest change was made, in milliseconds since 1970.
+        stored_ms: u64,
+        /// What the clock says, in milliseconds since 1970.
+        clock_ms: u64,
+        /// [`Options::clock_behind_ms_max`](crate::Options::clock_behind_ms_max).
+        max_ms: u64,
+    },
     /// A record has the right checksum but cannot be read.
     #[error("the journal record at sequence {sequence} cannot be read by this version: {source}")]
     Record {
@@ -130,6 +151,10 @@ pub enum Refused {
     /// The index has reached the configured memory limit.
     #[error("the memory limit is reached")]
     MemoryFull,
+    /// The clock is past the last second that an expiry can name, so the document would be gone as
+    /// soon as it is stored.
+    #[error("the clock is past the year 2106, in which every expiry ends")]
+    ClockBeyondExpiries,
     /// A stored record could not be read or failed its checksum.
     #[error("a stored record could not be read")]
     Unreadable,

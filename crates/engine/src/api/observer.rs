@@ -26,6 +26,9 @@ pub trait Observer: Debug + Send + Sync {
     /// A list took a pass over the index in memory.
     fn list_passed(&self) {}
 
+    /// The clock was set by this many milliseconds, back if it is negative.
+    fn clock_set(&self, _by_ms: i64) {}
+
     /// A new segment was delayed, so that merges keep up with writes.
     fn writes_held_up(&self, _time: Duration) {}
 }

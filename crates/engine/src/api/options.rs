@@ -53,6 +53,9 @@ pub struct Options {
     pub groups_memory_bytes_max: u64,
     /// Writes are refused if the disk has less free space than this.
     pub disk_free_bytes_min: u64,
+    /// A directory is not opened if its newest change was made later than the clock says, by more
+    /// than this; `None` accepts every clock.
+    pub clock_behind_ms_max: Option<u64>,
 }
 
 impl Options {
@@ -80,6 +83,7 @@ impl Options {
             groups_kept_max: 8,
             groups_memory_bytes_max: 1 << 30,
             disk_free_bytes_min: 256 << 20,
+            clock_behind_ms_max: Some(5 * 60 * 1_000),
         }
     }
 }

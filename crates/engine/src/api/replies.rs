@@ -204,6 +204,11 @@ pub struct Stats {
     pub space: RecordSpace,
     /// The newest snapshot; `None` before the first.
     pub last_snapshot: Option<SnapshotInfo>,
+    /// What the clock says, in milliseconds since 1970.
+    pub clock_ms: u64,
+    /// By how many milliseconds the newest command was decided later than the clock says: above 0
+    /// only from when the clock was set back until the next command.
+    pub clock_behind_ms: u64,
 }
 
 /// A segment of the index in numbers.

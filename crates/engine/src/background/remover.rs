@@ -3,14 +3,19 @@
 //! It finds the documents in the published view, off the writer, and the writer removes those that
 //! are still stored: each step is a command like any other, so it is journaled, and a purge
 //! continues after a restart where it was. A document that has expired is no hit from that second
-//! on; the remover only gives back its memory and its space on disk.
+//! on; the remover only gives back its memory and its space on disk. So it can wait when the clock
+//! was set forward: if that was wrong, what seems to have expired has not.
+//!
+//! The remover also sees to it that the newest record has a right time again when the clock was set
+//! back, although nobody writes.
 //!
 //! A step waits for the one before it, so writes of clients wait for at most [`STEP`] removals.
 
 use std::collections::HashMap;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use nearprint_fingerprint::Fingerprint;
 use nearprint_index::id_key::IdKey;
@@ -18,11 +23,12 @@ use nearprint_index::namespaces::NamespaceNumber;
 use nearprint_index::times::second;
 use nearprint_index::view::{Expired, Listed, Selection, View};
 
+use crate::api::error::Refused;
 use crate::api::replies::Removed;
-use crate::clock;
+use crate::clock::{self, ClockWatch};
 use crate::document::{DocumentId, Sequence};
 use crate::machine::change::REMOVED_MAX;
-use crate::machine::commands::{EndJob, Reason, RemoveMany, Step};
+use crate::machine::commands::{EndJob, NoteTime, Reason, RemoveMany, Step};
 use crate::machine::jobs::{Job, JobFailure, JobState, PurgeWork};
 use crate::published::Published;
 use crate::read::reader;
@@ -33,6 +39,11 @@ use crate::write::queued::Pending;
 const LOOK_EVERY: Duration = Duration::from_millis(200);
 /// Expired documents are looked for at most this part of the time.
 const EXPIRY_SHARE: u32 = 20;
+/// After the clock was set forward, nothing that has expired is removed for this long, unless it is
+/// set back before.
+const CLOCK_TRUSTED_AFTER: Duration = Duration::from_secs(600);
+/// By how much the newest record may be later than the clock says.
+const RECORD_AHEAD_MS_MAX: u64 = 1_000;
 /// Documents that one pass over the view finds: at most 40 MiB.
 const FOUND_MAX: usize = 1 << 19;
 /// Documents whose removal the writer is asked for at one time.
@@ -45,13 +56,23 @@ pub(crate) struct Remover {
     stop: Receiver<()>,
     /// Documents that expire up to this second were removed.
     expired_upto: u32,
+    /// How often the time of commands had gone back then.
+    times_set_back: u64,
+    clock: ClockWatch,
+    /// The clock was set forward, and from then on is trusted.
+    trusted_from: Option<Instant>,
+    /// The newest record is later than the clock said at the last look.
+    is_ahead: bool,
     /// How long the next search for expired documents has to wait.
     rest: Duration,
 }
 
 impl Remover {
     pub(crate) fn new(shared: Arc<Shared>, stop: Receiver<()>) -> Self {
-        Self { shared, stop, expired_upto: 0, rest: Duration::ZERO }
+        let (times_set_back, trusted_from) = (0, None);
+        let (clock, rest, is_ahead) = (ClockWatch::new(), Duration::ZERO, false);
+        let expired_upto = 0;
+        Self { shared, stop, expired_upto, times_set_back, clock, trusted_from, is_ahead, rest }
     }
 
     /// Runs until it is stopped.
@@ -59,7 +80,8 @@ impl Remover {
         while self.waits(LOOK_EVERY) {
             self.rest = self.rest.saturating_sub(LOOK_EVERY);
             // An engine that refuses its own commands is about to stop.
-            let _stopping = self.expire().and_then(|()| self.run_jobs());
+            let _stopping =
+                self.look_at_clock().and_then(|()| self.expire()).and_then(|()| self.run_jobs());
         }
     }
 
@@ -72,8 +94,47 @@ impl Remover {
         self.shared.published.load_full()
     }
 
+    /// Notices when the clock is set, and brings the time of the newest record back to that of the
+    /// clock.
+    fn look_at_clock(&mut self) -> Result<(), JobFailure> {
+        if let Some(set) = self.clock.read() {
+            self.shared.observer.clock_set(set.by_ms);
+            let is_forward = set.by_ms > 0;
+            self.trusted_from = is_forward.then(|| clock::now() + CLOCK_TRUSTED_AFTER);
+        }
+        let (stored_ms, now_ms) = (self.state().view.times().now_ms(), clock::now_ms());
+        let was_ahead = self.is_ahead;
+        self.is_ahead = stored_ms.saturating_sub(now_ms) > RECORD_AHEAD_MS_MAX;
+        if !self.is_ahead {
+            return Ok(());
+        }
+        if !was_ahead {
+            let by = clock::duration(stored_ms - now_ms);
+            tracing::warn!(
+                by,
+                stored = clock::utc(stored_ms),
+                now = clock::utc(now_ms),
+                "the newest change is later than the clock says: what is stored from now on has the \
+                 time of the clock, and what was stored at a later time counts as stored now"
+            );
+        }
+        match self.shared.send_own(NoteTime, now_ms)?.wait_blocking() {
+            // Until there is space, `clock_behind_ms` of the statistics shows it.
+            Err(Refused::DiskFull) => Ok(()),
+            noted => Ok(noted?),
+        }
+    }
+
     /// Removes what has expired.
     fn expire(&mut self) -> Result<(), JobFailure> {
+        if self.trusted_from.is_some_and(|from| clock::now() < from) {
+            return Ok(());
+        }
+        let set_back = self.shared.times_set_back.load(Ordering::Acquire);
+        if set_back != self.times_set_back {
+            // What was stored since may expire earlier than what was removed before.
+            (self.times_set_back, self.expired_upto) = (set_back, 0);
+        }
         let now_ms = clock::now_ms();
         let is_due =
             |view: &View| view.first_expiry().is_some_and(|first| first.second() <= second(now_ms));
@@ -84,7 +145,7 @@ impl Remover {
             return Ok(());
         }
         // Moves the time of the machine on: what is stored from then on expires later than now, so
-        // nothing that expires now can be missed.
+        // nothing that expires now can be missed, unless the clock is set back.
         let nothing = RemoveMany { namespace: None, documents: Vec::new(), reason: Reason::Expiry };
         self.shared.send_own(nothing, now_ms)?.wait_blocking()?;
         let now = second(self.state().view.times().now_ms());

@@ -57,7 +57,7 @@ impl Threads {
             disk: Arc::clone(disk),
             requests,
             settle,
-            last_ms: clock::now_ms(),
+            last: clock::now(),
             last_failed: false,
             kept_index_bytes: [shared.published.load().view.settled_bytes(); 2],
         };

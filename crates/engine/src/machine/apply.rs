@@ -11,7 +11,7 @@ use crate::document::{Document, DocumentId, Expiry, Namespace, Packed, Sequence}
 use crate::machine::change::{Change, Record};
 use crate::machine::commands::{
     Applied, BeginPurge, CheckAndInsert, CheckAndInsertPacked, EndJob, Insert, InsertPacked,
-    Reason, Remove, RemoveMany, Reset, Verdict,
+    NoteTime, Reason, Remove, RemoveMany, Reset, Verdict,
 };
 use crate::machine::jobs::{Job, Jobs, Progress, PurgeWork, RUNNING_MAX};
 use crate::machine::search::{NO_HIT, PackedSearch, Search};
@@ -52,10 +52,9 @@ impl Machine {
         self.id_secret
     }
 
-    /// Moves the time on to that of the next command, in milliseconds since 1970. Time never goes
-    /// back: returns the time at which the command is decided.
-    pub(crate) fn advance_time(&mut self, at_ms: u64) -> u64 {
-        self.view.advance_time(at_ms)
+    /// Sets the time to that of the next command, in milliseconds since 1970.
+    pub(crate) fn set_time(&mut self, at_ms: u64) {
+        self.view.set_time(at_ms);
     }
 
     /// The time of the last command.
@@ -73,7 +72,7 @@ impl Machine {
 
     /// What is in scope now, of any age.
     fn visibility(&self, namespace: Option<&Namespace>) -> Visibility {
-        self.view.visibility(self.namespace_key(namespace), 0, None)
+        self.view.visibility(self.namespace_key(namespace), self.now_ms(), None)
     }
 
     pub(crate) fn insert(&mut self, command: Insert) -> Applied<Verdict> {
@@ -187,7 +186,8 @@ impl Machine {
                 if stored.len() == 1 {
                     // The first document of a namespace has given it a number.
                     let since = visibility.since;
-                    visibility = Visibility { since, ..self.view.visibility(key, 0, None) };
+                    let now_ms = self.now_ms();
+                    visibility = Visibility { since, ..self.view.visibility(key, now_ms, None) };
                     needs_check = self.view.needs_check(&visibility);
                 }
             }
@@ -280,6 +280,12 @@ impl Machine {
         self.applied(runs, runs.then_some(Change::JobEnded { job, state }))
     }
 
+    /// Notes the time in a change of its own.
+    pub(crate) fn note_time(&mut self, _: NoteTime) -> Applied<()> {
+        let (namespace, documents, progress) = (None, Vec::new(), None);
+        self.applied((), Some(Change::RemoveMany { namespace, documents, progress }))
+    }
+
     /// Counts the changes before `next`, which left no document.
     pub(crate) fn skip_to(&mut self, next: Sequence) {
         self.view.skip_to(next);
@@ -287,7 +293,7 @@ impl Machine {
 
     /// Enacts a record of the journal, the next one.
     pub(crate) fn replay(&mut self, record: &Record) {
-        self.advance_time(record.at_ms);
+        self.set_time(record.at_ms);
         self.enact(&record.change);
     }
 
@@ -351,8 +357,8 @@ impl Machine {
         }
     }
 
-    /// What expires now or earlier expires in the next second: so all that is stored later expires
-    /// later, and the search for expired documents need not look back.
+    /// What expires now or earlier expires in the next second: so, unless the clock is set back, all
+    /// that is stored later expires later, and the search for expired documents need not look back.
     fn not_before_now(&self, expiry: Option<Expiry>) -> Option<Expiry> {
         let next = Expiry::at(self.now_ms() / 1_000 + 1).unwrap_or(Expiry::MAX);
         expiry.map(|expiry| expiry.max(next))

@@ -106,6 +106,11 @@ pub(crate) struct EndJob {
     pub state: JobState,
 }
 
+/// Changes nothing but the time, so that the newest record has a right one: for a clock that was set
+/// back.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct NoteTime;
+
 /// What happened to a document that was to be stored.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Verdict {

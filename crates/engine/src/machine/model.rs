@@ -23,10 +23,10 @@ pub type IsLikely<'a> = &'a dyn Fn(Fingerprint) -> bool;
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Model {
     documents: Vec<(Sequence, Document)>,
-    /// When each of them was stored, in milliseconds since 1970.
-    stored_ms: Vec<(Sequence, u64)>,
     sequence: Sequence,
     now_ms: u64,
+    /// When each change was made, in seconds since 1970, the first one first.
+    changed_s: Vec<u64>,
     jobs: Jobs,
     secret: [u8; 16],
 }
@@ -37,9 +37,9 @@ impl Model {
         Self { secret, ..Self::default() }
     }
 
-    /// Moves the time on, which never goes back.
-    pub fn advance_time(&mut self, at_ms: u64) {
-        self.now_ms = self.now_ms.max(at_ms);
+    /// Sets the time to that of the next command.
+    pub fn set_time(&mut self, at_ms: u64) {
+        self.now_ms = at_ms;
     }
 
     pub fn jobs(&self) -> &Jobs {
@@ -59,10 +59,36 @@ impl Model {
     /// Whether a document was stored within an age, in whole seconds.
     fn is_recent(&self, sequence: Sequence, max_age_s: Option<u32>) -> bool {
         max_age_s.is_none_or(|age| {
-            let stored = self.stored_ms.iter().find(|(stored, _)| *stored == sequence);
-            let stored_s = stored.map_or(0, |(_, at_ms)| at_ms / 1_000);
+            let stored_s = self.counted_s()[sequence.get() as usize - 1];
             stored_s + u64::from(age) >= self.now_ms / 1_000
         })
+    }
+
+    /// When each change counts as made: no later than any after it. But if the clock was set back,
+    /// and then forward again by at least half of that, the changes in between count as made when it
+    /// was set back, and those before it keep their time.
+    fn counted_s(&self) -> Vec<u64> {
+        let (mut counted, mut before): (Vec<u64>, Option<(Vec<u64>, u64)>) = (Vec::new(), None);
+        // As for a change that is made now.
+        for now in self.changed_s.iter().copied().chain([self.now_ms / 1_000]) {
+            let last = counted.last().copied().unwrap_or(0);
+            if now < last {
+                let (_, until) = before.get_or_insert_with(|| (counted.clone(), now));
+                *until = now.min(*until);
+                counted.iter_mut().for_each(|counted| *counted = now.min(*counted));
+            } else if let Some((kept, until)) = &before
+                && let Some(&from) = kept.last()
+                && now >= from
+            {
+                if (now - last) * 2 >= from - until {
+                    let between = counted.len() - kept.len();
+                    counted = kept.iter().copied().chain((0..between).map(|_| from)).collect();
+                }
+                before = None;
+            }
+            counted.push(now);
+        }
+        counted
     }
 
     /// The documents, oldest first, each with the change that stored it.
@@ -292,7 +318,6 @@ impl Model {
                     self.remove(document.namespace.as_ref(), id);
                 }
                 self.documents.push((self.sequence, document.clone()));
-                self.stored_ms.push((self.sequence, self.now_ms));
             }
             Change::PutPacked { packed } => {
                 let Packed { namespace, expiry, fingerprints } = packed;
@@ -305,7 +330,9 @@ impl Model {
             Change::PutSparse { namespace, expiry, fingerprints } => {
                 let first = self.sequence.next().get();
                 for (behind, fingerprint) in fingerprints {
-                    self.sequence = Sequence::new(first + u64::from(*behind) - 1);
+                    while self.sequence.get() + 1 < first + u64::from(*behind) {
+                        self.advance();
+                    }
                     let (namespace, expiry) = (namespace.clone(), *expiry);
                     let document = Document { namespace, expiry, ..Document::bare(*fingerprint) };
                     self.enact(&Change::Put { document });
@@ -343,6 +370,7 @@ impl Model {
 
     fn advance(&mut self) {
         self.sequence = self.sequence.next();
+        self.changed_s.push(self.now_ms / 1_000);
     }
 
     fn remove(&mut self, namespace: Option<&Namespace>, id: &DocumentId) {

@@ -20,7 +20,7 @@ use crate::document::{Document, DocumentId, Expiry, Metadata, Namespace, Packed,
 use crate::machine::apply::Machine;
 use crate::machine::change::{Change, Record};
 use crate::machine::commands::{
-    Applied, CheckAndInsert, CheckAndInsertPacked, Insert, InsertPacked, Reason, Remove,
+    Applied, CheckAndInsert, CheckAndInsertPacked, Insert, InsertPacked, NoteTime, Reason, Remove,
     RemoveMany, Reset,
 };
 use crate::machine::jobs::Jobs;
@@ -45,6 +45,10 @@ enum Step {
     Reset(Option<Namespace>, Fingerprint),
     /// Time passes, in milliseconds.
     Wait(u64),
+    /// The clock is set, by milliseconds.
+    SetClock(i64),
+    /// The newest record gets the time of the clock.
+    NoteTime,
     /// Removes what has expired in the view of the readers.
     Expire,
     /// Remember the view: later searches run on it.
@@ -167,6 +171,12 @@ fn steps() -> impl Strategy<Value = Step> {
             Step::Reset(namespace, fingerprint)
         }),
         3 => (0..2_500_u64).prop_map(Step::Wait),
+        1 => prop_oneof![
+            -3_000..3_000_i64,
+            prop::sample::select(vec![-7_200_000, 7_200_000, 600_000_000_000, -600_000_000_000]),
+        ]
+        .prop_map(Step::SetClock),
+        1 => Just(Step::NoteTime),
         1 => Just(Step::Expire),
         5 => Just(Step::Publish),
         1 => Just(Step::Rotate),
@@ -239,12 +249,13 @@ impl Rig {
 
     /// What the machine has in scope, of any age.
     fn visibility(&self, namespace: Option<&Namespace>) -> Visibility {
-        self.machine.view().visibility(self.machine.namespace_key(namespace), 0, None)
+        let key = self.machine.namespace_key(namespace);
+        self.machine.view().visibility(key, self.machine.now_ms(), None)
     }
 
     fn take(&mut self, step: &Step) {
-        self.machine.advance_time(self.now_ms);
-        self.model.advance_time(self.now_ms);
+        self.machine.set_time(self.now_ms);
+        self.model.set_time(self.now_ms);
         match step {
             Step::Insert(document) => {
                 let expected = self.model.insert(document);
@@ -288,6 +299,16 @@ impl Rig {
                 assert_eq!(self.journal(applied), documents);
             }
             Step::Wait(ms) => self.now_ms += ms,
+            Step::SetClock(by_ms) => {
+                let set_ms = self.now_ms.saturating_add_signed(*by_ms);
+                self.now_ms = set_ms.min((u64::from(Expiry::MAX.second()) - 1_000) * 1_000);
+            }
+            Step::NoteTime => {
+                let (namespace, documents, progress) = (None, Vec::new(), None);
+                self.model.enact(&Change::RemoveMany { namespace, documents, progress });
+                let applied = self.machine.note_time(NoteTime);
+                self.journal(applied);
+            }
             Step::Expire => self.expire(),
             Step::Publish => {
                 self.published = self.machine.view().clone();
@@ -312,7 +333,7 @@ impl Rig {
             let visibility = view.visibility(namespace, at_ms, criteria.max_age_s);
             PackedSearch::new(view, &batch.fingerprints, criteria.distance, visibility)
         };
-        let newest = search(self.machine.view(), 0);
+        let newest = search(self.machine.view(), self.machine.now_ms());
         let mut search = search(&self.published, self.published_ms);
         if search.is_stale(self.machine.view(), &newest.visibility) {
             search = newest;
@@ -451,12 +472,12 @@ proptest! {
             let mut bytes = Vec::new();
             record.encode(&mut bytes);
             again.machine.replay(&Record::decode(&bytes).unwrap());
-            again.model.advance_time(record.at_ms);
+            again.model.set_time(record.at_ms);
             again.model.enact(&record.change);
         }
         prop_assert_eq!(again.machine.view().counts(), rig.machine.view().counts());
-        prop_assert_eq!(again.machine.view().times().first_since(0),
-            rig.machine.view().times().first_since(0));
+        let times = |rig: &Rig| rig.machine.view().times().iter().collect::<Vec<_>>();
+        prop_assert_eq!(times(&again), times(&rig));
         prop_assert_eq!(again.model.documents(), rig.model.documents());
         for (sequence, document) in rig.model.documents() {
             let namespace = document.namespace.as_ref();

@@ -15,6 +15,7 @@ use crate::api::error::OpenError;
 use crate::api::options::Options;
 use crate::background::snapshot::manifest::is_of_snapshot;
 use crate::background::snapshot::snapshots::{Loaded, Snapshots};
+use crate::clock;
 use crate::directory_file::{DirectoryFile, Entropy, RESTORE_MARKER};
 use crate::document::Sequence;
 use crate::machine::apply::Machine;
@@ -46,11 +47,24 @@ pub(crate) fn recover(
     let model = model::open(&**disk, &directory, options)?;
     let (snapshots, loaded) = Snapshots::load(Arc::clone(disk), directory)?;
     let (machine, tail) = replay(disk, &directory, (loaded, options), &mut |_| ())?;
+    check_clock(machine.now_ms(), clock::now_ms(), options)?;
     sealed::remove_leftovers(&**disk)?;
     let journal =
         Journal::open(Arc::clone(disk), directory.identity, tail, options.journal_file_bytes)?;
     let core = Core::new(machine, journal, options.durability);
     Ok(Recovered { core, snapshots, model })
+}
+
+/// Refuses a clock that is far behind the newest change: one of the two is wrong, and only the
+/// operator knows which.
+fn check_clock(stored_ms: u64, clock_ms: u64, options: &Options) -> Result<(), OpenError> {
+    let behind_ms = stored_ms.saturating_sub(clock_ms);
+    match options.clock_behind_ms_max {
+        Some(max_ms) if behind_ms > max_ms => {
+            Err(OpenError::ClockBehind { stored_ms, clock_ms, max_ms })
+        }
+        _ => Ok(()),
+    }
 }
 
 /// Replays the records after a snapshot, each verified first; `progress` receives the bytes of

@@ -81,7 +81,8 @@ impl Touches {
         let mut part = self.part(sequence);
         if let Some(count) = part.get_mut(&sequence) {
             count.duplicates = count.duplicates.saturating_add(duplicates);
-            count.last_s = count.last_s.max(last_s);
+            // They come in the order of commands, also if a clock was set back in between.
+            count.last_s = last_s;
             return;
         }
         if part.len() >= self.part_max {

@@ -93,7 +93,7 @@ impl Listing {
             namespace: reach.in_view(&state.view, secret),
             prefix,
             after,
-            now_s: state.view.times().now_s().max(second(clock::now_ms())),
+            now_s: second(clock::now_ms()),
             records: RecordReader::new(&state.records),
             looked_at: 0,
             state,

@@ -4,6 +4,7 @@ use nearprint_index::levels::segment::Segment;
 use nearprint_index::plan::Plans;
 
 use crate::api::replies::{SegmentStats, Stats};
+use crate::clock;
 use crate::document::Sequence;
 use crate::handle::Engine;
 use crate::write::writer::memory_stats;
@@ -20,6 +21,7 @@ impl Engine {
         let view = &state.view;
         let extent = state.records.extent();
         let options = &self.shared.options;
+        let clock_ms = clock::now_ms();
         Stats {
             documents: view.documents(),
             namespaces: view.namespaces().len() as u64,
@@ -39,6 +41,8 @@ impl Engine {
             packs: extent.packs,
             space: **self.shared.space.load(),
             last_snapshot: self.shared.snapshots.load().first().cloned(),
+            clock_ms,
+            clock_behind_ms: view.times().now_ms().saturating_sub(clock_ms),
         }
     }
 }

@@ -12,6 +12,7 @@ mod garbage;
 mod golden;
 mod recovery;
 mod reindex;
+mod removals;
 mod repair;
 mod rig;
 mod snapshots;

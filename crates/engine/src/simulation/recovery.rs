@@ -1,15 +1,21 @@
 //! Promise: a crash during a recovery loses nothing; the next recovery finds the same state.
 //! Method: a power cut in each operation of a recovery in turn, and one in the recovery after it,
-//! until a recovery completes.
+//! until a recovery completes. Also: a directory whose times are ahead of the clock is refused.
 
 use std::sync::Arc;
 
-use super::rig::{ENTROPY, History, Rig, options, variable};
-use crate::api::options::Durability;
-use crate::document::Sequence;
+use nearprint_fingerprint::Fingerprint;
+
+use super::rig::{ENTROPY, History, Rig, commit, options, queued, variable};
+use crate::api::error::OpenError;
+use crate::api::options::{Durability, Options};
+use crate::clock;
+use crate::document::{Document, Sequence};
+use crate::machine::commands::Insert;
 use crate::open::recovery::recover;
 use crate::storage::simulated::{Dice, Faults};
 use crate::storage::{Disk, SimulatedDisk};
+use crate::write::core::Core;
 
 /// The number of seeds per commit; `make torture` runs more.
 const CRASHES: u64 = 1_000;
@@ -29,6 +35,45 @@ fn interrupted(disk: &SimulatedDisk, at: u64) -> bool {
     disk.set_faults(Faults { crash_at_operation: Some(at), ..Faults::default() });
     let disk: Arc<dyn Disk> = Arc::new(disk.clone());
     recover(&disk, &options(Durability::Always), &ENTROPY).is_ok()
+}
+
+/// Whether a directory opens, if its clock may be this far behind.
+fn opens(disk: &SimulatedDisk, clock_behind_ms_max: Option<u64>) -> Result<(), OpenError> {
+    let options = Options { clock_behind_ms_max, ..options(Durability::Always) };
+    let disk: Arc<dyn Disk> = Arc::new(disk.clone());
+    recover(&disk, &options, &ENTROPY).map(drop)
+}
+
+#[test]
+fn a_directory_that_is_far_ahead_of_the_clock_opens_only_if_that_is_accepted() {
+    const AHEAD_MS: u64 = 400_000;
+    let disk = SimulatedDisk::new();
+    let mut rig = Rig::recover(&disk, Durability::Always, History::new(), Sequence::ZERO).unwrap();
+    let stored = |core: &mut Core, bits, at_ms| {
+        let document = Document::bare(Fingerprint::new(bits));
+        commit(core, vec![queued(Insert { document }, at_ms).0]).unwrap();
+    };
+    stored(&mut rig.core, 1, clock::now_ms() - AHEAD_MS);
+    assert!(opens(&disk.copy(), Some(1_000)).is_ok(), "it is behind the clock");
+    let written_ms = clock::now_ms() + AHEAD_MS;
+    stored(&mut rig.core, 2, written_ms);
+    // The files of a snapshot know the time, too.
+    for with_snapshot in [false, true] {
+        if with_snapshot {
+            rig.snapshot().unwrap();
+        }
+        let refused = opens(&disk.copy(), Some(300_000)).unwrap_err();
+        assert!(
+            matches!(refused, OpenError::ClockBehind { stored_ms, .. } if stored_ms == written_ms),
+            "{refused}"
+        );
+        let said = refused.to_string();
+        for word in [&clock::utc(written_ms), "--accept-time", "6 minutes", "300000"] {
+            assert!(said.contains(word), "{said}");
+        }
+        assert!(opens(&disk.copy(), Some(AHEAD_MS)).is_ok());
+        assert!(opens(&disk.copy(), None).is_ok());
+    }
 }
 
 #[test]

@@ -9,9 +9,8 @@ use std::sync::Arc;
 use futures_util::FutureExt as _;
 use nearprint_fingerprint::{Distance, Fingerprint, MinResemblance};
 use nearprint_index::compaction::policy::Load;
-use nearprint_index::id_key::IdKey;
 use nearprint_index::namespace_key::NamespaceKey;
-use nearprint_index::view::{Expired, Selection, View};
+use nearprint_index::view::View;
 use nearprint_text::Recipe;
 
 use super::draw::{NAMESPACES, batch, document, fingerprint, id, namespace};
@@ -23,10 +22,8 @@ use crate::background::snapshot::snapshots::Snapshots;
 use crate::document::{Document, Namespace, Packed, Sequence};
 use crate::machine::change::Change;
 use crate::machine::commands::{
-    BeginPurge, CheckAndInsert, CheckAndInsertPacked, EndJob, Insert, InsertPacked, Reason, Remove,
-    RemoveMany, Reset, Step,
+    CheckAndInsert, CheckAndInsertPacked, Insert, InsertPacked, NoteTime, Remove, Reset,
 };
-use crate::machine::jobs::{Job, JobState, NamespaceFilter, Progress, Purge, RUNNING_MAX};
 use crate::machine::model::Model;
 use crate::machine::query::Criteria;
 use crate::machine::search::{PackedSearch, Probe};
@@ -74,6 +71,7 @@ pub(super) fn options(durability: Durability) -> Options {
         groups_kept_max: 8,
         groups_memory_bytes_max: 1 << 30,
         disk_free_bytes_min: 0,
+        clock_behind_ms_max: None,
     }
 }
 
@@ -89,8 +87,10 @@ pub(super) struct History {
     pub(super) commands: u64,
     /// Packs that have replaced files.
     pub(super) packs: u64,
-    /// The time, in milliseconds since 1970.
+    /// The time of the last command, in milliseconds since 1970.
     pub(super) now_ms: u64,
+    /// What the clock says, in milliseconds since 1970.
+    pub(super) clock_ms: u64,
 }
 
 /// One life of the core.
@@ -101,7 +101,7 @@ pub(super) struct Rig {
     durability: Durability,
     /// A reader that began some groups ago.
     reader: Option<(View, Records, Model)>,
-    secret: [u8; 16],
+    pub(super) secret: [u8; 16],
 }
 
 impl History {
@@ -113,6 +113,7 @@ impl History {
             commands: 0,
             packs: 0,
             now_ms: BEGIN_S * 1_000,
+            clock_ms: BEGIN_S * 1_000,
         }
     }
 
@@ -155,13 +156,14 @@ impl Rig {
         history.states.truncate(length);
         // From now on it is visible, and opening has made it durable.
         (history.answered, history.synced) = (recovered, recovered);
+        history.now_ms = core.machine().now_ms();
         let secret = core.machine().id_secret();
         let rig = Self { core, snapshots, history, durability, reader: None, secret };
         rig.check_state()?;
         Ok(rig)
     }
 
-    fn model(&self) -> &Model {
+    pub(super) fn model(&self) -> &Model {
         self.history.model()
     }
 
@@ -312,16 +314,16 @@ impl Rig {
 
     /// Commits a random group. The inner error is the disk's, the outer one a broken promise.
     fn commit(&mut self, dice: &mut Dice) -> Result<Result<(), StorageError>, String> {
-        let (searched, searched_ms) = (self.core.view().clone(), self.history.now_ms);
+        let (searched, searched_ms) = (self.core.view().clone(), self.history.clock_ms);
         let (mut group, mut checks) = (Vec::new(), Vec::new());
-        for _ in 0..=dice.below(4) {
-            self.history.now_ms += [0, 1, 400, 1_700][dice.below(4)];
-            let (write, check) = self.draw(dice, &searched, searched_ms);
+        for at_ms in self.accepted_ms(dice) {
+            self.history.now_ms = at_ms.max(self.history.now_ms).min(self.history.clock_ms);
+            let (write, check) = self.draw(dice, &searched, (searched_ms, at_ms));
             group.push(write);
             checks.push(check);
         }
         self.history.commands += group.len() as u64;
-        if let Err(error) = commit(&mut self.core, group) {
+        if let Err(error) = commit_at(&mut self.core, group, self.history.clock_ms) {
             return Ok(Err(error));
         }
         checks.into_iter().try_for_each(|check| check())?;
@@ -336,13 +338,35 @@ impl Rig {
         Ok(Ok(()))
     }
 
+    /// When the commands of a group were accepted: some waited for long, and the clock may have been
+    /// set before them or between them. Reads the clock after them.
+    fn accepted_ms(&mut self, dice: &mut Dice) -> Vec<u64> {
+        let mut accepted = Vec::new();
+        for _ in 0..=dice.below(4) {
+            let clock_ms = &mut self.history.clock_ms;
+            *clock_ms += [0, 1, 400, 1_700][dice.below(4)];
+            if dice.below(40) == 0 {
+                *clock_ms = match dice.below(6) {
+                    0 => *clock_ms + 3_000,
+                    1 => *clock_ms + 7_200_000,
+                    2 => clock_ms.saturating_sub(2_500),
+                    3 => 3_000,
+                    4 => (BEGIN_S + 600_000_000) * 1_000,
+                    _ => BEGIN_S * 1_000 + dice.roll() % 90_000,
+                };
+            }
+            accepted.push(clock_ms.saturating_sub([0, 0, 900][dice.below(3)]));
+        }
+        accepted
+    }
+
     /// A random command on a search of a view, and the check of its reply against the model.
     #[expect(clippy::too_many_lines, reason = "one arm a command")]
     fn draw(
         &mut self,
         dice: &mut Dice,
         searched: &View,
-        searched_ms: u64,
+        (searched_ms, at_ms): (u64, u64),
     ) -> (Box<dyn QueuedWrite>, Check) {
         let (now_ms, secret) = (self.history.now_ms, self.secret);
         let similarity = if dice.below(3) == 0 { 0.0 } else { 0.8 };
@@ -352,11 +376,11 @@ impl Rig {
             max_age_s: (dice.below(4) == 0).then(|| dice.below(5) as u32),
             ..Criteria::within(Distance::ZERO)
         };
-        match dice.below(13) {
+        match dice.below(14) {
             0..3 => {
                 let document = document(dice, &secret, now_ms);
                 let verdict = self.expect(|model| model.insert(&document));
-                checked(Insert { document }, now_ms, move |reply| reply.verdict == verdict)
+                checked(Insert { document }, at_ms, move |reply| reply.verdict == verdict)
             }
             3..6 => {
                 let document = document(dice, &secret, now_ms);
@@ -370,7 +394,7 @@ impl Rig {
                     CheckAndInsert { document, margins: None, criteria, store_duplicates };
                 let (limit, touches) = (usize::MAX, None);
                 let command = SearchedCheckAndInsert { command, lookup, limit, touches };
-                checked(command, now_ms, move |reply| {
+                checked(command, at_ms, move |reply| {
                     let found = reply.found.matches().iter().map(|found| found.fingerprint);
                     reply.written.verdict == verdict && found.eq(matches.iter().map(|m| m.3))
                 })
@@ -378,7 +402,7 @@ impl Rig {
             6 => {
                 let packed = batch(dice, &secret, now_ms);
                 self.expect_packed(&packed);
-                checked(InsertPacked { packed }, now_ms, |_| true)
+                checked(InsertPacked { packed }, at_ms, |_| true)
             }
             7 => {
                 let packed = batch(dice, &secret, now_ms);
@@ -395,7 +419,7 @@ impl Rig {
                 let nearest = fingerprints.iter().flat_map(one).collect::<Vec<u8>>();
                 let command = CheckAndInsertPacked { packed, criteria };
                 let command = SearchedCheckAndInsertPacked { command, search };
-                checked(command, now_ms, move |reply| *reply == nearest)
+                checked(command, at_ms, move |reply| *reply == nearest)
             }
             8 => {
                 let (namespace, id) = (namespace(dice), id(dice));
@@ -405,7 +429,7 @@ impl Rig {
                         model.enact(&Change::Remove { namespace, id });
                     }
                 });
-                checked(Remove { namespace, id }, now_ms, |_| true)
+                checked(Remove { namespace, id }, at_ms, |_| true)
             }
             9 => {
                 let namespace = namespace(dice);
@@ -418,96 +442,17 @@ impl Rig {
                         model.enact(&Change::Reset { namespace, fingerprint });
                     }
                 });
-                checked(Reset { namespace, fingerprint }, now_ms, |_| true)
+                checked(Reset { namespace, fingerprint }, at_ms, |_| true)
             }
-            10 => self.expire(dice, searched),
-            _ => self.draw_job(dice, searched),
-        }
-    }
-
-    /// What the remover does when documents have expired.
-    fn expire(&mut self, dice: &mut Dice, searched: &View) -> (Box<dyn QueuedWrite>, Check) {
-        let now_ms = self.history.now_ms;
-        let name = namespace(dice);
-        let (namespace, documents) =
-            self.listed(searched, name.as_ref(), Expired::Between(0, (now_ms / 1_000) as u32));
-        let sequences: Vec<_> = documents.iter().map(|(sequence, _)| *sequence).collect();
-        let removed = self.expect(|model| {
-            let before = model.documents().len();
-            model.expire(name.as_ref(), &sequences);
-            (before - model.documents().len()) as u64
-        });
-        let command = RemoveMany { namespace, documents, reason: Reason::Expiry };
-        checked(command, now_ms, move |reply| reply.documents == removed)
-    }
-
-    /// Begins a job, or continues or ends one that runs or has run.
-    fn draw_job(&mut self, dice: &mut Dice, searched: &View) -> (Box<dyn QueuedWrite>, Check) {
-        let now_ms = self.history.now_ms;
-        let jobs = self.model().jobs().all();
-        if jobs.is_empty() || dice.below(3) == 0 {
-            let purge = Purge {
-                reach: NamespaceFilter::Namespace(namespace(dice)),
-                prefix: None,
-                stored_before_ms: None,
-                dry_run: false,
-            };
-            let begins = self.model().jobs().running() < RUNNING_MAX;
-            assert!(begins, "few jobs run at one time in a life");
-            self.expect(|model| model.enact(&Change::PurgeBegun { purge: purge.clone() }));
-            return checked(BeginPurge { purge }, now_ms, |_| true);
-        }
-        let Job { number, work, state, .. } = jobs[dice.below(jobs.len())].clone();
-        let runs = state == JobState::Running;
-        // Otherwise so many would run that the next one is refused.
-        if dice.below(3) == 0 || jobs.len() > 8 {
-            let state = if dice.below(2) == 0 { JobState::Cancelled } else { JobState::Done };
-            if runs {
-                self.expect(|model| model.enact(&Change::JobEnded { job: number, state }));
+            10 => self.expire(dice, (searched, at_ms)),
+            11 => {
+                let (namespace, documents, progress) = (None, Vec::new(), None);
+                let noted = Change::RemoveMany { namespace, documents, progress };
+                self.expect(|model| model.enact(&noted));
+                checked(NoteTime, at_ms, |()| true)
             }
-            return checked(EndJob { job: number, state }, now_ms, move |ended| *ended == runs);
+            _ => self.draw_job(dice, (searched, at_ms)),
         }
-        let NamespaceFilter::Namespace(name) = &work.purge.reach else {
-            panic!("all are of a namespace")
-        };
-        let expired = Expired::Not((now_ms / 1_000) as u32);
-        let (namespace, documents) = self.listed(searched, name.as_ref(), expired);
-        let through = documents.last().map_or(work.through, |(sequence, _)| *sequence);
-        let step = Step { job: number, through, matched: documents.len() as u64 };
-        let removed = self.expect(|model| {
-            let before = model.documents().len();
-            let stored = |(sequence, _): &&(Sequence, Fingerprint)| {
-                model.documents().iter().any(|(stored, _)| stored == sequence)
-            };
-            let documents: Vec<_> = documents.iter().filter(stored).copied().collect();
-            if runs {
-                let progress = Some(Progress {
-                    job: number,
-                    through,
-                    matched: work.matched + step.matched,
-                    removed: work.removed + documents.len() as u64,
-                });
-                model.enact(&Change::RemoveMany { namespace, documents, progress });
-            }
-            (before - model.documents().len()) as u64
-        });
-        let command = RemoveMany { namespace, documents, reason: Reason::Purge(step) };
-        checked(command, now_ms, move |reply| reply.documents == removed)
-    }
-
-    /// The documents of a namespace in a view, as the remover lists them.
-    fn listed(
-        &self,
-        view: &View,
-        name: Option<&Namespace>,
-        expired: Expired,
-    ) -> (Option<IdKey>, Vec<(Sequence, Fingerprint)>) {
-        let key = name.map(|name| NamespaceKey::of(name, &self.secret));
-        let namespace = Some(view.visibility(key, 0, None).namespace);
-        let (after, upto) = (Sequence::ZERO, view.sequence());
-        let listed = view.list(Selection { namespace, after, upto, expired }, 20);
-        let documents = listed.iter().map(|listed| (listed.posting.sequence, listed.masked));
-        (key.map(|key| key.key), documents.collect())
     }
 
     fn look_up(
@@ -526,9 +471,9 @@ impl Rig {
     }
 
     /// Lets the model decide, and keeps its state if that changed it.
-    fn expect<T>(&mut self, decide: impl FnOnce(&mut Model) -> T) -> T {
+    pub(super) fn expect<T>(&mut self, decide: impl FnOnce(&mut Model) -> T) -> T {
         let mut model = self.model().clone();
-        model.advance_time(self.history.now_ms);
+        model.set_time(self.history.now_ms);
         let reply = decide(&mut model);
         if model.sequence() > self.model().sequence() {
             self.history.states.push(model);
@@ -546,10 +491,10 @@ impl Rig {
 }
 
 /// Compares the reply of a write with the model's, once it is acknowledged.
-type Check = Box<dyn FnOnce() -> Result<(), String>>;
+pub(super) type Check = Box<dyn FnOnce() -> Result<(), String>>;
 
 /// A command in a queue, and the check of its reply.
-fn checked<C: Command>(
+pub(super) fn checked<C: Command>(
     command: C,
     at_ms: u64,
     is_expected: impl FnOnce(&C::Reply) -> bool + 'static,
@@ -576,9 +521,18 @@ pub(super) fn queued<C: Command>(
 /// Decides a group, makes it durable and acknowledges it; or refuses it if the disk is full.
 pub(super) fn commit(
     core: &mut Core,
-    mut group: Vec<Box<dyn QueuedWrite>>,
+    group: Vec<Box<dyn QueuedWrite>>,
 ) -> Result<(), StorageError> {
-    match decide_group(core, &mut group)? {
+    commit_at(core, group, u64::MAX)
+}
+
+/// The same when the clock says this.
+fn commit_at(
+    core: &mut Core,
+    mut group: Vec<Box<dyn QueuedWrite>>,
+    clock_ms: u64,
+) -> Result<(), StorageError> {
+    match decide_group(core, &mut group, clock_ms)? {
         Ok(()) => {
             core.make_durable()?;
             for write in group {

@@ -110,6 +110,7 @@ fn options(durability: Durability) -> Options {
         groups_kept_max: 8,
         groups_memory_bytes_max: 1 << 30,
         disk_free_bytes_min: 0,
+        clock_behind_ms_max: None,
     }
 }
 

@@ -11,11 +11,11 @@ use nearprint_index::times::second;
 
 use crate::api::error::Refused;
 use crate::api::replies::{PackedInserted, Removed, Written};
-use crate::document::{Document, DocumentId, Namespace, Packed, Sequence};
+use crate::document::{Document, DocumentId, Expiry, Namespace, Packed, Sequence};
 use crate::machine::apply::Machine;
 use crate::machine::commands::{
     Applied, BeginPurge, CheckAndInsert, CheckAndInsertPacked, EndJob, Insert, InsertPacked,
-    Remove, RemoveMany, Reset, Verdict,
+    NoteTime, Remove, RemoveMany, Reset, Verdict,
 };
 use crate::machine::jobs::{Job, NamespaceFilter, Purge, PurgeWork, RUNNING_MAX};
 use crate::machine::search::{PackedSearch, Probe, Stale};
@@ -91,6 +91,7 @@ impl Command for Insert {
     }
 
     fn decide(self, machine: &mut Machine, _: &Records) -> Result<Applied<Written>, Refused> {
+        check_expiry(machine, self.document.expiry)?;
         Ok(machine.insert(self).map(written))
     }
 }
@@ -114,6 +115,7 @@ impl Command for SearchedCheckAndInsert {
 
     fn decide(self, machine: &mut Machine, records: &Records) -> Result<Applied<Checked>, Refused> {
         let Self { command, mut lookup, limit, touches } = self;
+        check_expiry(machine, command.document.expiry)?;
         let published = Published::new(machine, records.clone());
         let (now_ms, secret) = (machine.now_ms(), machine.id_secret());
         let CheckAndInsert { document, margins, criteria, .. } = &command;
@@ -149,6 +151,7 @@ impl Command for InsertPacked {
         machine: &mut Machine,
         _: &Records,
     ) -> Result<Applied<PackedInserted>, Refused> {
+        check_expiry(machine, self.packed.expiry)?;
         let inserted = self.packed.fingerprints.len() as u64;
         let applied = machine.insert_packed(self);
         Ok(applied.map(|(), sequence| PackedInserted { inserted, sequence }))
@@ -171,8 +174,10 @@ impl Command for SearchedCheckAndInsertPacked {
     fn decide(self, machine: &mut Machine, _: &Records) -> Result<Applied<Vec<u8>>, Refused> {
         let Self { command, mut search } = self;
         let CheckAndInsertPacked { packed, criteria } = &command;
+        check_expiry(machine, packed.expiry)?;
         let namespace = machine.namespace_key(packed.namespace.as_ref());
-        let visibility = machine.view().visibility(namespace, 0, criteria.max_age_s);
+        let now_ms = machine.now_ms();
+        let visibility = machine.view().visibility(namespace, now_ms, criteria.max_age_s);
         if search.is_stale(machine.view(), &visibility) {
             let fingerprints = &packed.fingerprints;
             search = PackedSearch::new(machine.view(), fingerprints, criteria.distance, visibility);
@@ -248,6 +253,29 @@ impl Command for EndJob {
     fn decide(self, machine: &mut Machine, _: &Records) -> Result<Applied<bool>, Refused> {
         Ok(machine.end_job(self))
     }
+}
+
+impl Command for NoteTime {
+    type Reply = ();
+
+    fn bounds(&self) -> Bounds {
+        Bounds::new(0, 1, false)
+    }
+
+    fn decide(self, machine: &mut Machine, _: &Records) -> Result<Applied<()>, Refused> {
+        Ok(machine.note_time(self))
+    }
+}
+
+/// Refuses a document that is to expire when no time is left: it would be stored and gone.
+///
+/// # Errors
+/// [`Refused::ClockBeyondExpiries`].
+fn check_expiry(machine: &Machine, expiry: Option<Expiry>) -> Result<(), Refused> {
+    if expiry.is_some() && Expiry::MAX.has_passed(machine.now_ms()) {
+        return Err(Refused::ClockBeyondExpiries);
+    }
+    Ok(())
 }
 
 fn written(verdict: Verdict, sequence: Sequence) -> Written {

@@ -38,6 +38,8 @@ pub(crate) struct Core {
 pub(crate) struct CommandGroup {
     /// The records of the state before each of them.
     records: Records,
+    /// What the clock said when the group began, in milliseconds since 1970.
+    clock_ms: u64,
 }
 
 /// A state that no crash takes back.
@@ -91,23 +93,28 @@ impl Core {
         &self.records
     }
 
-    /// Begins a group: reserves space on the disk for this many commands, before any is decided.
+    /// Begins a group at this time: reserves space on the disk for this many commands, before any is
+    /// decided.
     ///
     /// # Errors
     /// [`StorageError`]. If the disk [is full](StorageError::is_full), nothing changed; after any
     /// other error the core must not be used again.
     pub(crate) fn begin_group(
         &mut self,
-        commands: u64,
-        payload_bytes: u64,
+        (commands, payload_bytes): (u64, u64),
+        clock_ms: u64,
     ) -> Result<CommandGroup, StorageError> {
         self.journal.reserve(commands, payload_bytes)?;
         // The records of the group go to the file that is the last one now.
-        Ok(CommandGroup { records: self.records.pin() })
+        Ok(CommandGroup { records: self.records.pin(), clock_ms })
     }
 
     /// Decides the next command of a group, which was accepted at this time. Its caller must not
     /// learn of it before [`Self::make_durable`] has succeeded.
+    ///
+    /// Commands that waited for different times are decided in the order of the queue, so time is
+    /// held for one that was accepted before the last one. It is never held beyond the clock: when
+    /// the clock has been set back, so is the time.
     ///
     /// # Errors
     /// [`StorageError`]: the core must not be used again.
@@ -117,7 +124,8 @@ impl Core {
         at_ms: u64,
         group: &CommandGroup,
     ) -> Result<Result<C::Reply, Refused>, StorageError> {
-        let at_ms = self.machine.advance_time(at_ms);
+        let at_ms = at_ms.max(self.machine.now_ms()).min(group.clock_ms);
+        self.machine.set_time(at_ms);
         let Applied { reply, change, sequence } =
             match command.decide(&mut self.machine, &group.records) {
                 Ok(applied) => applied,

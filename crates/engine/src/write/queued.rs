@@ -123,8 +123,8 @@ impl<R> Pending<R> {
     }
 }
 
-/// Decides writes in order, as one group. None of them may be acknowledged before the core has made
-/// them durable.
+/// Decides writes in order, as one group, when the clock says this. None of them may be acknowledged
+/// before the core has made them durable.
 ///
 /// # Errors
 /// [`StorageError`]: the core must not be used again. A full disk is not such an error: it refuses
@@ -132,9 +132,10 @@ impl<R> Pending<R> {
 pub(crate) fn decide_group(
     core: &mut Core,
     writes: &mut [Box<dyn QueuedWrite>],
+    clock_ms: u64,
 ) -> Result<Result<(), Refused>, StorageError> {
     let bytes = writes.iter().map(|write| write.bounds().payload_bytes).sum();
-    let begun = match core.begin_group(writes.len() as u64, bytes) {
+    let begun = match core.begin_group((writes.len() as u64, bytes), clock_ms) {
         Err(error) if error.is_full() => return Ok(Err(Refused::DiskFull)),
         begun => begun?,
     };

@@ -177,7 +177,11 @@ impl Writer {
         group: &mut [Box<dyn QueuedWrite>],
     ) -> Result<Result<(), Refused>, StorageError> {
         let before = self.core.view().sequence();
-        if let Err(refused) = decide_group(&mut self.core, group)? {
+        let clock_ms = clock::now_ms();
+        if clock_ms < self.core.machine().now_ms() {
+            self.shared.times_set_back.fetch_add(1, Ordering::Release);
+        }
+        if let Err(refused) = decide_group(&mut self.core, group, clock_ms)? {
             return Ok(Err(refused));
         }
         let begun = clock::now();

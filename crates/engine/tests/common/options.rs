@@ -28,5 +28,6 @@ pub(crate) fn options(data: &Path) -> Options {
         groups_kept_max: 8,
         groups_memory_bytes_max: 1 << 30,
         disk_free_bytes_min: 0,
+        clock_behind_ms_max: None,
     }
 }

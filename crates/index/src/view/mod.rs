@@ -120,16 +120,15 @@ impl View {
         Self::restored(shape, Parts { segments, secondary_tables, counts, ..Parts::default() })
     }
 
-    /// What a look-up sees at a time (in milliseconds since 1970, and not before the newest
-    /// change): the documents of a namespace, and with an age, only those that were stored at most
-    /// this many seconds ago.
+    /// What a look-up sees at a time, in milliseconds since 1970: the documents of a namespace, and
+    /// with an age, only those that were stored at most this many seconds ago.
     pub fn visibility(
         &self,
         namespace: Option<NamespaceKey>,
         at_ms: u64,
         age_s: Option<u32>,
     ) -> Visibility {
-        let now_s = self.times.now_s().max(second(at_ms));
+        let now_s = second(at_ms);
         let number = match namespace {
             None => NamespaceNumber::DEFAULT,
             Some(namespace) => {
@@ -138,7 +137,7 @@ impl View {
             }
         };
         let since = age_s.map_or(Sequence::ZERO, |age_s| {
-            let first = self.times.first_since(now_s.saturating_sub(age_s));
+            let first = self.times.first_within(age_s, now_s);
             first.unwrap_or(self.sequence.next())
         });
         Visibility { namespace: number, mask: namespace.map_or(0, |n| n.mask), now_s, since }
@@ -317,9 +316,9 @@ impl View {
         &self.times
     }
 
-    /// Moves the time of the view on, which never goes back. Returns it.
-    pub fn advance_time(&mut self, at_ms: u64) -> u64 {
-        self.times.advance(at_ms)
+    /// Sets the time to that of the next command.
+    pub fn set_time(&mut self, at_ms: u64) {
+        self.times.set(at_ms);
     }
 
     /// When the first document expires that has not been merged away, if any expires.

@@ -36,7 +36,8 @@ pub(crate) struct Snapshotter {
     pub(crate) disk: Arc<dyn Disk>,
     pub(crate) requests: Receiver<SnapshotRequest>,
     pub(crate) settle: Sender<SettleRequest>,
-    pub(crate) last_ms: u64,
+    /// When the last one was begun, or the engine.
+    pub(crate) last: Instant,
     pub(crate) last_failed: bool,
     /// The bytes of the segments and tables in the kept snapshots, newest first.
     pub(crate) kept_index_bytes: [u64; 2],
@@ -118,13 +119,13 @@ impl Snapshotter {
     fn is_due(&self) -> bool {
         let options = &self.shared.options;
         let unsaved = self.unsaved_changes();
-        let waited = clock::now_ms().saturating_sub(self.last_ms);
+        let waited = self.last.elapsed();
         let many = unsaved >= options.snapshot_changes;
         let (older, now) = (self.snapshots.covered_by_both(), self.sequence());
         let blocks_reclaim = older < now && reclaimer::is_snapshot_due(&self.shared, older);
         // A failed snapshot is retried after the interval, not at every check.
         ((many || blocks_reclaim || self.has_shrunk()) && !self.last_failed)
-            || (self.is_unsaved() && waited >= options.snapshot_interval_ms)
+            || (self.is_unsaved() && waited >= Duration::from_millis(options.snapshot_interval_ms))
     }
 
     /// Whether the newest snapshot lacks a change, or a count of duplicates.
@@ -173,12 +174,12 @@ impl Snapshotter {
         self.settle.send(request).ok()?;
         self.shared.wake_flusher();
         let (parts, jobs) = settled.blocking_recv().ok()?.parts();
-        self.last_ms = clock::now_ms();
+        self.last = clock::now();
         self.snapshots.keep_touches(shared.touches.for_snapshot(&shared.published.load().view));
         let (sequence, records) = (parts.counts.sequence, &shared.published.load().records);
         self.snapshots.keep_survey(shared.survey.load().for_snapshot(records, sequence));
         let bytes = parts.bytes();
-        let taken = write(&mut self.snapshots, parts, &jobs, self.last_ms);
+        let taken = write(&mut self.snapshots, parts, &jobs, clock::now_ms());
         self.report(taken, begun).map(|taken| (taken, bytes))
     }
 
