@@ -13,6 +13,7 @@ mod likely;
 mod outputs;
 mod safety;
 mod support;
+mod tables;
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -240,7 +241,8 @@ fn what_cannot_be_read_is_reported_and_the_rest_is_copied() {
     let lines = lines();
     let broken = format!("{}\n{{\"text\": \n{}\n{{\"text\": \"...\"}}\n", lines[0], lines[2]);
     write(folder.path(), "in.jsonl", broken);
-    let error = failed(folder.path(), 1, &["in.jsonl", "-o", "out.jsonl"]);
+    let drop = ["in.jsonl", "-o", "out.jsonl", "--drop-unreadable"];
+    let error = failed(folder.path(), 1, &drop);
     assert!(error.contains("in.jsonl line 2") && error.contains("1 records"), "{error}");
     let expected = format!("{}\n{{\"text\": \"...\"}}\n", lines[0]);
     assert_eq!(read(folder.path(), "out.jsonl"), expected);
@@ -262,7 +264,8 @@ fn the_second_pass_knows_which_lines_could_not_be_read() {
     };
     let lines: Vec<String> = (0..1_500).map(line).collect();
     write(folder.path(), "in.jsonl", lines.concat());
-    let error = failed(folder.path(), 1, &["in.jsonl", "-o", "out.jsonl", "--mark"]);
+    let arguments = ["in.jsonl", "-o", "out.jsonl", "--mark", "--drop-unreadable"];
+    let error = failed(folder.path(), 1, &arguments);
     assert!(error.contains("428 records could not be read"), "{error}");
     let ids = |content: &str| -> Vec<u64> {
         let id = |line: &str| serde_json::from_str::<Value>(line).unwrap()["id"].as_u64().unwrap();

@@ -10,7 +10,10 @@ use super::entry::{
     BadEntry, DOCUMENT_BYTES_MAX, Entry, FileRecord, Item, Other, Parsed, Place, Position, Raw,
 };
 use super::escape::escaped_path;
-use super::mapping::{self, Fields, Mapping, shortened};
+use super::formats::table::Quoting;
+use super::mapping::{self, Fields, FingerprintFormat, Mapping, Rules, shortened};
+use super::source::Charset;
+use crate::ReadOptions;
 use crate::offer::Content;
 
 /// The most files whose understanding is explained; all files of one kind count once.
@@ -42,6 +45,10 @@ impl RecordForm {
 pub(super) struct Context {
     pub(super) mapping: Mapping,
     pub(super) form: RecordForm,
+    pub(super) charset: Option<Charset>,
+    pub(super) quoting: Option<Quoting>,
+    pub(super) fingerprints: Option<FingerprintFormat>,
+    pub(super) is_lenient: bool,
     said: Mutex<Said>,
 }
 
@@ -63,8 +70,29 @@ pub struct Doubt {
 }
 
 impl Context {
+    pub(super) fn of(options: &ReadOptions) -> Arc<Self> {
+        Arc::new(Self {
+            mapping: options.mapping.clone(),
+            form: options.form,
+            charset: options.charset,
+            quoting: options.quoting,
+            fingerprints: options.fingerprints,
+            is_lenient: options.is_lenient,
+            said: Mutex::default(),
+        })
+    }
+
+    #[cfg(test)]
     pub(super) fn new(mapping: Mapping, form: RecordForm) -> Arc<Self> {
-        Arc::new(Self { mapping, form, said: Mutex::default() })
+        Self::of(&ReadOptions { mapping, form, ..ReadOptions::default() })
+    }
+
+    /// What is said of a file once.
+    pub(super) fn say(&self, file: &Path, what: &str) {
+        let mut said = self.said();
+        if said.explained.len() < NOTES_MAX && said.explained.insert(what.to_owned()) {
+            said.notes.push(format!("{}: {what}", shown(file)));
+        }
     }
 
     fn said(&self) -> std::sync::MutexGuard<'_, Said> {
@@ -102,15 +130,18 @@ impl Context {
         let mut said = self.said();
         if said.explained.len() < NOTES_MAX && said.explained.insert(format!("{format} {mapping}"))
         {
-            let name = if file == Path::new("-") {
-                "standard input".to_owned()
-            } else {
-                escaped_path(file).into_owned()
-            };
-            said.notes.push(format!("{name}: {format}; {mapping}"));
+            said.notes.push(format!("{}: {format}; {mapping}", shown(file)));
             said.notes.push(format!("  its first document: {}", described(first)));
         }
     }
+}
+
+/// The name of a file.
+fn shown(file: &Path) -> String {
+    if file == Path::new("-") {
+        return "standard input".to_owned();
+    }
+    escaped_path(file).into_owned()
 }
 
 /// A document in a few words.
@@ -142,6 +173,10 @@ pub(super) struct File {
     /// What its records are called.
     unit: &'static str,
     is_explained: bool,
+    /// How fingerprints in texts are written in this file.
+    fingerprints: FingerprintFormat,
+    /// Records are looked at, and not read.
+    probe: Option<Arc<Mutex<FingerprintSample>>>,
 }
 
 impl File {
@@ -151,7 +186,36 @@ impl File {
         format: &'static str,
         unit: &'static str,
     ) -> Self {
-        Self { context: Arc::clone(context), path: path.into(), format, unit, is_explained: false }
+        let (context, path) = (Arc::clone(context), path.into());
+        let fingerprints = context.fingerprints.unwrap_or_default();
+        Self { context, path, format, unit, is_explained: false, fingerprints, probe: None }
+    }
+
+    /// The same file, whose records are looked at, and not read; and what they show.
+    pub(super) fn probe(&self) -> (Self, Arc<Mutex<FingerprintSample>>) {
+        let mut file = Self::new(&self.context, &self.path, self.format, self.unit);
+        let sample = Arc::new(Mutex::default());
+        file.probe = Some(Arc::clone(&sample));
+        (file, sample)
+    }
+
+    /// Decides by a sample of the file how fingerprints in texts are written, unless the user does.
+    pub(super) fn sample_fingerprints(&mut self, sample: &FingerprintSample) {
+        if self.context.fingerprints.is_some() {
+            return;
+        }
+        if let Some(format) = sample.format() {
+            self.fingerprints = format;
+        } else if sample.is_ambiguous {
+            let said = "fingerprints of 16 decimal digits are read as hex digits; pass \
+                        --fingerprint-format decimal if they are decimal numbers";
+            self.context.say(&self.path, said);
+        }
+    }
+
+    /// How the fields of its records become parts of documents.
+    fn rules(&self) -> Rules {
+        Rules { fingerprints: self.fingerprints, is_lenient: self.context.is_lenient }
     }
 
     /// Which fields become the parts of documents.
@@ -167,7 +231,12 @@ impl File {
 
     /// The document that a record with fields is.
     pub(super) fn document(&mut self, place: Place, raw: Raw, fields: &dyn Fields) -> Item {
-        let parsed = mapping::assemble(fields, &self.context.mapping);
+        if let Some(probe) = &self.probe {
+            let mut sample = probe.lock().unwrap_or_else(PoisonError::into_inner);
+            sample.add(fields, &self.context.mapping);
+            return Err(place.bad("is not read"));
+        }
+        let parsed = mapping::assemble(fields, &self.context.mapping, self.rules());
         if !self.is_explained
             && let Ok(first) = &parsed
             && let Some(mapping) = mapping::explain(fields, &self.context.mapping)
@@ -186,7 +255,9 @@ impl File {
         fields: &dyn Fields,
     ) -> (Item, bool) {
         match self.document(place, raw, fields) {
-            Err(BadEntry { place, why }) if !mapping::has_content(columns, self.mapping()) => {
+            Err(BadEntry { place, why, .. })
+                if !self.context.is_lenient && !mapping::has_content(columns, self.mapping()) =>
+            {
                 (Err(place.bad(format!("{why}. The rest of the table is not read"))), true)
             }
             item => (item, false),
@@ -196,11 +267,11 @@ impl File {
     /// The document that a record was parsed to.
     pub(super) fn parsed(&self, place: Place, raw: Raw, parsed: Result<Parsed, String>) -> Item {
         match parsed {
-            Err(why) => Err(place.bad(why)),
+            Err(why) => Err(self.bad((place, raw), why)),
             Ok(Parsed { content: Content::Text(text) | Content::Html(text), .. })
                 if text.len() > DOCUMENT_BYTES_MAX =>
             {
-                Err(place.bad(too_long()))
+                Err(self.bad((place, raw), too_long()))
             }
             Ok(Parsed { id, content, passed }) => {
                 let raw = if self.context.form.has_raw() { raw } else { Raw::None };
@@ -209,10 +280,51 @@ impl File {
         }
     }
 
+    /// A record that cannot be read, although its end was found.
+    pub(super) fn bad(&self, (place, raw): (Place, Raw), why: impl std::fmt::Display) -> BadEntry {
+        let raw = if self.context.form.has_raw() { raw } else { Raw::None };
+        BadEntry { raw, ..place.bad(why) }
+    }
+
     /// A record that is no document.
     pub(super) fn other(&self, place: Place, raw: Bytes, what: &'static str) -> FileRecord {
         let raw = if self.context.form.has_raw() { Raw::Bytes(raw) } else { Raw::None };
         FileRecord::Other(Other { place, raw, what })
+    }
+}
+
+/// What the first records of a file show of how fingerprints in texts are written.
+#[derive(Debug, Default)]
+pub(super) struct FingerprintSample {
+    is_hex: bool,
+    is_decimal: bool,
+    is_ambiguous: bool,
+}
+
+impl FingerprintSample {
+    /// Adds a record.
+    pub(super) fn add(&mut self, fields: &dyn Fields, mapping: &Mapping) {
+        let Some(text) = mapping::fingerprint_text(fields, mapping) else { return };
+        let text = text.trim();
+        let digits = text.strip_prefix('-').unwrap_or(text);
+        if digits.is_empty() || !digits.bytes().all(|byte| byte.is_ascii_digit()) {
+            self.is_hex = true;
+        } else if text.len() == 16 && digits.len() == 16 {
+            // Decimal numbers have no zeros in front.
+            self.is_hex |= text.starts_with('0');
+            self.is_ambiguous |= !text.starts_with('0');
+        } else {
+            self.is_decimal = true;
+        }
+    }
+
+    /// The one rule for all; `None` if either fits.
+    const fn format(&self) -> Option<FingerprintFormat> {
+        match (self.is_hex, self.is_decimal) {
+            (true, _) => Some(FingerprintFormat::Hex),
+            (false, true) => Some(FingerprintFormat::Decimal),
+            (false, false) => None,
+        }
     }
 }
 

@@ -129,6 +129,8 @@ pub(super) struct Parsed {
 pub struct BadEntry {
     /// Where the entry is.
     pub place: Place,
+    /// The record as it stands in its file, if it was asked for and its end was found.
+    pub raw: Raw,
     /// What is wrong with it.
     pub why: String,
 }
@@ -159,7 +161,7 @@ impl Place {
     }
 
     pub(super) fn bad(self, why: impl fmt::Display) -> BadEntry {
-        BadEntry { place: self, why: why.to_string() }
+        BadEntry { place: self, raw: Raw::None, why: why.to_string() }
     }
 }
 

@@ -16,7 +16,7 @@ use super::detect::{Format, content, foreign};
 use super::entry::{BadEntry, Entry, FileRecord, Item, Other, Place, Raw};
 use super::formats::document;
 use super::reader::{Items, Opener};
-use super::source;
+use super::source::{self, Charset};
 use crate::offer::Content;
 
 const UNKNOWN: &str = "files in unknown formats";
@@ -106,7 +106,8 @@ impl Folder {
             Content::Text(text) | Content::Html(text) => text.trim().is_empty(),
             Content::Features(_) | Content::Vector(_) | Content::Fingerprint(_) => false,
         };
-        let entry = document::read_entry(path, source.as_mut(), kind)?;
+        let label = self.opener.context.charset.map(Charset::name);
+        let entry = document::read_entry(path, source.as_mut(), (kind, label))?;
         Ok(entry.filter(|entry| !is_blank(entry)).map_or(Found::Nothing(EMPTY), Found::Document))
     }
 }

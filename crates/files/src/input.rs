@@ -12,10 +12,11 @@ use super::context::{Context, Doubt, RecordForm};
 use super::detect::Format;
 use super::entry::{BadEntry, Entry, FileRecord, Place};
 use super::folder::{self, Folder};
+use super::formats::table::Quoting;
 use super::formats::{table, warc};
-use super::mapping::Mapping;
-use super::reader::{Items, Opener};
-use super::source::{self, BytesRead, decompressed};
+use super::mapping::{FingerprintFormat, Mapping};
+use super::reader::{Items, Opener, in_utf8};
+use super::source::{self, BytesRead, Charset, decompressed};
 
 /// How files are read.
 #[derive(Debug, Clone, Default)]
@@ -29,6 +30,16 @@ pub struct ReadOptions {
     /// A file with what came from the standard input, which can be read once only. It is read from
     /// its start each time.
     pub saved_input: Option<Arc<File>>,
+    /// The encoding of tables, lines and texts; without one, UTF-8, or UTF-16 with its byte order
+    /// mark. Texts and pages that are files of their own show theirs.
+    pub charset: Option<Charset>,
+    /// How cells of tables are quoted; without it, a sample of each TSV decides.
+    pub quoting: Option<Quoting>,
+    /// How fingerprints in texts are written; without it, a sample of each file decides.
+    pub fingerprints: Option<FingerprintFormat>,
+    /// A document needs neither an id nor a namespace, and a field for its content that is null has
+    /// an empty text. What else is wrong with a record does not end its file.
+    pub is_lenient: bool,
 }
 
 impl From<Format> for ReadOptions {
@@ -43,11 +54,26 @@ impl Format {
     /// # Errors
     /// The file cannot be read, or no reader understands it.
     pub fn of_file(path: &Path, saved_input: Option<&Arc<File>>) -> Result<Self, BadEntry> {
+        let saved_input = saved_input.cloned();
+        ReadOptions { saved_input, ..ReadOptions::default() }.format_of(path)
+    }
+}
+
+impl ReadOptions {
+    /// The format that a file is read in.
+    ///
+    /// # Errors
+    /// The file cannot be read, or no reader understands it.
+    pub fn format_of(&self, path: &Path) -> Result<Format, BadEntry> {
         let bad = |why: &dyn std::fmt::Display| Place::file(path).bad(why);
-        let source = source::open(path, saved_input, &BytesRead::default());
-        let mut source = source.map_err(|error| bad(&error))?;
+        if let Some(format) = self.format {
+            return Ok(format);
+        }
+        let source = source::open(path, self.saved_input.as_ref(), &BytesRead::default());
+        let source = source.and_then(|source| in_utf8(source, self.charset));
+        let (mut source, _) = source.map_err(|error| bad(&error))?;
         let head = source.fill_buf().map_err(|error| bad(&error))?;
-        Self::of(path, head).map_err(|why| bad(&why))
+        Format::of(path, head).map_err(|why| bad(&why))
     }
 }
 
@@ -80,7 +106,7 @@ impl std::fmt::Debug for FileRecords {
 impl FileRecords {
     /// The records of files, folders and `-`, the standard input. Opens nothing yet.
     pub fn new(paths: Vec<PathBuf>, options: ReadOptions) -> Self {
-        let context = Context::new(options.mapping, options.form);
+        let context = Context::of(&options);
         let opener = Opener {
             format: options.format,
             context,
@@ -402,5 +428,85 @@ mod tests {
         assert!(read[1].as_ref().unwrap_err().place.path.ends_with("missing"));
         assert!(matches!(read[2].as_ref().unwrap().content, Content::Text(_)));
         assert!(read[3].as_ref().unwrap().id.is_some());
+    }
+
+    #[test]
+    fn utf_16_is_read_by_its_mark_or_by_its_name() {
+        let root = tempfile::tempdir().unwrap();
+        let write = |name: &str, mark: &[u8], text: &str| {
+            let bytes = text.encode_utf16().flat_map(u16::to_le_bytes);
+            let path = root.path().join(name);
+            fs::write(&path, [mark, &bytes.collect::<Vec<u8>>()].concat()).unwrap();
+            path
+        };
+        let (table, line) = ("id,text\n\u{e9},t\n", "{\"id\": \"\u{e9}\", \"text\": \"t\"}\n");
+        for (name, text) in [
+            ("a.csv", table),
+            ("a.tsv", &*table.replace(',', "\t")),
+            ("a.jsonl", line),
+            ("a", line),
+        ] {
+            let marked = write(name, b"\xff\xfe", text);
+            assert_eq!(read(vec![marked], ReadOptions::default()), ["\u{e9}"], "{name}");
+            let path = write(name, b"", text);
+            let refused = read(vec![path.clone()], ReadOptions::default());
+            assert!(refused[0].contains("pass --charset UTF-16LE"), "{name}: {refused:?}");
+            let charset = Some("UTF-16LE".parse().unwrap());
+            let named = ReadOptions { charset, ..ReadOptions::default() };
+            assert_eq!(read(vec![path], named), ["\u{e9}"], "{name}");
+        }
+    }
+
+    #[test]
+    fn a_charset_that_is_named_is_that_of_tables_and_texts() {
+        let root = tempfile::tempdir().unwrap();
+        let folder = root.path().join("folder");
+        fs::create_dir(&folder).unwrap();
+        let page = b"<html><meta charset=utf-8><p>caf\xe9";
+        let text = |name: &str, bytes: &[u8]| {
+            fs::write(folder.join(name), bytes).unwrap();
+            let options =
+                ReadOptions { charset: Some("latin1".parse().unwrap()), ..ReadOptions::default() };
+            let read = |path| Documents::new(vec![path], options.clone()).next().unwrap().unwrap();
+            let one = read(folder.join(name)).content;
+            assert_eq!(read(folder.clone()).content, one, "{name} in a folder");
+            fs::remove_file(folder.join(name)).unwrap();
+            one
+        };
+        assert_eq!(text("a.csv", b"text\ncaf\xe9\n"), Content::Text("caf\u{e9}".into()));
+        assert_eq!(text("a.txt", b"caf\xe9"), Content::Text("caf\u{e9}".into()));
+        let Content::Html(html) = text("a.html", page) else { panic!() };
+        assert!(html.ends_with("caf\u{e9}"), "{html}");
+    }
+
+    #[test]
+    fn one_rule_reads_all_fingerprints_of_a_file() {
+        let root = tempfile::tempdir().unwrap();
+        let read = |name: &str, content: &str, fingerprints| {
+            let path = root.path().join(name);
+            fs::write(&path, content).unwrap();
+            let options = ReadOptions { fingerprints, ..ReadOptions::default() };
+            let mut documents = Documents::new(vec![path], options);
+            let read = documents.by_ref().map(|item| match item.map(|entry| entry.content) {
+                Ok(Content::Fingerprint(fingerprint)) => fingerprint.bits(),
+                other => panic!("{name}: {other:?}"),
+            });
+            (read.collect::<Vec<u64>>(), documents.records().notes())
+        };
+        let decimal = [1_234_567_890_123_456, 123_456_789_012_345, 12_345_678_901_234_567];
+        let table = "id,fingerprint\na,1234567890123456\nb,123456789012345\nc,12345678901234567\n";
+        assert_eq!(read("a.csv", table, None).0, decimal);
+        let lines: String =
+            decimal.map(|number| format!("{{\"fingerprint\": \"{number}\"}}\n")).concat();
+        assert_eq!(read("a.jsonl", &lines, None).0, decimal);
+        let hex = "fingerprint\n1234567890123456\n00000000000000ff\n";
+        assert_eq!(read("a.csv", hex, None).0, [0x1234_5678_9012_3456, 0xff]);
+        let either = "fingerprint\n1234567890123456\n";
+        let (bits, notes) = read("a.csv", either, None);
+        assert_eq!(bits, [0x1234_5678_9012_3456]);
+        assert!(notes[0].contains("--fingerprint-format decimal"), "{notes:?}");
+        let (bits, notes) = read("a.csv", either, Some(FingerprintFormat::Decimal));
+        assert_eq!(bits, decimal[..1]);
+        assert!(!notes.concat().contains("--fingerprint-format"), "{notes:?}");
     }
 }

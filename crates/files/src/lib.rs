@@ -53,10 +53,10 @@ pub use entry::{
 };
 pub use escape::escaped_path;
 pub use formats::document::read_document;
-pub use formats::table::{HEADERS, delimiter, quoted};
+pub use formats::table::{HEADERS, Quoting, delimiter, quoted};
 pub use input::{Checkpoint, Documents, FileRecords, ReadOptions, bytes_total, expand, files};
-pub use mapping::{BodyKind, Mapping, parse_features, parse_vector};
-pub use source::BytesRead;
+pub use mapping::{BodyKind, FingerprintFormat, Mapping, parse_features, parse_vector};
+pub use source::{BytesRead, Charset};
 pub use stamp::Stamp;
 
 #[cfg(test)]

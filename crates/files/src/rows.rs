@@ -12,8 +12,11 @@ use arrow_array::{
 };
 use arrow_schema::{DataType, Field, Schema, SchemaRef, TimeUnit};
 use parquet::arrow::ArrowWriter;
+use parquet::arrow::arrow_writer::ArrowWriterOptions;
 use parquet::basic::{Compression as PageCompression, ZstdLevel};
+use parquet::file::metadata::KeyValue;
 use parquet::file::properties::WriterProperties;
+use parquet::schema::types::SchemaDescriptor;
 use serde::Serialize;
 
 use crate::atomic_file::{AtomicFile, Compression};
@@ -257,14 +260,23 @@ pub(crate) fn fields(columns: &[RowColumn]) -> impl Iterator<Item = Field> {
     columns.iter().map(RowColumn::field)
 }
 
-/// Begins a file of Parquet. All of this program are compressed in the same way.
+/// Begins a file of Parquet with a footer that has this metadata. `stored` are the types of its
+/// columns, if they are not those that Arrow chooses. All of this program are compressed in the same
+/// way.
 pub(crate) fn parquet_writer(
     file: AtomicFile,
     schema: SchemaRef,
+    (stored, metadata): (Option<SchemaDescriptor>, Vec<KeyValue>),
 ) -> io::Result<ArrowWriter<AtomicFile>> {
     let zstd = PageCompression::ZSTD(ZstdLevel::default());
-    let properties = WriterProperties::builder().set_compression(zstd).build();
-    Ok(ArrowWriter::try_new(file, schema, Some(properties))?)
+    let properties = WriterProperties::builder()
+        .set_compression(zstd)
+        .set_key_value_metadata((!metadata.is_empty()).then_some(metadata));
+    let mut options = ArrowWriterOptions::new().with_properties(properties.build());
+    if let Some(stored) = stored {
+        options = options.with_parquet_schema(stored);
+    }
+    Ok(ArrowWriter::try_new_with_options(file, schema, options)?)
 }
 
 /// Where the rows go.
@@ -318,7 +330,8 @@ impl<'a> RowWriter<'a> {
     pub fn create(path: &Path, format: RowFormat, columns: Vec<RowColumn>) -> io::Result<Self> {
         let sink = if format == RowFormat::Parquet {
             let schema = Arc::new(Schema::new(fields(&columns).collect::<Vec<_>>()));
-            let writer = parquet_writer(AtomicFile::create(path, None)?, Arc::clone(&schema))?;
+            let file = AtomicFile::create(path, None)?;
+            let writer = parquet_writer(file, Arc::clone(&schema), (None, Vec::new()))?;
             let cells = Cells::new(&columns);
             Sink::Parquet(Box::new(ParquetRows { writer, schema, cells, rows: 0 }))
         } else {

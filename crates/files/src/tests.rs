@@ -287,7 +287,7 @@ fn read(folder: &Path, name: &str, bytes: &[u8]) -> (Vec<String>, Vec<(Option<u6
         match item {
             Ok(FileRecord::Document(entry)) => ids.push(entry.id.unwrap()),
             Ok(FileRecord::Other(_)) => {}
-            Err(BadEntry { place, why }) => bad.push((place.record.map(|at| at.number), why)),
+            Err(BadEntry { place, why, .. }) => bad.push((place.record.map(|at| at.number), why)),
         }
     }
     (ids, bad)

@@ -4,7 +4,9 @@ use std::num::NonZero;
 
 use clap::builder::NonEmptyStringValueParser;
 use nearprint_files::offer::{DuplicateAction, IdSource};
-use nearprint_files::{BatchOptions, BodyKind, Format, Mapping, ReadOptions};
+use nearprint_files::{
+    BatchOptions, BodyKind, Charset, FingerprintFormat, Format, Mapping, Quoting, ReadOptions,
+};
 
 /// How each document is stored.
 #[derive(Debug, Clone, clap::Args)]
@@ -59,6 +61,16 @@ pub(crate) struct Reading {
     /// The field with a fingerprint, 16 hex digits or an integer [found: fingerprint]
     #[arg(long, value_name = "FIELD", group = "content")]
     fingerprint: Option<String>,
+    /// How fingerprints are written in texts and cells [default: a sample of each file decides]
+    #[arg(long, value_enum, value_name = "HOW")]
+    fingerprint_format: Option<FingerprintFormat>,
+    /// The encoding of tables, lines and texts, such as windows-1252 or utf-16le [default: UTF-8, or
+    /// UTF-16 with its byte order mark]
+    #[arg(long, value_name = "LABEL")]
+    charset: Option<Charset>,
+    /// How cells of CSV and TSV are quoted [default: double; in TSV, a sample of each file decides]
+    #[arg(long, value_enum, value_name = "HOW")]
+    quote: Option<Quoting>,
     /// The field with the namespace of each document [found: namespace]
     #[arg(long, value_name = "FIELD")]
     namespace_field: Option<String>,
@@ -89,7 +101,14 @@ impl From<Reading> for ReadOptions {
             namespace: reading.namespace_field,
             metadata: reading.metadata,
         };
-        Self { format: reading.format, mapping, ..Self::default() }
+        Self {
+            format: reading.format,
+            mapping,
+            charset: reading.charset,
+            quoting: reading.quote,
+            fingerprints: reading.fingerprint_format,
+            ..Self::default()
+        }
     }
 }
 

@@ -182,7 +182,7 @@ impl fmt::Display for Summary {
 mod tests {
     use std::path::Path;
 
-    use nearprint_files::{BadEntry, Place, Position};
+    use nearprint_files::{BadEntry, Place, Position, Raw};
 
     use super::*;
 
@@ -220,6 +220,7 @@ mod tests {
                 path: Path::new("a.hex").into(),
                 record: Some(Position { unit: "line", number: line, offset: Some(34) }),
             },
+            raw: Raw::None,
             why: "is no hex".to_owned(),
         };
         let batch = DocumentBatch {

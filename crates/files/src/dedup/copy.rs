@@ -10,7 +10,7 @@ use crate::dedup::output::Mark;
 use crate::dedup::outputs::Outputs;
 use crate::dedup::revisit::{OriginalRecord, revisit};
 use crate::dedup::scan::{Known, Scanned, Watcher};
-use crate::{Entry, FileRecord, FileRecords, Format, Other, Raw, Stamp};
+use crate::{Entry, FileRecord, FileRecords, Format, Other, Place, Raw, Stamp};
 
 /// Why there is no copy.
 #[derive(Debug, thiserror::Error)]
@@ -35,6 +35,8 @@ pub struct Copied {
     pub others: u64,
     /// Revisit records of pages that go.
     pub revisits: u64,
+    /// Records that could not be read, and were copied as they are.
+    pub unreadable: u64,
     /// Records of more than 8 MiB, of which a reader keeps no bytes: they are not copied.
     pub left_out: u64,
     /// Where the first of them is.
@@ -80,6 +82,8 @@ pub struct Copy<'a> {
     pub is_marked: bool,
     /// Pages of web archives that go become revisit records.
     pub revisits: bool,
+    /// Records that cannot be read are not copied.
+    pub drops_unreadable: bool,
 }
 
 impl Copy<'_> {
@@ -99,9 +103,13 @@ impl Copy<'_> {
             match record {
                 Ok(FileRecord::Other(other)) => copy_other(&other, outputs, &mut copied)?,
                 // The first pass has reported what cannot be read.
-                Err(_) => drop(readable.next()),
+                Err(bad) => {
+                    readable.next();
+                    self.unreadable((&bad.place, &bad.raw), outputs, &mut copied)?;
+                }
                 Ok(FileRecord::Document(entry)) => {
                     if !readable.next().ok_or_else(|| changed(&entry))? {
+                        self.unreadable((&entry.place, &entry.raw), outputs, &mut copied)?;
                         continue;
                     }
                     self.document(document, &entry, outputs, &mut copied)?;
@@ -145,6 +153,28 @@ impl Copy<'_> {
             }
         }
         copied.documents += 1;
+        Ok(())
+    }
+
+    /// Writes a record that cannot be read as it is, if its bytes are known.
+    fn unreadable(
+        self,
+        (place, raw): (&Place, &Raw),
+        outputs: &mut Outputs,
+        copied: &mut Copied,
+    ) -> io::Result<()> {
+        if self.drops_unreadable {
+            return Ok(());
+        }
+        let is_copied = match raw {
+            Raw::Bytes(raw) => outputs.of(place)?.unreadable(raw)?,
+            Raw::Row(batch, row) => {
+                outputs.of(place)?.row(batch, *row, self.is_marked.then(Mark::default))?;
+                true
+            }
+            Raw::None => false,
+        };
+        copied.unreadable += u64::from(is_copied);
         Ok(())
     }
 
@@ -205,7 +235,7 @@ fn changed(entry: &Entry) -> CopyError {
 fn copy_other(other: &Other, outputs: &mut Outputs, copied: &mut Copied) -> io::Result<()> {
     match &other.raw {
         Raw::Bytes(header) if other.what == crate::HEADERS => {
-            outputs.of(&other.place)?.header(header)
+            outputs.of(&other.place)?.header(header, &other.place.path)
         }
         Raw::Bytes(raw) => {
             copied.others += 1;

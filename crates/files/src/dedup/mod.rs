@@ -21,6 +21,7 @@ pub mod choice;
 mod columns;
 pub mod copy;
 pub mod grouping;
+pub mod layout;
 pub mod output;
 pub mod outputs;
 pub mod report;

@@ -6,14 +6,16 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use arrow_array::{BooleanArray, RecordBatch};
-use arrow_schema::{Schema, SchemaRef};
+use arrow_schema::Schema;
 use bytes::Bytes;
 use flate2::write::GzEncoder;
 use parquet::arrow::ArrowWriter;
 
-use crate::Format;
 use crate::atomic_file::{AtomicFile, Compression};
+use crate::dedup::layout::{Fit, Layout, RowLayout};
+use crate::formats::table::Quoting;
 use crate::rows::{self, Cell, CellKind, Cells, RowColumn};
+use crate::{Format, mapping};
 
 /// What is said of a document in a marked copy.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -54,10 +56,12 @@ pub struct Output {
     is_marked: bool,
     /// How each record of a web archive is compressed, which is by itself.
     members: Option<Compression>,
-    /// Not open yet: a Parquet file needs the schema of its first batch.
+    /// `None` for Parquet without a file that could be read, and so without columns.
     sink: Option<Sink>,
-    header: Option<Bytes>,
-    delimiter: u8,
+    layout: Layout,
+    has_header: bool,
+    /// How the records of the current file get into the copy.
+    fit: Fit,
     records: u64,
     /// The pieces of a long record, until it is known to be whole.
     pieces: Option<File>,
@@ -72,6 +76,9 @@ enum Sink {
 /// Rows of a Parquet file. Those of one batch are written together.
 struct Rows {
     writer: ArrowWriter<AtomicFile>,
+    layout: Arc<RowLayout>,
+    /// With the columns of marks.
+    schema: Arc<Schema>,
     batch: Option<Arc<RecordBatch>>,
     wanted: Vec<bool>,
     marks: Option<Cells>,
@@ -84,12 +91,17 @@ impl std::fmt::Debug for Output {
 }
 
 impl Output {
-    /// Begins a copy in this format, compressed as its name says. Nothing is at `path` until
-    /// [`Self::finish`].
+    /// Begins a copy in this format with these columns, compressed as its name says. Nothing is at
+    /// `path` until [`Self::finish`].
     ///
     /// # Errors
     /// The file cannot be created.
-    pub fn create(path: &Path, format: Format, is_marked: bool) -> io::Result<Self> {
+    pub fn create(
+        path: &Path,
+        format: Format,
+        is_marked: bool,
+        layout: Layout,
+    ) -> io::Result<Self> {
         let compression = Compression::of(path);
         let by_record = matches!(compression, Some(Compression::Gzip | Compression::Zstd));
         let members = compression.filter(|_| format == Format::Warc && by_record);
@@ -99,12 +111,16 @@ impl Output {
             is_marked,
             members,
             sink: None,
-            header: None,
-            delimiter: b',',
+            layout,
+            has_header: false,
+            fit: Fit::AsTheyAre,
             records: 0,
             pieces: None,
         };
-        if format != Format::Parquet {
+        if let Layout::Rows(layout) = &output.layout {
+            let rows = Rows::create(path, layout, is_marked)?;
+            output.sink = Some(Sink::Rows(Box::new(rows)));
+        } else if format != Format::Parquet {
             let whole = compression.filter(|_| members.is_none());
             output.sink = Some(Sink::Bytes(AtomicFile::create(path, whole)?));
         }
@@ -129,29 +145,50 @@ impl Output {
         }
     }
 
-    /// The first line of a table. All tables of one copy must have the same.
+    /// The first line of a table, of which the copy has one.
     ///
     /// # Errors
-    /// The file cannot be written, or the header is another one.
-    pub fn header(&mut self, header: &Bytes) -> io::Result<()> {
-        if let Some(known) = &self.header {
-            if known == header {
-                return Ok(());
-            }
-            let why = "the files have different headers, so they do not fit into one table";
-            return Err(io::Error::new(io::ErrorKind::InvalidInput, why));
+    /// The file cannot be written.
+    pub fn header(&mut self, header: &Bytes, file: &Path) -> io::Result<()> {
+        let Layout::Table(layout) = &self.layout else { return Ok(()) };
+        self.fit = layout.fit(file);
+        if std::mem::replace(&mut self.has_header, true) {
+            return Ok(());
         }
-        self.delimiter = if self.format == Format::Tsv { b'\t' } else { crate::delimiter(header) };
-        self.header = Some(header.clone());
-        let mut line = header.to_vec();
+        let fitted = self.fit.fitted(header);
+        let mut line = fitted.map_or_else(|| header.to_vec(), std::borrow::Cow::into_owned);
         if self.is_marked {
+            let delimiter = layout.dialect().delimiter;
             for column in &MARK {
-                line.push(self.delimiter);
+                line.push(delimiter);
                 line.extend_from_slice(column.name.as_bytes());
             }
         }
         line.push(b'\n');
         self.write(&line)
+    }
+
+    /// A record that could not be read, as its file has it. Returns whether the copy has it: a record
+    /// with other cells than its table cannot get the order of another one.
+    ///
+    /// # Errors
+    /// The file cannot be written.
+    pub fn unreadable(&mut self, raw: &Bytes) -> io::Result<bool> {
+        if self.fit.fitted(raw).is_none() {
+            return Ok(false);
+        }
+        let is_object =
+            || str::from_utf8(raw).is_ok_and(|raw| mapping::JsonFields::parse(raw).is_ok());
+        let is_markable = match self.format {
+            Format::Csv | Format::Tsv => true,
+            Format::Ndjson | Format::Json => is_object(),
+            Format::Parquet | Format::Warc | Format::Hex | Format::Lines | Format::Document => {
+                false
+            }
+        };
+        let mark = (self.is_marked && is_markable).then(Mark::default);
+        self.record(raw, mark.as_ref())?;
+        Ok(true)
     }
 
     /// A record as its file has it.
@@ -165,6 +202,8 @@ impl Output {
         if self.format == Format::Warc {
             return self.write(raw);
         }
+        let fitted = self.fit.fitted(raw);
+        let raw = fitted.as_deref().ok_or_else(|| io::Error::other("a record has changed"))?;
         let mut line = Vec::with_capacity(raw.len() + 80);
         if self.format == Format::Json {
             line.extend_from_slice(if is_first { b"\n" } else { b",\n" });
@@ -174,8 +213,7 @@ impl Output {
             (Format::Ndjson | Format::Json, Some(mark)) => add_fields(&mut line, raw, mark)?,
             (_, Some(mark)) => {
                 line.extend_from_slice(raw);
-                line.push(self.delimiter);
-                rows::write_csv(MARK.iter().zip(mark.cells()), self.delimiter, &mut line)?;
+                self.add_cells(mark, &mut line)?;
             }
         }
         if self.format != Format::Json {
@@ -215,10 +253,29 @@ impl Output {
         }
     }
 
+    /// The cells of a mark after those of a record.
+    fn add_cells(&self, mark: &Mark, line: &mut Vec<u8>) -> io::Result<()> {
+        let Layout::Table(layout) = &self.layout else {
+            return Err(io::Error::other("other records have no cells"));
+        };
+        let dialect = layout.dialect();
+        line.push(dialect.delimiter);
+        if dialect.quoting == Some(Quoting::None)
+            && let Some(name) = &mark.duplicate_of
+        {
+            // Nothing is quoted; a name that is no cell of such a table loses what ends one.
+            let plain = name.replace(['\t', '\n', '\r'], " ");
+            line.extend_from_slice(plain.as_bytes());
+            let unnamed = Mark { duplicate_of: None, ..mark.clone() };
+            return rows::write_csv(MARK.iter().zip(unnamed.cells()), dialect.delimiter, line);
+        }
+        rows::write_csv(MARK.iter().zip(mark.cells()), dialect.delimiter, line)
+    }
+
     /// A row of a batch. Batches must come one after the other.
     ///
     /// # Errors
-    /// The file cannot be written, or has another schema.
+    /// The file cannot be written, or has other columns than those of the copy.
     pub fn row(
         &mut self,
         batch: &Arc<RecordBatch>,
@@ -226,14 +283,6 @@ impl Output {
         mark: Option<Mark>,
     ) -> io::Result<()> {
         self.records += 1;
-        if self.sink.is_none() {
-            let schema = schema(batch, self.is_marked);
-            let file = AtomicFile::create(&self.path, None)?;
-            let writer = rows::parquet_writer(file, schema)?;
-            let marks = self.is_marked.then(|| Cells::new(&MARK));
-            let rows = Rows { writer, batch: None, wanted: Vec::new(), marks };
-            self.sink = Some(Sink::Rows(Box::new(rows)));
-        }
         let Some(Sink::Rows(rows)) = &mut self.sink else {
             return Err(io::Error::other("rows and other records do not fit into one file"));
         };
@@ -251,7 +300,7 @@ impl Output {
         match self.sink.take() {
             Some(Sink::Bytes(file)) => file.finish(),
             Some(Sink::Rows(rows)) => rows.finish()?.finish(),
-            // No row came, so there is no schema either.
+            // No file could be read, so there are no columns either.
             None => AtomicFile::create(&self.path, None)?.finish(),
         }
     }
@@ -271,17 +320,24 @@ fn add_fields(line: &mut Vec<u8>, raw: &[u8], mark: &Mark) -> io::Result<()> {
     Ok(())
 }
 
-fn schema(batch: &RecordBatch, is_marked: bool) -> SchemaRef {
-    if !is_marked {
-        return batch.schema();
-    }
-    let of = batch.schema();
-    let marks = rows::fields(&MARK).map(Arc::new);
-    let fields: Vec<_> = of.fields().iter().cloned().chain(marks).collect();
-    Arc::new(Schema::new_with_metadata(fields, of.metadata().clone()))
-}
-
 impl Rows {
+    fn create(path: &Path, layout: &Arc<RowLayout>, is_marked: bool) -> io::Result<Self> {
+        let of = layout.schema();
+        let marks = is_marked.then(|| rows::fields(&MARK).map(Arc::new)).into_iter().flatten();
+        let fields: Vec<_> = of.fields().iter().cloned().chain(marks).collect();
+        let schema = Arc::new(Schema::new_with_metadata(fields, of.metadata().clone()));
+        let footer = (Some(layout.stored(&schema)?), layout.metadata());
+        let file = AtomicFile::create(path, None)?;
+        Ok(Self {
+            writer: rows::parquet_writer(file, Arc::clone(&schema), footer)?,
+            layout: Arc::clone(layout),
+            schema,
+            batch: None,
+            wanted: Vec::new(),
+            marks: is_marked.then(|| Cells::new(&MARK)),
+        })
+    }
+
     fn add(&mut self, batch: &Arc<RecordBatch>, row: usize, mark: Option<Mark>) -> io::Result<()> {
         if self.batch.as_ref().is_none_or(|known| !Arc::ptr_eq(known, batch)) {
             self.write()?;
@@ -298,11 +354,13 @@ impl Rows {
     fn write(&mut self) -> io::Result<()> {
         let Some(batch) = self.batch.take() else { return Ok(()) };
         let wanted = BooleanArray::from(std::mem::take(&mut self.wanted));
-        let mut kept =
+        let kept =
             arrow_select::filter::filter_record_batch(&batch, &wanted).map_err(io::Error::other)?;
+        let mut kept = self.layout.fitted(kept)?;
         if let Some(marks) = &mut self.marks {
             let columns = kept.columns().iter().cloned().chain(marks.take()).collect();
-            kept = RecordBatch::try_new(schema(&kept, true), columns).map_err(io::Error::other)?;
+            kept = RecordBatch::try_new(Arc::clone(&self.schema), columns)
+                .map_err(io::Error::other)?;
         }
         Ok(self.writer.write(&kept)?)
     }

@@ -6,8 +6,9 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use crate::atomic_file::AtomicFolder;
+use crate::dedup::layout::{Layout, LayoutFault};
 use crate::dedup::output::Output;
-use crate::{Format, Place};
+use crate::{Format, Place, ReadOptions};
 
 /// For each input file: the name of its copy in the folder, and its format.
 pub type Names = BTreeMap<PathBuf, (PathBuf, Format)>;
@@ -17,6 +18,8 @@ pub type Names = BTreeMap<PathBuf, (PathBuf, Format)>;
 pub struct Outputs {
     /// `None` if there is one file, which is `current` from the start.
     folder: Option<(AtomicFolder, Names)>,
+    /// How the inputs are read.
+    options: ReadOptions,
     is_marked: bool,
     /// The copy of this file.
     current: Option<(Arc<Path>, Output)>,
@@ -33,23 +36,31 @@ pub struct WrittenFiles {
 }
 
 impl Outputs {
-    /// One file for all inputs.
+    /// One file for all inputs, with these columns.
     ///
     /// # Errors
     /// The file cannot be created.
-    pub fn in_file(path: &Path, format: Format, is_marked: bool) -> io::Result<Self> {
-        let output = Output::create(path, format, is_marked)?;
-        let current = Some((path.into(), output));
-        Ok(Self { folder: None, is_marked, current, written: WrittenFiles::default() })
+    pub fn in_file(
+        path: &Path,
+        (format, layout): (Format, Layout),
+        is_marked: bool,
+    ) -> io::Result<Self> {
+        let output = Output::create(path, format, is_marked, layout)?;
+        let (current, options) = (Some((path.into(), output)), ReadOptions::default());
+        Ok(Self { folder: None, options, is_marked, current, written: WrittenFiles::default() })
     }
 
     /// A folder with a file for each input of which something stays.
     ///
     /// # Errors
     /// There is something at its path, or it cannot be created.
-    pub fn in_folder(path: &Path, names: Names, is_marked: bool) -> io::Result<Self> {
+    pub fn in_folder(
+        path: &Path,
+        (names, options): (Names, ReadOptions),
+        is_marked: bool,
+    ) -> io::Result<Self> {
         let folder = Some((AtomicFolder::create(path)?, names));
-        Ok(Self { folder, is_marked, current: None, written: WrittenFiles::default() })
+        Ok(Self { folder, options, is_marked, current: None, written: WrittenFiles::default() })
     }
 
     /// The copy that a record of this place goes to. The places of one file come together.
@@ -61,7 +72,10 @@ impl Outputs {
             && self.current.as_ref().is_none_or(|(path, _)| *path != place.path)
         {
             let (name, format) = names.get(&*place.path).ok_or_else(changed)?;
-            let output = Output::create(&folder.file(name)?, *format, self.is_marked)?;
+            let (input, kind) = (place.path.to_path_buf(), (*format, self.is_marked));
+            let layout = Layout::of(&[input], kind, &self.options);
+            let layout = layout.map_err(|fault: LayoutFault| io::Error::other(fault))?;
+            let output = Output::create(&folder.file(name)?, *format, self.is_marked, layout)?;
             let before = self.current.replace((Arc::clone(&place.path), output));
             self.written.add(before)?;
         }

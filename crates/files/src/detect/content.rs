@@ -10,7 +10,12 @@ const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
 
 /// The text without a byte order mark and white space in front.
 pub(crate) fn trimmed(head: &[u8]) -> &[u8] {
-    head.strip_prefix(BYTE_ORDER_MARK).unwrap_or(head).trim_ascii_start()
+    without_mark(head).trim_ascii_start()
+}
+
+/// The text without a byte order mark.
+pub(crate) fn without_mark(text: &[u8]) -> &[u8] {
+    text.strip_prefix(BYTE_ORDER_MARK).unwrap_or(text)
 }
 
 /// Whether the first line begins with a fingerprint. If something other than a tab follows, the

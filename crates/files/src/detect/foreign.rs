@@ -2,6 +2,8 @@
 //!
 //! Read as text, such a file would be stored as a single meaningless document, so it is refused.
 
+use crate::source::Charset;
+
 /// The name of a format, and the extensions of its files.
 const EXTENSIONS: [(&str, &[&str]); 7] = [
     ("Arrow", &["arrow", "feather"]),
@@ -40,6 +42,18 @@ pub(crate) fn by_content(head: &[u8]) -> Option<&'static str> {
     let is_binary =
         || is_binary(head) && ![&b"PAR1"[..], b"WARC/"].iter().any(|magic| head.starts_with(magic));
     known.map(|(format, _)| *format).or_else(|| is_binary().then_some("a binary file"))
+}
+
+/// Why a file that begins like this is refused, whatever its name; `None` if it may be read.
+pub(crate) fn refused(head: &[u8]) -> Option<String> {
+    let foreign = by_content(head)?;
+    if let Some(charset) = Charset::of_nuls(head) {
+        let name = charset.name();
+        return Some(format!(
+            "looks like {name} without its byte order mark; pass --charset {name}"
+        ));
+    }
+    Some(refusal(foreign))
 }
 
 /// Whether there is a NUL byte near the start. UTF-16 has them too, but begins with its byte order

@@ -19,8 +19,8 @@ impl Format {
     /// No reader understands the file, or its content is not what its name says; the error says
     /// what to do.
     pub(super) fn of(path: &Path, head: &[u8]) -> Result<Self, String> {
-        if let Some(foreign) = foreign::by_content(head) {
-            return Err(foreign::refusal(foreign));
+        if let Some(why) = foreign::refused(head) {
+            return Err(why);
         }
         let certain = content::certain(head);
         if let Some(certain @ (Self::Parquet | Self::Warc)) = certain {

@@ -133,9 +133,10 @@ impl JsonArray {
         let bytes = self.window.take(end);
         self.number += 1;
         let text = str::from_utf8(&bytes).map_err(|_| "is not UTF-8".to_owned());
+        let raw = Raw::Bytes(bytes.clone());
         match text.and_then(JsonFields::parse) {
-            Ok(fields) => self.file.document(place, Raw::Bytes(bytes.clone()), &fields),
-            Err(why) => Err(place.bad(why)),
+            Ok(fields) => self.file.document(place, raw, &fields),
+            Err(why) => Err(self.file.bad((place, raw), why)),
         }
     }
 

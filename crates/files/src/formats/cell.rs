@@ -1,10 +1,11 @@
 //! Cells of Arrow arrays as JSON.
 //!
-//! Binary cells are written in hex, and times as RFC 3339 in UTC, whatever their time zone. Decimals
-//! keep all their digits; infinity and NaN are null. Null fields of a structure and null entries of
-//! a map are omitted.
+//! Bytes that are UTF-8 are text, as many programs write texts, and others are written in hex; UUIDs
+//! have their dashes. Times are RFC 3339 in UTC, whatever their time zone. Decimals keep all their
+//! digits; infinity and NaN are null. Null fields of a structure and null entries of a map are
+//! omitted.
 //!
-//! The crate arrow-json does the same, and tests compare the two. The program does without it,
+//! The crate arrow-json does the same but for texts and UUIDs, and tests compare the two. The program does without it,
 //! because it brings half of Arrow into the build.
 
 use std::io::Write as _;
@@ -19,8 +20,25 @@ use arrow_array::types::{
     TimestampMicrosecondType, TimestampMillisecondType, TimestampNanosecondType,
     TimestampSecondType, UInt8Type, UInt16Type, UInt32Type, UInt64Type,
 };
-use arrow_schema::{DataType, TimeUnit};
+use arrow_schema::extension::EXTENSION_TYPE_NAME_KEY;
+use arrow_schema::{DataType, Field, TimeUnit};
 use serde::Serialize;
+
+/// The name of a type of bytes that are a UUID.
+const UUID: &str = "arrow.uuid";
+
+/// A column of UUIDs.
+pub(super) fn uuid(field: &Field) -> Field {
+    let mut metadata = field.metadata().clone();
+    metadata.insert(EXTENSION_TYPE_NAME_KEY.to_owned(), UUID.to_owned());
+    field.clone().with_metadata(metadata)
+}
+
+/// Whether the 16 bytes of each cell are a UUID.
+pub(super) fn is_uuid(field: &Field) -> bool {
+    let name = field.metadata().get(EXTENSION_TYPE_NAME_KEY);
+    *field.data_type() == DataType::FixedSizeBinary(16) && name.is_some_and(|name| name == UUID)
+}
 
 /// Whether a cell is null.
 pub(super) fn is_null(array: &dyn Array, row: usize) -> bool {
@@ -34,44 +52,67 @@ pub(super) fn is_null(array: &dyn Array, row: usize) -> bool {
     }
 }
 
-/// Appends the JSON of a cell.
+/// Appends the JSON of a cell of a column.
 ///
 /// # Errors
 /// A type that no JSON stands for.
 #[expect(clippy::wildcard_enum_match_arm, reason = "flat types have functions of their own")]
-pub(super) fn write_json(array: &dyn Array, row: usize, out: &mut Vec<u8>) -> Result<(), String> {
+pub(super) fn write_json(
+    field: &Field,
+    array: &dyn Array,
+    row: usize,
+    out: &mut Vec<u8>,
+) -> Result<(), String> {
     if is_null(array, row) {
         return write(format_args!("null"), out);
     }
-    match array.data_type() {
-        DataType::List(_) => list(array.as_list::<i32>().value(row).as_ref(), out),
-        DataType::LargeList(_) => list(array.as_list::<i64>().value(row).as_ref(), out),
-        DataType::FixedSizeList(..) => list(array.as_fixed_size_list().value(row).as_ref(), out),
-        DataType::ListView(_) => list(array.as_list_view::<i32>().value(row).as_ref(), out),
-        DataType::LargeListView(_) => list(array.as_list_view::<i64>().value(row).as_ref(), out),
+    match field.data_type() {
+        DataType::List(item) => list(item, array.as_list::<i32>().value(row).as_ref(), out),
+        DataType::LargeList(item) => list(item, array.as_list::<i64>().value(row).as_ref(), out),
+        DataType::FixedSizeList(item, _) => {
+            list(item, array.as_fixed_size_list().value(row).as_ref(), out)
+        }
+        DataType::ListView(item) => {
+            list(item, array.as_list_view::<i32>().value(row).as_ref(), out)
+        }
+        DataType::LargeListView(item) => {
+            list(item, array.as_list_view::<i64>().value(row).as_ref(), out)
+        }
         DataType::Struct(fields) => {
             let columns = fields.iter().zip(array.as_struct().columns());
-            let fields = columns.map(|(field, column)| (Key::Name(field.name()), column, row));
-            object(fields, out)
+            let cells = columns
+                .map(|(field, column)| (Key::Name(field.name()), field.as_ref(), column, row));
+            object(cells, out)
         }
-        DataType::Map(..) => {
+        DataType::Map(entry, _) => {
             let entries = array.as_map().value(row);
             let (keys, values) = (entries.column(0), entries.column(1));
-            object((0..entries.len()).map(|at| (Key::Cell(keys.as_ref(), at), values, at)), out)
+            let DataType::Struct(fields) = entry.data_type() else {
+                return Err("has entries that are no structures".to_owned());
+            };
+            let (key, value) = (&fields[0], &fields[1]);
+            let cell = |at| (Key::Cell(key, keys.as_ref(), at), value.as_ref(), values, at);
+            object((0..entries.len()).map(cell), out)
         }
-        DataType::Dictionary(..) => {
+        DataType::Dictionary(_, kind) => {
             let dictionary = array.as_any_dictionary();
             let key = key_of(dictionary.keys(), row).ok_or("has a key beyond its dictionary")?;
-            write_json(dictionary.values().as_ref(), key, out)
+            let word = field.clone().with_data_type(kind.as_ref().clone());
+            write_json(&word, dictionary.values().as_ref(), key, out)
         }
         kind if kind.is_temporal() => write_time(array, row, out),
-        _ => write_flat(array, row, out),
+        _ => write_flat(field, array, row, out),
     }
 }
 
 /// Appends a number, a text, bytes or a truth value.
 #[expect(clippy::wildcard_enum_match_arm, reason = "no JSON stands for any other type")]
-fn write_flat(array: &dyn Array, row: usize, out: &mut Vec<u8>) -> Result<(), String> {
+fn write_flat(
+    field: &Field,
+    array: &dyn Array,
+    row: usize,
+    out: &mut Vec<u8>,
+) -> Result<(), String> {
     macro_rules! number {
         ($type:ty) => {
             json(&array.as_primitive::<$type>().value(row), out)
@@ -98,10 +139,16 @@ fn write_flat(array: &dyn Array, row: usize, out: &mut Vec<u8>) -> Result<(), St
         DataType::Utf8 => json(array.as_string::<i32>().value(row), out),
         DataType::LargeUtf8 => json(array.as_string::<i64>().value(row), out),
         DataType::Utf8View => json(array.as_string_view().value(row), out),
-        DataType::Binary => hex(array.as_binary::<i32>().value(row), out),
-        DataType::LargeBinary => hex(array.as_binary::<i64>().value(row), out),
-        DataType::BinaryView => hex(array.as_binary_view().value(row), out),
-        DataType::FixedSizeBinary(_) => hex(array.as_fixed_size_binary().value(row), out),
+        DataType::Binary => bytes(array.as_binary::<i32>().value(row), out),
+        DataType::LargeBinary => bytes(array.as_binary::<i64>().value(row), out),
+        DataType::BinaryView => bytes(array.as_binary_view().value(row), out),
+        DataType::FixedSizeBinary(_) => {
+            let mut digits = hex(array.as_fixed_size_binary().value(row));
+            if is_uuid(field) {
+                [20, 16, 12, 8].into_iter().for_each(|at| digits.insert(at, '-'));
+            }
+            json(&digits, out)
+        }
         DataType::Decimal32(..) => decimal!(Decimal32Type),
         DataType::Decimal64(..) => decimal!(Decimal64Type),
         DataType::Decimal128(..) => decimal!(Decimal128Type),
@@ -156,38 +203,42 @@ fn write_time(array: &dyn Array, row: usize, out: &mut Vec<u8>) -> Result<(), St
 /// The name of a field of a structure, or the key of an entry of a map.
 enum Key<'a> {
     Name(&'a str),
-    Cell(&'a dyn Array, usize),
+    Cell(&'a Field, &'a dyn Array, usize),
 }
 
 /// The JSON object of those cells that are not null.
 fn object<'a>(
-    cells: impl Iterator<Item = (Key<'a>, &'a arrow_array::ArrayRef, usize)>,
+    cells: impl Iterator<Item = (Key<'a>, &'a Field, &'a arrow_array::ArrayRef, usize)>,
     out: &mut Vec<u8>,
 ) -> Result<(), String> {
     out.push(b'{');
     let mut separator: &[u8] = b"";
-    for (key, array, row) in cells.filter(|(_, array, row)| !is_null(array.as_ref(), *row)) {
+    for (key, field, array, row) in
+        cells.filter(|(_, _, array, row)| !is_null(array.as_ref(), *row))
+    {
         out.extend_from_slice(separator);
         separator = b",";
         match key {
             Key::Name(name) => json(name, out)?,
-            Key::Cell(keys, at) if keys.data_type().is_string() => write_json(keys, at, out)?,
+            Key::Cell(key, keys, at) if keys.data_type().is_string() => {
+                write_json(key, keys, at, out)?;
+            }
             Key::Cell(..) => return Err("has keys that are no text".to_owned()),
         }
         out.push(b':');
-        write_json(array.as_ref(), row, out)?;
+        write_json(field, array.as_ref(), row, out)?;
     }
     out.push(b'}');
     Ok(())
 }
 
-fn list(items: &dyn Array, out: &mut Vec<u8>) -> Result<(), String> {
+fn list(item: &Field, items: &dyn Array, out: &mut Vec<u8>) -> Result<(), String> {
     out.push(b'[');
     for at in 0..items.len() {
         if at > 0 {
             out.push(b',');
         }
-        write_json(items, at, out)?;
+        write_json(item, items, at, out)?;
     }
     out.push(b']');
     Ok(())
@@ -214,13 +265,17 @@ fn key_of(keys: &dyn Array, row: usize) -> Option<usize> {
     }
 }
 
-fn hex(bytes: &[u8], out: &mut Vec<u8>) -> Result<(), String> {
-    out.push(b'"');
-    for byte in bytes {
-        write(format_args!("{byte:02x}"), out)?;
+/// Bytes that are UTF-8 are text.
+fn bytes(cell: &[u8], out: &mut Vec<u8>) -> Result<(), String> {
+    match str::from_utf8(cell) {
+        Ok(text) => json(text, out),
+        Err(_) => json(&hex(cell), out),
     }
-    out.push(b'"');
-    Ok(())
+}
+
+/// Two digits for each byte.
+pub(super) fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 fn json(value: &(impl Serialize + ?Sized), out: &mut Vec<u8>) -> Result<(), String> {
@@ -250,13 +305,12 @@ mod tests {
     };
     use arrow_json::EncoderOptions;
     use arrow_json::writer::make_encoder;
-    use arrow_schema::Field;
 
     use super::*;
 
     fn ours(array: &dyn Array, row: usize) -> Result<String, String> {
-        let mut out = Vec::new();
-        write_json(array, row, &mut out)?;
+        let (mut out, field) = (Vec::new(), Field::new("a", array.data_type().clone(), true));
+        write_json(&field, array, row, &mut out)?;
         Ok(String::from_utf8(out).unwrap())
     }
 
@@ -305,7 +359,7 @@ mod tests {
     fn binary() -> Vec<ArrayRef> {
         let mut free = BinaryBuilder::new();
         let mut fixed = FixedSizeBinaryBuilder::new(3);
-        for bytes in [b"abc", b"\x00\xff\x7f"] {
+        for bytes in [b"ab\xfc", b"\x00\xff\x7f"] {
             free.append_value(bytes);
             fixed.append_value(bytes).unwrap();
         }
@@ -397,6 +451,22 @@ mod tests {
                 }
             }
         }
+    }
+
+    #[test]
+    fn bytes_of_text_are_text_and_uuids_have_their_dashes() {
+        let texts = arrow_array::BinaryArray::from(vec!["caf\u{e9} \"1\"".as_bytes(), b"\xff"]);
+        assert_eq!(ours(&texts, 0).unwrap(), "\"caf\u{e9} \\\"1\\\"\"");
+        assert_eq!(ours(&texts, 1).unwrap(), "\"ff\"");
+        let mut ids = FixedSizeBinaryBuilder::new(16);
+        ids.append_value([0x1a; 16]).unwrap();
+        let ids: ArrayRef = Arc::new(ids.finish());
+        let field = Arc::new(uuid(&Field::new("id", DataType::FixedSizeBinary(16), false)));
+        let outer = StructArray::from(vec![(Arc::clone(&field), ids)]);
+        let outer_field = Field::new("a", DataType::Struct(vec![field].into()), false);
+        let mut out = Vec::new();
+        write_json(&outer_field, &outer, 0, &mut out).unwrap();
+        assert_eq!(out, b"{\"id\":\"1a1a1a1a-1a1a-1a1a-1a1a-1a1a1a1a1a1a\"}");
     }
 
     #[test]

@@ -21,15 +21,16 @@ use crate::source::{self, BytesRead};
 /// The file cannot be read, or is longer than [`DOCUMENT_BYTES_MAX`].
 pub fn read_document(path: &Path, html: bool) -> io::Result<Option<Content<'static>>> {
     let kind = if html { NameKind::Html } else { NameKind::of(path) };
-    read_body(&mut source::open(path, None, &BytesRead::default())?, kind)
+    read_body(&mut source::open(path, None, &BytesRead::default())?, (kind, None))
 }
 
-/// Reads the rest of a file as one document, with its path as id; `None` for a binary file. Bytes of
-/// the path that are not UTF-8 are escaped: with replacement characters two paths could become one.
+/// Reads the rest of a file as one document, with its path as id; `None` for a binary file. A label
+/// names the encoding. Bytes of the path that are not UTF-8 are escaped: with replacement characters
+/// two paths could become one.
 pub(crate) fn read_entry(
     path: &Path,
     source: &mut dyn BufRead,
-    kind: NameKind,
+    kind: (NameKind, Option<&str>),
 ) -> Result<Option<Entry>, BadEntry> {
     let bad = |why: &dyn Display| Place::file(path).bad(why);
     let Some(content) = read_body(source, kind).map_err(|error| bad(&error))? else {
@@ -40,16 +41,19 @@ pub(crate) fn read_entry(
 }
 
 /// Reads the rest of a source as one document; `None` for a binary file.
-fn read_body(source: &mut dyn BufRead, kind: NameKind) -> io::Result<Option<Content<'static>>> {
+fn read_body(
+    source: &mut dyn BufRead,
+    (kind, label): (NameKind, Option<&str>),
+) -> io::Result<Option<Content<'static>>> {
     let mut bytes = Vec::new();
     source.take(DOCUMENT_BYTES_MAX as u64 + 1).read_to_end(&mut bytes)?;
     if bytes.len() > DOCUMENT_BYTES_MAX {
         return Err(io::Error::other(format!("longer than {DOCUMENT_BYTES_MAX} bytes")));
     }
-    if foreign::is_binary(&bytes) {
+    if label.is_none() && foreign::is_binary(&bytes) {
         return Ok(None);
     }
-    let text = charset::decode(&bytes, None, kind == NameKind::Html).map_err(io::Error::other)?;
+    let text = charset::decode(&bytes, label, kind == NameKind::Html).map_err(io::Error::other)?;
     Ok(Some(match kind {
         NameKind::Html => Content::Html(text.into_owned().into()),
         NameKind::Manual => Content::Text(manual::running_text(&text).into()),
@@ -76,7 +80,7 @@ mod tests {
 
     #[test]
     fn a_binary_file_is_no_document_and_utf_16_is() {
-        let body = |bytes: &[u8]| read_body(&mut &bytes[..], NameKind::Text).unwrap();
+        let body = |bytes: &[u8]| read_body(&mut &bytes[..], (NameKind::Text, None)).unwrap();
         assert_eq!(body(b"\x7fELF\0\0"), None);
         assert_eq!(
             body(b"\xff\xfeh\0i\0"),
@@ -88,13 +92,13 @@ mod tests {
     #[test]
     fn a_path_that_is_not_utf_8_is_an_id_too() {
         let path = Path::new(OsStr::from_bytes(b"caf\xe9.txt"));
-        let entry = read_entry(path, &mut &b"a text"[..], NameKind::Text).unwrap();
+        let entry = read_entry(path, &mut &b"a text"[..], (NameKind::Text, None)).unwrap();
         assert_eq!(entry.unwrap().id.unwrap(), "caf%E9.txt");
     }
 
     #[test]
     fn a_document_that_is_too_long_is_refused() {
         let mut endless = BufReader::new(io::repeat(b'a'));
-        assert!(read_body(&mut endless, NameKind::Text).is_err());
+        assert!(read_body(&mut endless, (NameKind::Text, None)).is_err());
     }
 }

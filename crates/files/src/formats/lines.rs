@@ -5,7 +5,7 @@ use memchr::memchr;
 use super::hex;
 use crate::context::{File, RecordForm, too_long};
 use crate::detect::content;
-use crate::entry::{DOCUMENT_BYTES_MAX, Item, Parsed, Place, Raw};
+use crate::entry::{BadEntry, DOCUMENT_BYTES_MAX, Item, Parsed, Place, Raw};
 use crate::mapping::JsonFields;
 use crate::offer::Content;
 use crate::source::Window;
@@ -32,6 +32,8 @@ pub(crate) struct Lines {
     searched: usize,
     /// The line at the start of the window has been reported, and is dropped.
     is_dropped: bool,
+    /// What is wrong with the source after the line that was yielded last.
+    damage: Option<BadEntry>,
     bytes_max: usize,
 }
 
@@ -44,6 +46,7 @@ impl Lines {
             number: 1,
             searched: 0,
             is_dropped: false,
+            damage: None,
             bytes_max: DOCUMENT_BYTES_MAX,
         }
     }
@@ -55,9 +58,8 @@ impl Lines {
     /// Takes the line that ends before `end`, and `skipped` bytes after it.
     fn complete(&mut self, end: usize, skipped: usize) -> Option<Item> {
         let place = self.place();
-        let bytes = self.window.take(end);
+        let taken = self.window.take(end);
         self.window.skip(skipped);
-        let is_first = self.number == 1;
         self.number += 1;
         self.searched = 0;
         if std::mem::take(&mut self.is_dropped) {
@@ -66,8 +68,9 @@ impl Lines {
         if end > self.bytes_max {
             return Some(Err(place.bad(too_long())));
         }
-        let content = if is_first { content::trimmed(&bytes) } else { &bytes[..] };
-        let content = content.trim_ascii();
+        // Files with a byte order mark may have been put one after the other.
+        let bytes = taken.slice_ref(content::without_mark(&taken));
+        let content = bytes.trim_ascii();
         if content.is_empty() {
             return None;
         }
@@ -79,12 +82,18 @@ impl Lines {
         Some(match self.line {
             TextLine::Object => match text.and_then(JsonFields::parse) {
                 Ok(fields) => self.file.document(place, raw, &fields),
-                Err(why) => Err(place.bad(why)),
+                Err(why) => Err(self.file.bad((place, raw), why)),
             },
             TextLine::Hex => self.file.parsed(place, raw, text.and_then(hex::parse)),
             TextLine::Text => self.file.parsed(place, raw, text.map(document)),
         })
     }
+}
+
+/// Whether a line that the source breaks off after is an object, which has an end of its own.
+fn is_object(line: &[u8]) -> bool {
+    let line = content::without_mark(line).trim_ascii();
+    str::from_utf8(line).is_ok_and(|text| JsonFields::parse(text).is_ok())
 }
 
 fn document(line: &str) -> Parsed {
@@ -95,6 +104,9 @@ impl Iterator for Lines {
     type Item = Item;
 
     fn next(&mut self) -> Option<Item> {
+        if let Some(damage) = self.damage.take() {
+            return Some(Err(damage));
+        }
         loop {
             if let Some(at) = memchr(b'\n', &self.window.bytes()[self.searched..]) {
                 if let Some(item) = self.complete(self.searched + at, 1) {
@@ -120,6 +132,14 @@ impl Iterator for Lines {
                     }
                 }
                 Err(error) => {
+                    let is_whole = self.line == TextLine::Object && !self.is_dropped;
+                    if is_whole
+                        && is_object(self.window.bytes())
+                        && let Some(item) = self.complete(self.searched, 0)
+                    {
+                        self.damage = Some(self.place().bad(error));
+                        return Some(item);
+                    }
                     let place = self.place();
                     self.window.skip(self.searched);
                     self.number += 1;
@@ -205,5 +225,64 @@ mod tests {
         let lines = read("00000000000000ff\nnonsense\n0000000000000001\n", 99, TextLine::Hex);
         assert_eq!((lines.len(), lines[1].0, lines[1].1), (3, 2, 17));
         assert!(lines[1].2.contains("16 hex digits"), "{}", lines[1].2);
+    }
+
+    /// A source that fails after its bytes.
+    struct Damaged(&'static [u8]);
+
+    impl std::io::Read for Damaged {
+        fn read(&mut self, buffer: &mut [u8]) -> std::io::Result<usize> {
+            match std::io::Read::read(&mut self.0, buffer) {
+                Ok(0) if !buffer.is_empty() => Err(std::io::Error::other("damaged")),
+                read => read,
+            }
+        }
+    }
+
+    fn damaged(text: &'static str, line: TextLine) -> Vec<String> {
+        let source = Box::new(BufReader::with_capacity(7, Damaged(text.as_bytes())));
+        let context = Context::new(Mapping::default(), RecordForm::Parsed);
+        let lines =
+            Lines::new(File::new(&context, Path::new("f"), "", ""), Window::new(source), line);
+        // The source fails for ever, which those of files do not.
+        lines.take(3).map(|item| item.map_or_else(|bad| bad.why, |_| "read".to_owned())).collect()
+    }
+
+    #[test]
+    fn the_last_whole_object_before_damage_is_read() {
+        let (one, two) = ("{\"text\": \"a\"}\n", "{\"text\": \"b\"}");
+        let whole: &'static str = format!("{one}{two}").leak();
+        assert_eq!(damaged(whole, TextLine::Object), ["read", "read", "damaged"]);
+        let cut = &whole[..whole.len() - 1];
+        assert_eq!(damaged(cut, TextLine::Object)[..2], ["read", "damaged"]);
+        // Nobody knows whether more of a text would have come.
+        assert_eq!(damaged("a text\nhalf a", TextLine::Text)[..2], ["read", "damaged"]);
+    }
+
+    #[test]
+    fn a_file_that_is_cut_off_loses_one_record() {
+        let source = Box::new(BufReader::new(&b"{\"text\": \"a\"}\n{\"text\": \"b\"}\n{\"te"[..]));
+        let context = Context::new(Mapping::default(), RecordForm::Parsed);
+        let file = File::new(&context, Path::new("f"), "", "");
+        let read: Vec<bool> = Lines::new(file, Window::new(source), TextLine::Object)
+            .map(|item| item.is_ok())
+            .collect();
+        assert_eq!(read, [true, true, false]);
+    }
+
+    #[test]
+    fn a_byte_order_mark_begins_any_line() {
+        let text = "\u{feff}{\"text\": \"a\"}\n\u{feff}{\"text\": \"b\"}\n";
+        let source = Box::new(BufReader::new(text.as_bytes()));
+        let context = Context::new(Mapping::default(), RecordForm::Both);
+        let file = File::new(&context, Path::new("f"), "", "");
+        let raw: Vec<Raw> = Lines::new(file, Window::new(source), TextLine::Object)
+            .map(|item| match item.unwrap() {
+                FileRecord::Document(entry) => entry.raw,
+                FileRecord::Other(other) => panic!("{other:?}"),
+            })
+            .collect();
+        let bytes = |text: &'static str| Raw::Bytes(bytes::Bytes::from(text));
+        assert_eq!(raw, [bytes("{\"text\": \"a\"}"), bytes("{\"text\": \"b\"}")]);
     }
 }

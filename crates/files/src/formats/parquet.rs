@@ -11,16 +11,18 @@ use std::sync::Arc;
 
 use arrow_array::cast::AsArray as _;
 use arrow_array::{Array, RecordBatch};
-use arrow_schema::{DataType, SchemaRef};
+use arrow_schema::{DataType, Field, FieldRef, Fields as Columns};
 use parquet::arrow::ProjectionMask;
 use parquet::arrow::arrow_reader::{
     ArrowReaderMetadata, ArrowReaderOptions, ParquetRecordBatchReader,
     ParquetRecordBatchReaderBuilder,
 };
+use parquet::basic::LogicalType;
 use parquet::errors::ParquetError;
+use parquet::schema::types::ColumnDescPtr;
 
 use super::cell;
-use crate::context::File;
+use crate::context::{File, FingerprintSample};
 use crate::entry::{Item, Place, Raw};
 use crate::mapping::{Fields, RecordValue, is_wanted, within};
 use crate::source::{self, BytesRead};
@@ -37,6 +39,9 @@ pub(crate) struct Rows {
     metadata: ArrowReaderMetadata,
     mask: ProjectionMask,
     names: Arc<[String]>,
+    /// The columns of a batch.
+    columns: Arc<[FieldRef]>,
+    is_sampled: bool,
     /// The row group that is read next.
     group: usize,
     reader: Option<ParquetRecordBatchReader>,
@@ -48,6 +53,47 @@ pub(crate) struct Rows {
     bytes: BytesRead,
 }
 
+/// The footer of a file.
+///
+/// # Errors
+/// The file cannot be read, or has no valid footer.
+pub(crate) fn footer(path: &Path) -> Result<ArrowReaderMetadata, ParquetError> {
+    let source = source::open_file(path)?;
+    guarded(|| ArrowReaderMetadata::load(&source, ArrowReaderOptions::new()))
+}
+
+/// The columns of a file, of which those that hold UUIDs say so.
+fn columns(metadata: &ArrowReaderMetadata) -> Vec<FieldRef> {
+    let mut leaves = metadata.parquet_schema().columns().iter();
+    with_uuids(metadata.schema().fields(), &mut leaves).iter().cloned().collect()
+}
+
+fn with_uuids(columns: &Columns, leaves: &mut std::slice::Iter<'_, ColumnDescPtr>) -> Columns {
+    columns.iter().map(|column| Arc::new(with_uuid(column, leaves))).collect()
+}
+
+#[expect(clippy::wildcard_enum_match_arm, reason = "all other types are stored in one column")]
+fn with_uuid(column: &FieldRef, leaves: &mut std::slice::Iter<'_, ColumnDescPtr>) -> Field {
+    let mut inner = |column| Arc::new(with_uuid(column, leaves));
+    let kind = match column.data_type() {
+        DataType::Struct(columns) => DataType::Struct(with_uuids(columns, leaves)),
+        DataType::List(item) => DataType::List(inner(item)),
+        DataType::LargeList(item) => DataType::LargeList(inner(item)),
+        DataType::FixedSizeList(item, length) => DataType::FixedSizeList(inner(item), *length),
+        DataType::ListView(item) => DataType::ListView(inner(item)),
+        DataType::LargeListView(item) => DataType::LargeListView(inner(item)),
+        DataType::Map(entry, is_sorted) => DataType::Map(inner(entry), *is_sorted),
+        kind => {
+            let stored = leaves.next().and_then(|leaf| leaf.logical_type_ref());
+            return match (kind, stored) {
+                (DataType::FixedSizeBinary(16), Some(LogicalType::Uuid)) => cell::uuid(column),
+                _ => column.as_ref().clone(),
+            };
+        }
+    };
+    column.as_ref().clone().with_data_type(kind)
+}
+
 impl Rows {
     /// # Errors
     /// The file cannot be read, or has no valid footer.
@@ -57,18 +103,24 @@ impl Rows {
         let names: Arc<[String]> =
             metadata.schema().fields().iter().map(|field| field.name().clone()).collect();
         let mapping = &file.context.mapping;
-        let wanted = (0..).zip(names.iter()).filter(|(_, name)| is_wanted(name, mapping));
-        let mask = if file.context.form.has_raw() {
+        let is_raw = file.context.form.has_raw();
+        let is_read = |name: &str| is_raw || is_wanted(name, mapping);
+        let wanted = (0..).zip(names.iter()).filter(|(_, name)| is_read(name));
+        let mask = if is_raw {
             ProjectionMask::all()
         } else {
             ProjectionMask::roots(metadata.parquet_schema(), wanted.map(|(index, _)| index))
         };
+        let columns = columns(&metadata);
+        let columns = columns.into_iter().filter(|column| is_read(column.name())).collect();
         Ok(Self {
             file,
             source,
             metadata,
             mask,
             names,
+            columns,
+            is_sampled: false,
             group: 0,
             reader: None,
             batch: None,
@@ -125,7 +177,7 @@ impl Rows {
     fn row(&mut self, batch: &Arc<RecordBatch>, row: usize) -> Item {
         let place = self.place();
         self.number += 1;
-        let fields = Row { names: &self.names, schema: batch.schema(), batch, index: row };
+        let fields = Row { names: &self.names, columns: &self.columns, batch, index: row };
         let raw = Raw::Row(Arc::clone(batch), row);
         let (item, is_over) = self.file.row((place, raw), &self.names, &fields);
         if is_over {
@@ -133,6 +185,16 @@ impl Rows {
         }
         item
     }
+}
+
+/// What the rows of a batch show of how fingerprints are written.
+fn sampled(rows: &Rows, batch: &RecordBatch) -> FingerprintSample {
+    let mut sample = FingerprintSample::default();
+    for index in 0..batch.num_rows() {
+        let row = Row { names: &rows.names, columns: &rows.columns, batch, index };
+        sample.add(&row, rows.file.mapping());
+    }
+    sample
 }
 
 impl Iterator for Rows {
@@ -147,7 +209,13 @@ impl Iterator for Rows {
                 return Some(self.row(&batch, row));
             }
             match self.reader.as_mut().map(next_batch) {
-                Some(Some(Ok(batch))) => self.batch = Some((Arc::new(batch), 0)),
+                Some(Some(Ok(batch))) => {
+                    if !std::mem::replace(&mut self.is_sampled, true) {
+                        let sample = sampled(self, &batch);
+                        self.file.sample_fingerprints(&sample);
+                    }
+                    self.batch = Some((Arc::new(batch), 0));
+                }
                 Some(Some(Err(error))) => return Some(self.broken(&error)),
                 Some(None) | None => match self.next_group()? {
                     Ok(reader) => self.reader = Some(reader),
@@ -161,14 +229,14 @@ impl Iterator for Rows {
 /// A row as a record with fields, of which the batch may hold only some.
 struct Row<'a> {
     names: &'a [String],
-    schema: SchemaRef,
+    columns: &'a [FieldRef],
     batch: &'a RecordBatch,
     index: usize,
 }
 
 impl Row<'_> {
     fn column(&self, name: &str) -> Result<Option<usize>, String> {
-        let fields = (0..).zip(self.schema.fields());
+        let fields = (0..).zip(self.columns);
         let mut found = fields.filter(|(_, field)| field.name() == name).map(|(index, _)| index);
         match (found.next(), found.next()) {
             (column, None) => Ok(column),
@@ -177,8 +245,8 @@ impl Row<'_> {
     }
 
     fn cell(&self, column: usize) -> Result<Option<RecordValue<'_>>, String> {
-        let field = self.schema.field(column);
-        value(self.batch.column(column), self.index)
+        let field = &self.columns[column];
+        value(field, self.batch.column(column), self.index)
             .map_err(|why| format!("`{}` {why}", field.name()))
     }
 }
@@ -196,7 +264,11 @@ fn guarded<T>(work: impl FnOnce() -> Result<T, ParquetError>) -> Result<T, Parqu
 
 /// A cell as a value: text as it is, anything else as JSON; `None` if it is null.
 #[expect(clippy::wildcard_enum_match_arm, reason = "every other type goes through JSON")]
-fn value(array: &dyn Array, row: usize) -> Result<Option<RecordValue<'_>>, String> {
+fn value<'a>(
+    field: &Field,
+    array: &'a dyn Array,
+    row: usize,
+) -> Result<Option<RecordValue<'a>>, String> {
     if cell::is_null(array, row) {
         return Ok(None);
     }
@@ -206,11 +278,17 @@ fn value(array: &dyn Array, row: usize) -> Result<Option<RecordValue<'_>>, Strin
             RecordValue::Text(Cow::Borrowed(array.as_string::<i64>().value(row)))
         }
         DataType::Utf8View => RecordValue::Text(Cow::Borrowed(array.as_string_view().value(row))),
+        DataType::Binary => bytes(array.as_binary::<i32>().value(row)),
+        DataType::LargeBinary => bytes(array.as_binary::<i64>().value(row)),
+        DataType::BinaryView => bytes(array.as_binary_view().value(row)),
+        DataType::FixedSizeBinary(_) if !cell::is_uuid(field) => {
+            RecordValue::Hex(cell::hex(array.as_fixed_size_binary().value(row)))
+        }
         _ => {
             let mut json = Vec::new();
-            cell::write_json(array, row, &mut json)?;
+            cell::write_json(field, array, row, &mut json)?;
             let json = String::from_utf8(json).map_err(|error| error.to_string())?;
-            // Bytes, times and the words of a dictionary are texts too.
+            // UUIDs, times and the words of a dictionary are texts too.
             if json.starts_with('"') {
                 RecordValue::Text(Cow::Owned(
                     serde_json::from_str(&json).map_err(|e| e.to_string())?,
@@ -220,6 +298,12 @@ fn value(array: &dyn Array, row: usize) -> Result<Option<RecordValue<'_>>, Strin
             }
         }
     }))
+}
+
+/// Many programs write texts as bytes without a type.
+fn bytes(cell: &[u8]) -> RecordValue<'_> {
+    str::from_utf8(cell)
+        .map_or_else(|_| RecordValue::Hex(cell::hex(cell)), |text| RecordValue::Text(text.into()))
 }
 
 impl Fields for Row<'_> {
@@ -233,12 +317,7 @@ impl Fields for Row<'_> {
         if !json.starts_with('{') {
             return Ok(None);
         }
-        Ok(within(&json, rest)?.map(|value| match value {
-            RecordValue::Text(text) => RecordValue::Text(Cow::Owned(text.into_owned())),
-            RecordValue::Json(json) | RecordValue::Cell(json) => {
-                RecordValue::Json(Cow::Owned(json.into_owned()))
-            }
-        }))
+        Ok(within(&json, rest)?.map(RecordValue::into_owned))
     }
 
     fn names(&self) -> Vec<&str> {

@@ -33,11 +33,35 @@ pub struct Mapping {
     pub metadata: Vec<String>,
 }
 
+/// How fingerprints are written in texts and in cells of CSV, where 16 decimal digits could be
+/// either.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[cfg_attr(feature = "clap", derive(clap::ValueEnum))]
+pub enum FingerprintFormat {
+    /// 16 hex digits
+    #[default]
+    Hex,
+    /// An integer of 64 bits, signed or not
+    Decimal,
+}
+
+/// How the fields of a record become parts of a document.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Rules {
+    pub(crate) fingerprints: FingerprintFormat,
+    /// A document needs neither an id nor a namespace, and a null content is an empty text.
+    pub(crate) is_lenient: bool,
+}
+
 /// The value of a field that is there and is not null.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum RecordValue<'a> {
     /// A string.
     Text(Cow<'a, str>),
+    /// A string in which U+FFFD stands for halves of surrogate pairs.
+    Mended(String),
+    /// Bytes that are no text, as hex digits.
+    Hex(String),
     /// Any other value, as JSON.
     Json(Cow<'a, str>),
     /// A cell of CSV, which has no type.
@@ -50,13 +74,27 @@ impl RecordValue<'_> {
         match self {
             Self::Json(json) => offer::Value::Json(json),
             Self::Text(text) | Self::Cell(text) => offer::Value::Cell(text),
+            Self::Mended(text) | Self::Hex(text) => offer::Value::Cell(text),
+        }
+    }
+
+    /// The same value, which borrows nothing.
+    pub(crate) fn into_owned(self) -> RecordValue<'static> {
+        match self {
+            Self::Text(text) => RecordValue::Text(text.into_owned().into()),
+            Self::Mended(text) => RecordValue::Mended(text),
+            Self::Hex(digits) => RecordValue::Hex(digits),
+            Self::Json(json) => RecordValue::Json(json.into_owned().into()),
+            Self::Cell(cell) => RecordValue::Cell(cell.into_owned().into()),
         }
     }
 
     /// Its JSON, which may also be in a text.
     pub(super) fn json(&self) -> &str {
-        let (Self::Text(json) | Self::Json(json) | Self::Cell(json)) = self;
-        json
+        match self {
+            Self::Text(json) | Self::Json(json) | Self::Cell(json) => json,
+            Self::Mended(text) | Self::Hex(text) => text,
+        }
     }
 }
 
@@ -70,6 +108,15 @@ pub(crate) trait Fields {
 
     /// The names of the outermost fields.
     fn names(&self) -> Vec<&str>;
+
+    /// Whether the record has a field at a path, or the outermost one that the path leads through,
+    /// null or not.
+    fn has(&self, path: &str) -> bool {
+        let leads = |name: &&str| {
+            path.strip_prefix(name).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
+        };
+        self.names().iter().any(leads)
+    }
 
     /// The name of an outermost field as the record spells it, whatever the case of its letters.
     fn spelt(&self, name: &str) -> Option<&str> {

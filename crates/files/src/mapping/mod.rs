@@ -10,10 +10,13 @@ mod fields;
 mod json;
 mod values;
 
-use super::entry::Parsed;
+use std::borrow::Cow;
 
-pub use fields::{BodyKind, Mapping};
-pub(super) use fields::{Fields, RecordValue, shortened};
+use super::entry::Parsed;
+use crate::offer::Content;
+
+pub use fields::{BodyKind, FingerprintFormat, Mapping};
+pub(super) use fields::{Fields, RecordValue, Rules, shortened};
 pub(super) use json::{JsonFields, within};
 pub use values::{parse_features, parse_vector};
 
@@ -51,57 +54,103 @@ const OTHER_IDS: [&str; 12] = [
 /// The fields that were chosen: their names, and what they hold.
 struct Choice<'a> {
     id: Option<(&'a str, RecordValue<'a>)>,
-    body: (BodyKind, &'a str, RecordValue<'a>),
+    body: (BodyKind, &'a str, Option<RecordValue<'a>>),
 }
 
 /// Makes the parts of a document of a record.
 ///
 /// # Errors
 /// A field that the document needs is missing, or cannot be what it is to be; the error names it.
-pub(super) fn assemble(fields: &dyn Fields, mapping: &Mapping) -> Result<Parsed, String> {
-    let Choice { id, body: (kind, name, value) } = choose(fields, mapping)?;
+pub(super) fn assemble(
+    fields: &dyn Fields,
+    mapping: &Mapping,
+    rules: Rules,
+) -> Result<Parsed, String> {
+    let Choice { id, body: (kind, name, value) } = choose(fields, mapping, rules)?;
     let mut passed = Vec::new();
-    if let Some(namespace) = passed_field(fields, mapping.namespace.as_deref(), "namespace")? {
-        passed.push(("namespace", namespace));
-    }
+    let namespace = passed_field(fields, mapping.namespace.as_deref(), "namespace");
+    passed.extend(rules.optional(namespace)?.map(|namespace| ("namespace", namespace)));
     if mapping.metadata.is_empty() {
-        passed.extend(passed_field(fields, None, "metadata")?.map(|json| ("metadata", json)));
+        let metadata = rules.optional(passed_field(fields, None, "metadata"))?;
+        passed.extend(metadata.map(|json| ("metadata", json)));
     } else {
-        passed.push(("metadata", metadata(fields, &mapping.metadata)?));
+        passed.push(("metadata", metadata(fields, &mapping.metadata, rules)?));
     }
     for name in ["expires_in", "expires_at"] {
-        passed.extend(passed_field(fields, None, name)?.map(|json| (name, json)));
+        let expiry = rules.optional(passed_field(fields, None, name))?;
+        passed.extend(expiry.map(|json| (name, json)));
     }
-    let id = match id {
+    let id = id.map(|(name, value)| values::id(name, value)).transpose();
+    let id = match rules.optional(id)? {
         None => None,
-        Some((name, value)) => match values::id(name, value)? {
-            values::Id::Is(id) => Some(id),
-            values::Id::IsMade(how) => {
-                passed.push(("id", how.into()));
-                None
-            }
-        },
+        Some(values::Id::Is(id)) => Some(id),
+        Some(values::Id::IsMade(how)) => {
+            passed.push(("id", how.into()));
+            None
+        }
     };
-    let content = values::content(kind, value).map_err(|fault| fault.of_field(name).to_string())?;
+    let content = match value {
+        Some(value) => values::content(kind, value, rules.fingerprints)
+            .map_err(|fault| fault.of_field(name).to_string())?,
+        None => Content::Text("".into()),
+    };
     Ok(Parsed { id, content, passed })
 }
 
-fn choose<'a>(fields: &'a dyn Fields, mapping: &'a Mapping) -> Result<Choice<'a>, String> {
+impl Rules {
+    /// A part that a document may lack: without it, if it cannot be read and need not be.
+    fn optional<T>(self, part: Result<Option<T>, String>) -> Result<Option<T>, String> {
+        if self.is_lenient { Ok(part.unwrap_or_default()) } else { part }
+    }
+}
+
+fn choose<'a>(
+    fields: &'a dyn Fields,
+    mapping: &'a Mapping,
+    rules: Rules,
+) -> Result<Choice<'a>, String> {
     let body = match &mapping.body {
         Some((kind, path)) => match fields.get(path)? {
-            Some(value) => (*kind, path.as_str(), value),
-            None => return Err(missing(path)),
+            None if !(rules.is_lenient && fields.has(path)) => return Err(missing(path)),
+            value => (*kind, path.as_str(), value),
         },
-        None => found_body(fields)?,
+        None => match found_body(fields) {
+            Ok((kind, name, value)) => (kind, name, Some(value)),
+            Err(why) => match null_body(fields).filter(|_| rules.is_lenient) {
+                Some(name) => (BodyKind::Text, name, None),
+                None => return Err(why),
+            },
+        },
     };
     let id = match &mapping.id {
-        Some(path) => match fields.get(path)? {
-            Some(value) => Some((path.as_str(), value)),
-            None => return Err(missing(path)),
+        Some(path) => match fields.get(path) {
+            Ok(None) => Err(missing(path)),
+            value => value.map(|value| value.map(|value| (path.as_str(), value))),
         },
-        None => found_id(fields)?,
+        None => found_id(fields),
     };
-    Ok(Choice { id, body })
+    Ok(Choice { id: rules.optional(id)?, body })
+}
+
+/// A field for content that is null, in a record that has no other.
+fn null_body(fields: &dyn Fields) -> Option<&str> {
+    let names = BODIES.iter().map(|(name, _)| *name).chain(TEXTS);
+    let mut found = names.filter_map(|name| fields.spelt(name)).peekable();
+    let first = *found.peek()?;
+    found.all(|name| matches!(fields.get(name), Ok(None))).then_some(first)
+}
+
+/// The text that holds the fingerprint of a record, if one does.
+pub(super) fn fingerprint_text<'a>(
+    fields: &'a dyn Fields,
+    mapping: &'a Mapping,
+) -> Option<Cow<'a, str>> {
+    match choose(fields, mapping, Rules { is_lenient: true, ..Rules::default() }).ok()?.body {
+        (BodyKind::Fingerprint, _, Some(RecordValue::Text(text) | RecordValue::Cell(text))) => {
+            Some(text)
+        }
+        _ => None,
+    }
 }
 
 /// Whether one of these columns can have the content of a document.
@@ -130,9 +179,14 @@ fn found_id(fields: &dyn Fields) -> Result<Option<(&str, RecordValue<'_>)>, Stri
         }
     }
     for id in OTHER_IDS {
-        if let Some((name, _)) = find(fields, id)? {
+        if let Some((name, value)) = find(fields, id)? {
+            let nested = match &value {
+                RecordValue::Json(json) if json.starts_with('{') => values::nested_id(name, json),
+                _ => None,
+            };
+            let path = nested.unwrap_or_else(|| name.to_owned());
             return Err(format!(
-                "has no `id`, and `{name}` may be one: pass --id {name}, or --id with another \
+                "has no `id`, and `{name}` may be one: pass --id {path}, or --id with another \
                  field"
             ));
         }
@@ -203,10 +257,10 @@ fn passed_field(
 }
 
 /// An object of the fields at these paths; a field that the record lacks is left out.
-fn metadata(fields: &dyn Fields, paths: &[String]) -> Result<Box<str>, String> {
+fn metadata(fields: &dyn Fields, paths: &[String], rules: Rules) -> Result<Box<str>, String> {
     let mut object = String::from("{");
     for path in paths {
-        if let Some(value) = fields.get(path)? {
+        if let Some(value) = rules.optional(fields.get(path))? {
             let comma = if object.len() > 1 { "," } else { "" };
             let is_text = matches!(value, RecordValue::Cell(_));
             let (name, json) = (values::quoted(path), values::json(value, is_text));
@@ -220,7 +274,7 @@ fn metadata(fields: &dyn Fields, paths: &[String]) -> Result<Box<str>, String> {
 /// How a record is understood, for people: the fields that are taken, and those that are left.
 /// `None` if it is no document.
 pub(super) fn explain(fields: &dyn Fields, mapping: &Mapping) -> Option<String> {
-    let Choice { id, body: (kind, body, _) } = choose(fields, mapping).ok()?;
+    let Choice { id, body: (kind, body, _) } = choose(fields, mapping, Rules::default()).ok()?;
     let part = match kind {
         BodyKind::Text => "text",
         BodyKind::Html => "html",

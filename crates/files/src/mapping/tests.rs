@@ -6,7 +6,7 @@ use super::*;
 use crate::offer::Content;
 
 fn parse_with(line: &str, mapping: &Mapping) -> Result<Parsed, String> {
-    assemble(&JsonFields::parse(line)?, mapping)
+    assemble(&JsonFields::parse(line)?, mapping, Rules::default())
 }
 
 fn parse(line: &[u8]) -> Result<Parsed, String> {
@@ -163,4 +163,117 @@ fn none_or_two_forms_at_once_are_refused() {
     assert!(body(r#"{"id": "a"}"#).is_err());
     assert!(body(r#"{"text": "t", "html": "h"}"#).is_err());
     assert!(body("not json").is_err());
+}
+
+#[test]
+fn the_advice_about_an_id_works() {
+    let line = r#"{"_id": {"$oid": "65f"}, "text": "t"}"#;
+    let advised = |line: &str, mapping: &Mapping| {
+        let refused = parse_with(line, mapping).unwrap_err();
+        let advice = refused.split("--id ").nth(1).unwrap().split(',').next().unwrap();
+        let path = advice.trim_matches('\'').to_owned();
+        (advice.to_owned(), parse_with(line, &Mapping { id: Some(path), ..Mapping::default() }))
+    };
+    let named = Mapping { id: Some("_id".to_owned()), ..Mapping::default() };
+    for mapping in [&Mapping::default(), &named] {
+        let (advice, parsed) = advised(line, mapping);
+        assert_eq!(advice, "'_id.$oid'");
+        assert_eq!(parsed.unwrap().id.as_deref(), Some("65f"));
+    }
+    let (advice, parsed) = advised(r#"{"key": {"n": 7}, "text": "t"}"#, &Mapping::default());
+    assert_eq!((&*advice, parsed.unwrap().id.as_deref()), ("key.n", Some("7")));
+}
+
+#[test]
+fn an_integer_with_a_fraction_of_zero_is_an_id() {
+    let id = |json: &str| {
+        parse(format!("{{\"id\": {json}, \"text\": \"t\"}}").as_bytes()).map(|parsed| parsed.id)
+    };
+    for (json, expected) in [
+        ("1.0", "1"),
+        ("-4.00", "-4"),
+        ("1e3", "1000"),
+        ("9007199254740992.0", "9007199254740992"),
+        ("18446744073709551616", "18446744073709551616"),
+    ] {
+        assert_eq!(id(json), Ok(Some(expected.to_owned())), "{json}");
+    }
+    for json in ["1.5", "1e400", "9007199254740994.0", "true"] {
+        assert!(id(json).is_err(), "{json}");
+    }
+}
+
+#[test]
+fn numbers_of_python_are_errors_only_where_they_are_used() {
+    let line = r#"{"score": NaN, "id": "a", "x": [Infinity, -Infinity, "NaN \" {"], "text": "t"}"#;
+    let parsed = parse(line.as_bytes()).unwrap();
+    assert_eq!((parsed.id.as_deref(), parsed.content), (Some("a"), Content::Text("t".into())));
+    for field in ["score", "x"] {
+        let mapping = Mapping { metadata: vec![field.to_owned()], ..Mapping::default() };
+        let refused = parse_with(line, &mapping).unwrap_err();
+        assert_eq!(refused, format!("`{field}` holds NaN or Infinity, which is not JSON"));
+    }
+    for broken in [r#"{"a": NaN, "text": "t""#, r#"{"a": Nan, "text": "t"}"#, r#"{NaN: 1}"#] {
+        assert!(parse(broken.as_bytes()).is_err(), "{broken}");
+    }
+}
+
+#[test]
+fn half_a_surrogate_pair_is_a_replacement_character_in_texts_and_no_id() {
+    assert_eq!(body(r#"{"text": "a \ud83d b"}"#), Ok(Content::Text("a \u{fffd} b".into())));
+    assert_eq!(body(r#"{"text": "t", "title": "\udc4d"}"#), Ok(Content::Text("t".into())));
+    let refused = body(r#"{"id": "\ud83d", "text": "t"}"#).unwrap_err();
+    assert!(refused.contains("`id` has half of a surrogate pair"), "{refused}");
+}
+
+#[test]
+fn a_lenient_reader_needs_neither_an_id_nor_a_text() {
+    let rules = Rules { is_lenient: true, ..Rules::default() };
+    let lenient = |line: &str| {
+        let mapping = Mapping {
+            namespace: Some("ns".to_owned()),
+            metadata: vec!["n".to_owned()],
+            ..Mapping::default()
+        };
+        assemble(&JsonFields::parse(line).unwrap(), &mapping, rules)
+    };
+    for line in [
+        r#"{"_id": {"$oid": "a"}, "text": "t"}"#,
+        r#"{"id": 1.5, "text": "t", "ns": null}"#,
+        r#"{"id": ["a"], "text": "t", "n": NaN}"#,
+        r#"{"id": "\ud83d", "text": "t"}"#,
+    ] {
+        let parsed = lenient(line).unwrap();
+        assert_eq!((parsed.id, parsed.content), (None, Content::Text("t".into())), "{line}");
+        assert_eq!(parsed.passed, [("metadata", "{}".into())], "{line}");
+    }
+    assert_eq!(lenient(r#"{"text": null}"#).unwrap().content, Content::Text("".into()));
+    // No field is no text, and a wrong one is an error.
+    assert!(lenient(r#"{"id": "a"}"#).is_err() && lenient(r#"{"text": 7}"#).is_err());
+    assert!(body(r#"{"text": null}"#).is_err());
+}
+
+#[test]
+fn fingerprints_in_texts_follow_one_rule() {
+    let read = |fingerprints, text: &str| {
+        let line = format!("{{\"fingerprint\": \"{text}\"}}");
+        let rules = Rules { fingerprints, ..Rules::default() };
+        let fields = JsonFields::parse(&line).unwrap();
+        assemble(&fields, &Mapping::default(), rules).map(|parsed| parsed.content)
+    };
+    let is = |bits| Ok(Content::Fingerprint(Fingerprint::new(bits)));
+    use FingerprintFormat::{Decimal, Hex};
+    assert_eq!(read(Hex, "1234567890123456"), is(0x1234_5678_9012_3456));
+    assert_eq!(read(Decimal, "1234567890123456"), is(1_234_567_890_123_456));
+    assert_eq!(read(Decimal, "-1"), is(u64::MAX));
+    for (format, text) in [(Hex, "12345678901234567"), (Decimal, "00000000000000ff")] {
+        let refused = read(format, text).unwrap_err();
+        assert!(refused.contains("--fingerprint-format"), "{refused}");
+    }
+}
+
+#[test]
+fn a_cell_with_a_number_beyond_a_double_is_json() {
+    let json = values::json(RecordValue::Cell("{\"big\":1e400,\"z\":-0}".into()), false);
+    assert_eq!(json, "{\"big\":1e400,\"z\":-0}");
 }

@@ -38,6 +38,33 @@ pub(crate) fn unescaped(inner: &str) -> Result<Cow<'_, str>, &'static str> {
     Ok(text.into())
 }
 
+/// The same with U+FFFD for each half of a surrogate pair, as programs that read files do; `None` if
+/// another escape stands for no character.
+pub(crate) fn mended(inner: &str) -> Option<String> {
+    let mut text = String::with_capacity(inner.len());
+    let mut rest = inner;
+    while let Some(at) = memchr(b'\\', rest.as_bytes()) {
+        let (before, escape) = rest.split_at(at);
+        text.push_str(before);
+        rest = match character(escape.get(1..).unwrap_or_default()) {
+            Ok((decoded, behind)) => {
+                text.push(decoded);
+                behind
+            }
+            Err(LONE_SURROGATE) => {
+                text.push('\u{fffd}');
+                escape.get(HALF_BYTES..)?
+            }
+            Err(_) => return None,
+        };
+    }
+    text.push_str(rest);
+    Some(text)
+}
+
+/// The length of the escape of half a pair.
+const HALF_BYTES: usize = 6;
+
 /// The character that an escape (without its backslash) stands for, and the text after it.
 fn character(escape: &str) -> Result<(char, &str), &'static str> {
     let mut rest = escape.chars();
@@ -98,6 +125,19 @@ mod tests {
         }
         assert_eq!(unescaped("\\ud83d\\u0041"), unescaped("\\ud83d\\ud83d"));
         assert_eq!(unescaped("\\ud83d\\ude00").unwrap(), "\u{1f600}");
+    }
+
+    #[test]
+    fn halves_of_pairs_are_mended_one_by_one() {
+        for (inner, text) in [
+            ("a \\ud83d b", "a \u{fffd} b"),
+            ("\\udc4d", "\u{fffd}"),
+            ("\\ud83d\\u0041\\n", "\u{fffd}A\n"),
+            ("\\ud83d\\ud83d\\ude00", "\u{fffd}\u{1f600}"),
+        ] {
+            assert_eq!(mended(inner).as_deref(), Some(text), "{inner}");
+        }
+        assert_eq!(mended("\\ud83d \\x"), None);
     }
 
     proptest! {

@@ -7,7 +7,7 @@
 //! reads objects, [`value`] the values of fields, and a [`Fault`] says what is wrong, with which
 //! field, and where.
 
-mod escapes;
+pub(crate) mod escapes;
 mod fault;
 mod fields;
 pub mod json;

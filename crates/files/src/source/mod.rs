@@ -1,5 +1,6 @@
 //! Opens a file or the standard input, and decompresses it.
 
+mod charset;
 mod compression;
 mod gzip;
 mod window;
@@ -11,6 +12,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+pub use charset::Charset;
 pub(super) use compression::{ByteSource, decompressed};
 pub(super) use window::Window;
 

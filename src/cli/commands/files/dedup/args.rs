@@ -16,7 +16,7 @@ use crate::config::Config;
 const EXIT_CODES: &str = "\
 Exit codes:
   0  every record was read
-  1  some records could not be read or copied and are not in the copy, or there is no copy
+  1  some records could not be read, or could not be copied, or there is no copy
   2  invalid arguments
   3  nothing was read: the files are empty";
 
@@ -81,6 +81,9 @@ pub(crate) struct DedupArgs {
     /// End with an error rather than take more memory than this: 500m, 16g [default: what is free]
     #[arg(long, value_name = "BYTES", value_parser = count)]
     pub(super) memory_max: Option<u64>,
+    /// Leave records that cannot be read out of the copy, which otherwise has them as they are
+    #[arg(long, requires = "output")]
+    pub(super) drop_unreadable: bool,
     /// What to do about a record that cannot be read
     #[arg(long, value_enum, default_value_t = OnError::Skip)]
     pub(super) on_error: OnError,

@@ -76,7 +76,8 @@ pub(crate) fn run(mut args: DedupArgs, out: &mut dyn Write) -> Result<()> {
     let out = if is_stdout_used(&args)? { &mut standard_error } else { out };
     let mut options = ReadOptions::from(args.reading.clone());
     options.saved_input = saved_input(&args)?;
-    let target = Target::of(&args, options.saved_input.as_ref())?;
+    options.is_lenient = true;
+    let target = Target::of(&args, &options)?;
     let stamps = Stamps::of(&args.paths)?;
     let interrupt = Interrupt::listen("ending without a copy")?;
     options.mapping.metadata = args.keep.field.iter().cloned().collect();
@@ -101,8 +102,14 @@ pub(crate) fn run(mut args: DedupArgs, out: &mut dyn Write) -> Result<()> {
     drop(index);
     let copy = match (target, &args.output) {
         (Some(target), Some(path)) => {
-            let (is_marked, revisits) = (args.mark, args.revisit);
-            let copy = Copy { scanned: &scanned, choice: &choice, is_marked, revisits };
+            let is_marked = args.mark;
+            let copy = Copy {
+                scanned: &scanned,
+                choice: &choice,
+                is_marked,
+                revisits: args.revisit,
+                drops_unreadable: args.drop_unreadable,
+            };
             let (copied, written) = copied(&args, target, copy, (options, &stamps), &interrupt)?;
             Some(summary::CopySummary { path, is_marked, copied, written })
         }
@@ -328,12 +335,16 @@ fn copied(
         let next = match &error {
             CopyError::Changed(_) => "run it again when nothing writes to the files",
             CopyError::Interrupted => "run it again; it begins anew",
-            CopyError::Write(_) => "look at its folder, the space there, and its permissions",
+            CopyError::Write(error) if error.raw_os_error().is_some() => {
+                "look at its folder, the space there, and its permissions"
+            }
+            CopyError::Write(_) => "run it again, or copy into a folder: -o FOLDER/",
         };
         ErrorReport::new(format!("{path} was not written"), next).because(error)
     };
     stamps.check().map_err(failed)?;
-    let mut outputs = target.open(copy.is_marked).map_err(|error| failed(error.into()))?;
+    let mut outputs =
+        target.open(copy.is_marked, &options).map_err(|error| failed(error.into()))?;
     let total = bytes_total(&args.paths)?;
     let options = ReadOptions { form: RecordForm::Raw, ..options };
     let mut records = FileRecords::new(args.paths.clone(), options);
@@ -358,5 +369,12 @@ fn verdict(report: &Report, copied: &Copied) -> Result<()> {
         return Ok(());
     }
     let what = format!("{} records could not be read", report.failed);
-    Err(ErrorReport::new(what, "correct them, and run it again").into())
+    let next = match copied.unreadable {
+        0 => "correct them, and run it again",
+        _ => {
+            "the copy has them as they are: correct them, and run it again, or leave them out with \
+             --drop-unreadable"
+        }
+    };
+    Err(ErrorReport::new(what, next).into())
 }

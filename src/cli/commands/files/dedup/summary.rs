@@ -59,6 +59,10 @@ pub(super) fn show(
             files => format!(", {} files", count(files)),
         };
         row("written", copied.documents, format!("{what} in {path}, {size}{files}"))?;
+        if copied.unreadable > 0 {
+            let what = "records that could not be read, copied as they are";
+            row("", copied.unreadable, what.to_owned())?;
+        }
         if copied.others > 0 {
             row("", copied.others, "other records, copied as they are".to_owned())?;
         }

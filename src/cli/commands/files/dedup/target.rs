@@ -1,16 +1,15 @@
 //! What is copied, and where to: one file, or a folder with a file for each input.
 
 use std::collections::BTreeSet;
-use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileTypeExt as _;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 
 use anyhow::Result;
 use nearprint_files::dedup::copy::has_fields;
+use nearprint_files::dedup::layout::Layout;
 use nearprint_files::dedup::outputs::{Names, Outputs};
-use nearprint_files::{Format, files};
+use nearprint_files::{Format, ReadOptions, files};
 
 use super::args::DedupArgs;
 use crate::cli::error_report::ErrorReport;
@@ -19,7 +18,7 @@ use crate::cli::exit_code;
 /// Where the copy goes.
 #[derive(Debug)]
 pub(super) enum Target {
-    File(PathBuf, Format),
+    File(PathBuf, (Format, Layout)),
     Folder(PathBuf, Names),
 }
 
@@ -35,14 +34,14 @@ impl Target {
     ///
     /// # Errors
     /// There can be no such copy.
-    pub(super) fn of(args: &DedupArgs, saved_input: Option<&Arc<File>>) -> Result<Option<Self>> {
+    pub(super) fn of(args: &DedupArgs, options: &ReadOptions) -> Result<Option<Self>> {
         let Some(output) = &args.output else { return Ok(None) };
         let is_folder = output.as_os_str().as_encoded_bytes().ends_with(b"/") || output.is_dir();
         if is_folder && args.paths.iter().any(|path| path == Path::new("-")) {
             let what = "the standard input has no name in a folder".to_owned();
             return Err(usage(what, "name a file for the copy: -o FILE"));
         }
-        let inputs = inputs(args, saved_input)?;
+        let inputs = inputs(args, options)?;
         let fieldless = inputs.iter().find(|input| args.mark && !has_fields(input.format));
         if let Some(input) = fieldless {
             let what = format!("{}: --mark adds fields, and its records have none", shown(input));
@@ -52,17 +51,24 @@ impl Target {
             let what = "--revisit is for web archives, and not all of the files are such";
             return Err(usage(what.to_owned(), "leave it out, or name the archives alone"));
         }
-        if is_folder { into_folder(output, inputs) } else { into_file(output, &inputs) }.map(Some)
+        if is_folder {
+            into_folder(output, inputs)
+        } else {
+            into_file(output, &inputs, (args.mark, options))
+        }
+        .map(Some)
     }
 
     /// Begins the copy.
     ///
     /// # Errors
     /// It cannot be created.
-    pub(super) fn open(self, is_marked: bool) -> io::Result<Outputs> {
+    pub(super) fn open(self, is_marked: bool, options: &ReadOptions) -> io::Result<Outputs> {
         match self {
-            Self::File(path, format) => Outputs::in_file(&path, format, is_marked),
-            Self::Folder(path, names) => Outputs::in_folder(&path, names, is_marked),
+            Self::File(path, columns) => Outputs::in_file(&path, columns, is_marked),
+            Self::Folder(path, names) => {
+                Outputs::in_folder(&path, (names, options.clone()), is_marked)
+            }
         }
     }
 }
@@ -84,7 +90,7 @@ fn name_of(path: &Path) -> String {
 }
 
 /// All files that are read.
-fn inputs(args: &DedupArgs, saved_input: Option<&Arc<File>>) -> Result<Vec<Input>> {
+fn inputs(args: &DedupArgs, options: &ReadOptions) -> Result<Vec<Input>> {
     let mut inputs = Vec::new();
     for path in &args.paths {
         if path.is_dir() {
@@ -94,14 +100,10 @@ fn inputs(args: &DedupArgs, saved_input: Option<&Arc<File>>) -> Result<Vec<Input
             }));
             continue;
         }
-        if is_empty(path, saved_input)? {
+        if is_empty(path, options)? {
             continue;
         }
-        let format = match args.reading.format() {
-            Some(format) => Ok(format),
-            None => Format::of_file(path, saved_input),
-        };
-        let format = format.map_err(|bad| {
+        let format = options.format_of(path).map_err(|bad| {
             let next = "look at its name; --format names a format that is not found";
             ErrorReport::new(format!("{} cannot be read", name_of(path)), next).because(bad)
         })?;
@@ -112,8 +114,8 @@ fn inputs(args: &DedupArgs, saved_input: Option<&Arc<File>>) -> Result<Vec<Input
 }
 
 /// Whether a file has no bytes, and so no format and no records.
-fn is_empty(path: &Path, saved_input: Option<&Arc<File>>) -> io::Result<bool> {
-    let metadata = match saved_input {
+fn is_empty(path: &Path, options: &ReadOptions) -> io::Result<bool> {
+    let metadata = match &options.saved_input {
         Some(file) if path == Path::new("-") => file.metadata()?,
         _ => path.metadata().map_err(|error| {
             io::Error::new(error.kind(), format!("{}: {error}", path.display()))
@@ -122,7 +124,11 @@ fn is_empty(path: &Path, saved_input: Option<&Arc<File>>) -> io::Result<bool> {
     Ok(metadata.len() == 0 && !metadata.file_type().is_fifo())
 }
 
-fn into_file(output: &Path, inputs: &[Input]) -> Result<Target> {
+fn into_file(
+    output: &Path,
+    inputs: &[Input],
+    (is_marked, options): (bool, &ReadOptions),
+) -> Result<Target> {
     let mut known: Option<Format> = None;
     for input in inputs {
         if input.format == Format::Document {
@@ -140,7 +146,14 @@ fn into_file(output: &Path, inputs: &[Input]) -> Result<Target> {
         let report = ErrorReport::new("nothing was read: there is no file", next);
         return Err(report.with_code(exit_code::NOTHING_READ).into());
     };
-    Ok(Target::File(output.to_owned(), format))
+    let paths: Vec<PathBuf> = inputs.iter().map(|input| input.path.clone()).collect();
+    let layout = Layout::of(&paths, (format, is_marked), options).map_err(|fault| {
+        let [one, other] = fault.files.each_ref().map(|path| name_of(path));
+        let what = format!("{one} and {other} do not fit into one table");
+        let next = "copy into a folder, with a slash at its end: -o FOLDER/";
+        ErrorReport::new(what, next).because(fault)
+    })?;
+    Ok(Target::File(output.to_owned(), (format, layout)))
 }
 
 fn into_folder(output: &Path, inputs: Vec<Input>) -> Result<Target> {

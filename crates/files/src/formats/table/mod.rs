@@ -5,36 +5,38 @@
 //! the header, ends at its first line end, so that the records that a stray quote would swallow are
 //! read.
 
+mod quoting;
+
 use std::borrow::Cow;
 
-use csv_core::{ReadRecordResult, Reader, ReaderBuilder};
+use bytes::Bytes;
+use csv_core::{ReadRecordResult, Reader};
 use memchr::memchr;
 
 use crate::context::{Budget, File, too_long};
 use crate::entry::{DOCUMENT_BYTES_MAX, FileRecord, Item, Place, Raw};
 use crate::mapping::{Fields, RecordValue};
-use crate::source::Window;
+use crate::source::{Charset, Window};
+
+pub(crate) use quoting::Dialect;
+pub use quoting::{Quoting, quoted};
 
 /// What the first record of a table is.
 pub const HEADERS: &str = "headers of tables";
 /// The most columns of a table.
 const COLUMNS_MAX: usize = 1 << 16;
 
-/// A cell of a table, in quotes if it needs them (RFC 4180).
-pub fn quoted(cell: &str, delimiter: u8) -> Cow<'_, str> {
-    let needs_quotes = |byte| byte == delimiter || b"\"\r\n".contains(&byte);
-    if cell.bytes().any(needs_quotes) {
-        format!("\"{}\"", cell.replace('"', "\"\"")).into()
-    } else {
-        cell.into()
-    }
-}
+/// So much of a table decides how its cells are quoted, from the first cell on that begins with a
+/// quote.
+const SAMPLE_BYTES: usize = 1 << 20;
+/// So much of a table that is not UTF-8 shows its encoding.
+const CHARSET_SAMPLE: usize = 64 << 10;
 
 /// The records of a table.
 pub(crate) struct TableRows {
     file: File,
     window: Window,
-    delimiter: u8,
+    dialect: Dialect,
     reader: Reader,
     header: Option<Vec<String>>,
     /// The cells of a record one after the other, and where each ends.
@@ -45,6 +47,8 @@ pub(crate) struct TableRows {
     /// The rest of a line has been reported, and is dropped.
     is_dropped: bool,
     is_over: bool,
+    /// A cell had a character of UTF-8 that is not ASCII.
+    is_utf8: bool,
     budget: Budget,
     bytes_max: usize,
 }
@@ -64,17 +68,21 @@ enum Found {
 
 impl TableRows {
     pub(crate) fn new(file: File, window: Window, delimiter: u8) -> Self {
+        let is_tsv = delimiter == b'\t';
+        let quoting = file.context.quoting.or((!is_tsv).then_some(Quoting::Double));
+        let dialect = Dialect { delimiter, quoting };
         Self {
             file,
             window,
-            delimiter,
-            reader: reader(delimiter),
+            dialect,
+            reader: dialect.reader(),
             header: None,
             cells: vec![0; 4 << 10],
             ends: vec![0; 64],
             number: 1,
             is_dropped: false,
             is_over: false,
+            is_utf8: false,
             budget: Budget::default(),
             bytes_max: DOCUMENT_BYTES_MAX,
         }
@@ -84,8 +92,50 @@ impl TableRows {
         self.file.place(self.number, Some(self.window.offset()))
     }
 
+    /// The names of the columns and how cells are quoted, by a sample; `None` without a header. The
+    /// records can be read afterwards.
+    pub(crate) fn shape(&mut self) -> std::io::Result<Option<(Vec<String>, Dialect)>> {
+        let found = self.find()?;
+        let Found::Record { bytes, cells } = found else { return Ok(None) };
+        self.header(bytes, cells);
+        if self.dialect.quoting.is_none() {
+            self.decide()?;
+        }
+        Ok(self.header.clone().map(|names| (names, self.dialect)))
+    }
+
+    /// Decides by a sample how cells are quoted.
+    fn decide(&mut self) -> std::io::Result<()> {
+        while self.window.bytes().len() < SAMPLE_BYTES && self.window.grow()? {}
+        let sample = self.window.bytes();
+        // Up to the last line that is whole, unless the file ends before.
+        let is_whole = sample.len() < SAMPLE_BYTES;
+        let end = memchr::memrchr(b'\n', sample).filter(|_| !is_whole);
+        let sample = &sample[..end.unwrap_or(sample.len())];
+        let delimiter = self.dialect.delimiter;
+        let first = || sample.split(|&byte| byte == b'\n').next().unwrap_or_default();
+        let cells = || first().split(|&byte| byte == delimiter).count();
+        let columns = self.header.as_ref().map_or_else(cells, Vec::len);
+        self.dialect.quoting = quoting::of_sample(sample, delimiter, columns);
+        self.reader = self.dialect.reader();
+        Ok(())
+    }
+
     /// Finds the record at the start of the window.
     fn find(&mut self) -> std::io::Result<Found> {
+        let found = self.find_by_known_rule()?;
+        let delimiter = self.dialect.delimiter;
+        if self.dialect.quoting.is_none()
+            && let Found::Record { bytes, .. } = found
+            && quoting::has_leading_quote(&self.window.bytes()[..bytes], delimiter)
+        {
+            self.decide()?;
+            return self.find_by_known_rule();
+        }
+        Ok(found)
+    }
+
+    fn find_by_known_rule(&mut self) -> std::io::Result<Found> {
         if self.header.is_none() {
             // `csv_core` would take a byte order mark that comes alone for the end of the file.
             while self.window.bytes().len() < 3 && self.window.grow()? {}
@@ -139,19 +189,31 @@ impl TableRows {
         }
     }
 
-    /// Goes on after the first line end of the record at the start of the window.
-    fn resume(&mut self, bytes: usize) {
-        self.reader = reader(self.delimiter);
+    /// Goes on after the first line end of the record at the start of the window, and takes what is
+    /// before it.
+    fn resume(&mut self, bytes: usize) -> Bytes {
+        self.reader = self.dialect.reader();
         self.number += 1;
         let line =
             memchr(b'\n', &self.window.bytes()[..bytes]).filter(|_| self.budget.allows(bytes));
         if let Some(end) = line {
-            self.window.skip(end + 1);
-        } else {
-            let ends_here = self.window.bytes()[..bytes].ends_with(b"\n");
-            self.window.skip(bytes);
-            self.is_dropped = !ends_here;
+            return self.window.take(end + 1);
         }
+        let ends_here = self.window.bytes()[..bytes].ends_with(b"\n");
+        self.is_dropped = !ends_here;
+        self.window.take(bytes)
+    }
+
+    /// Whether a record follows the first line of the bytes at the start of the window, which end
+    /// within quotes. If none does, the file was cut off within a cell of several lines.
+    fn has_record_within(&mut self, bytes: usize) -> bool {
+        let Some(columns) = self.header.as_ref().map(Vec::len) else { return true };
+        let Some(line) = memchr(b'\n', &self.window.bytes()[..bytes]) else { return true };
+        if !self.budget.allows(bytes) {
+            return true;
+        }
+        let mut lines = self.window.bytes()[line + 1..bytes].split(|&byte| byte == b'\n');
+        lines.any(|line| self.dialect.cells(line).len() == columns)
     }
 
     /// Drops the rest of a line.
@@ -183,8 +245,14 @@ impl TableRows {
             }
             Found::Record { bytes, cells } => Ok(Some(self.record(place, bytes, cells))),
             Found::Unclosed => {
-                self.resume(self.window.bytes().len());
-                Ok(Some(Err(place.bad("has a quote that is not closed"))))
+                let bytes = self.window.bytes().len();
+                let raw = if self.has_record_within(bytes) {
+                    self.resume(bytes)
+                } else {
+                    self.is_over = true;
+                    self.window.take(bytes)
+                };
+                Ok(Some(self.broken(place, raw, "has a quote that is not closed")))
             }
             Found::TooLong => {
                 self.resume(self.window.bytes().len());
@@ -198,24 +266,63 @@ impl TableRows {
         if header.len() != count {
             let (header, cells) = (header.len(), if count == 1 { "cell" } else { "cells" });
             let why = format!("has {count} {cells}, and the header has {header}");
-            self.skip_broken(bytes);
-            return Err(place.bad(why));
+            let raw = self.skip_broken(bytes);
+            return self.broken(place, raw, why);
         }
-        if self.has_lines(bytes) && !is_well_quoted(&self.window.bytes()[..bytes], self.delimiter) {
-            self.skip_broken(bytes);
-            return Err(place.bad("has a quote within a cell, or one that is not closed"));
+        if self.has_wrong_quotes(bytes) {
+            let raw = self.skip_broken(bytes);
+            return self.broken(
+                place,
+                raw,
+                "has a quote within a cell, or one that is not closed; if quotes are plain \
+                 characters in this file, pass --quote none",
+            );
         }
         let mut raw = self.window.take(bytes);
         raw.truncate(without_line_end(&raw).len());
         self.number += 1;
         let end = self.ends[count - 1];
         let Ok(cells) = str::from_utf8(&self.cells[..end]) else {
-            return Err(place.bad("is not UTF-8"));
+            return self.not_utf8(place, raw);
         };
+        self.is_utf8 |= !cells.is_ascii();
         let row = Row { header, cells, ends: &self.ends[..count] };
         let (item, is_over) = self.file.row((place, Raw::Bytes(raw)), header, &row);
         self.is_over |= is_over;
         item
+    }
+
+    /// A record that cannot be read, with its bytes.
+    fn broken(&self, place: Place, mut raw: Bytes, why: impl std::fmt::Display) -> Item {
+        raw.truncate(without_line_end(&raw).len());
+        Err(self.file.bad((place, Raw::Bytes(raw)), why))
+    }
+
+    /// A record that is not UTF-8: one of a file that is, or the first of a file that is not, which
+    /// is not read any further, unless records are to be kept that cannot be read.
+    fn not_utf8(&mut self, place: Place, raw: Bytes) -> Item {
+        if self.is_utf8 {
+            return self.broken(place, raw, "is not UTF-8");
+        }
+        let window = self.window.bytes();
+        let sample = [&raw[..], &window[..window.len().min(CHARSET_SAMPLE)]].concat();
+        let charset = Charset::guessed(&sample).name();
+        let advice = format!("is not UTF-8, probably {charset}: pass --charset {charset}");
+        if self.file.context.is_lenient {
+            return self.broken(place, raw, advice);
+        }
+        self.is_over = true;
+        self.broken(place, raw, format!("{advice}. The rest of the table is not read"))
+    }
+
+    /// Whether a quote of a record stands where none can. Single lines of CSV are taken as
+    /// spreadsheets take them.
+    fn has_wrong_quotes(&self, bytes: usize) -> bool {
+        let Dialect { delimiter, quoting } = self.dialect;
+        let is_checked = self.has_lines(bytes) || delimiter == b'\t';
+        is_checked
+            && quoting == Some(Quoting::Double)
+            && !quoting::is_well_quoted(&self.window.bytes()[..bytes], delimiter)
     }
 
     /// Whether a record has a line end other than the one that completes it.
@@ -223,14 +330,13 @@ impl TableRows {
         memchr(b'\n', self.window.bytes()[..bytes].trim_ascii_end()).is_some()
     }
 
-    /// Skips a broken record of one line, or the first line of one of several.
-    fn skip_broken(&mut self, bytes: usize) {
+    /// Takes a broken record of one line, or the first line of one of several.
+    fn skip_broken(&mut self, bytes: usize) -> Bytes {
         if self.has_lines(bytes) {
-            self.resume(bytes);
-        } else {
-            self.window.skip(bytes);
-            self.number += 1;
+            return self.resume(bytes);
         }
+        self.number += 1;
+        self.window.take(bytes)
     }
 
     fn header(&mut self, bytes: usize, count: usize) -> FileRecord {
@@ -240,32 +346,6 @@ impl TableRows {
         let names = cells(&self.cells, &self.ends[..count]);
         self.header = Some(names);
         self.file.other(place, raw, HEADERS)
-    }
-}
-
-fn reader(delimiter: u8) -> Reader {
-    ReaderBuilder::new().delimiter(delimiter).build()
-}
-
-/// Whether each quoted cell ends with its second quote: `csv_core` takes what follows as part of the
-/// cell.
-fn is_well_quoted(record: &[u8], delimiter: u8) -> bool {
-    let mut rest = record.trim_ascii_end();
-    loop {
-        if let Some(mut quoted) = rest.strip_prefix(b"\"") {
-            let Some(end) = memchr(b'"', quoted) else { return false };
-            quoted = &quoted[end + 1..];
-            match quoted.first() {
-                None => return true,
-                // Two quotes stand for one: what follows is as if the cell began here.
-                Some(b'"') => rest = quoted,
-                Some(&byte) if byte == delimiter => rest = &quoted[1..],
-                Some(_) => return false,
-            }
-        } else {
-            let Some(end) = memchr(delimiter, rest) else { return true };
-            rest = &rest[end + 1..];
-        }
     }
 }
 
@@ -291,7 +371,7 @@ impl Iterator for TableRows {
             let place = self.place();
             self.number += 1;
             self.window.skip_all_but(0);
-            self.reader = reader(self.delimiter);
+            self.reader = self.dialect.reader();
             Some(Err(place.bad(error)))
         })
     }
@@ -334,125 +414,4 @@ impl Fields for Row<'_> {
 }
 
 #[cfg(test)]
-mod tests {
-    use std::io::BufReader;
-    use std::path::Path;
-
-    use super::*;
-    use crate::context::{Context, RecordForm};
-    use crate::mapping::Mapping;
-    use crate::offer::Content;
-
-    /// Id, text and bytes of each record, or what is wrong with it.
-    fn read(text: &str, piece: usize) -> Vec<String> {
-        let text: &'static [u8] = text.as_bytes().to_vec().leak();
-        let source = Box::new(BufReader::with_capacity(piece, text));
-        let file = File::new(
-            &Context::new(Mapping::default(), RecordForm::Both),
-            Path::new("f"),
-            "",
-            "record",
-        );
-        let mut table = TableRows::new(file, Window::new(source), delimiter(text));
-        table.bytes_max = 40;
-        let raw = |place: &Place, raw: Raw| {
-            let at = place.record.unwrap().offset.unwrap() as usize;
-            let Raw::Bytes(raw) = raw else { panic!("{raw:?}") };
-            assert!(text[at..].starts_with(&raw), "its place is where its bytes are");
-            String::from_utf8(raw.to_vec()).unwrap()
-        };
-        let shown = |item: Item| match item {
-            Ok(FileRecord::Document(entry)) => {
-                let Content::Text(text) = &entry.content else { panic!("{:?}", entry.content) };
-                let (id, text) = (entry.id.as_deref().unwrap_or("-").to_owned(), text.clone());
-                format!("{id}|{text}|{}", raw(&entry.place, entry.raw))
-            }
-            Ok(FileRecord::Other(other)) => {
-                format!("{}: {}", other.what, raw(&other.place, other.raw))
-            }
-            Err(bad) => bad.to_string(),
-        };
-        table.map(shown).collect()
-    }
-
-    #[track_caller]
-    fn check(text: &str, expected: &[&str]) {
-        for piece in 1..=text.len() {
-            let read = read(text, piece);
-            let (header, records) = read.split_first().unwrap();
-            assert!(header.starts_with("headers of tables: "), "{header}");
-            let matches = |(read, expected): (&String, &&str)| read.starts_with(expected);
-            let is_same =
-                records.len() == expected.len() && records.iter().zip(expected).all(matches);
-            assert!(is_same, "pieces of {piece}: {records:?}");
-        }
-    }
-
-    #[test]
-    fn quoted_cells_line_ends_and_other_delimiters_are_read() {
-        check(
-            "id,text,n\r\n1,one,\r\n\r\n2,\"two, and\n\"\"three\"\"\",x\r\n,four,",
-            &[
-                "1|one|1,one,",
-                "2|two, and\n\"three\"|2,\"two, and\n\"\"three\"\"\",x",
-                "-|four|,four,",
-            ],
-        );
-        check("\u{feff}Text;URL\nt;u\n", &["u|t|t;u"]);
-        check("text\tid\nt, u\ti\n", &["i|t, u|t, u\ti"]);
-    }
-
-    #[test]
-    fn a_stray_quote_swallows_no_records() {
-        check(
-            "id,text\n1,\"one\n2,two\n3,three\n",
-            &["f record 1 (byte 8): has a quote that is not closed", "2|two", "3|three"],
-        );
-        check(
-            "id,text\n1,\"one\n2,\"two\"\n3,three\n",
-            &["f record 1 (byte 8): has", "2|two", "3|three"],
-        );
-    }
-
-    #[test]
-    fn a_record_with_another_number_of_cells_is_refused() {
-        check(
-            "id,text\n1\n2,two\n3,three,3\n4,four\n",
-            &[
-                "f record 1 (byte 8): has 1 cell, and the header has 2",
-                "2|two",
-                "f record 3 (byte 16): has 3 cells",
-                "4|four",
-            ],
-        );
-    }
-
-    #[test]
-    fn a_record_above_the_limit_is_skipped() {
-        let long = "x".repeat(99);
-        let text = format!("id,text\n1,{long}\n2,two\n3,\"{long}\n{long}\"\n4,four\n5,five");
-        let read = read(&text, 7);
-        assert!(read[1].starts_with("f record 1 (byte 8): longer than"), "{read:?}");
-        assert_eq!(read[2], "2|two|2,two");
-        assert!(read[3].starts_with("f record 3 (byte 116): longer than"), "{read:?}");
-        assert_eq!(read[read.len() - 2..], ["4|four|4,four", "5|five|5,five"]);
-    }
-
-    #[test]
-    fn a_table_without_content_is_reported_once() {
-        let items = read("id,price\n1,2\n3,4\n5,6\n", 8);
-        // The header, and the first record.
-        assert_eq!(items.len(), 2, "{items:?}");
-        assert!(items[1].starts_with("f record 1 (byte 9): has no text"), "{items:?}");
-        assert!(items[1].ends_with("The rest of the table is not read"), "{items:?}");
-        // A cell may be empty, and the next one not.
-        check("id,text\n1,\n2,two\n", &["f record 1 (byte 8): has no text", "2|two"]);
-    }
-
-    #[test]
-    fn an_empty_file_or_a_header_alone_has_no_documents() {
-        assert_eq!(read("", 1), Vec::<String>::new());
-        check("id,text\n", &[]);
-        check("id,text", &[]);
-    }
-}
+mod tests;

@@ -1,0 +1,167 @@
+//! The columns of a copy of Parquet files.
+//!
+//! Columns are those of the same name, wherever they stand in each file. The copy keeps the types
+//! that the files have, with logical types that Arrow does not know (UUID, JSON), and the
+//! descriptions in their footers.
+
+use std::collections::HashMap;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use arrow_array::RecordBatch;
+use arrow_schema::{Fields, Schema, SchemaRef};
+use parquet::arrow::ArrowSchemaConverter;
+use parquet::arrow::arrow_reader::ArrowReaderMetadata;
+use parquet::file::metadata::KeyValue;
+use parquet::schema::types::{SchemaDescriptor, Type, TypePtr};
+
+use super::metadata::{FileMetadata, of_copy};
+use super::{LayoutFault, types};
+use crate::formats::parquet::footer;
+
+/// The columns of a copy.
+#[derive(Debug)]
+pub struct RowLayout {
+    schema: SchemaRef,
+    /// The types that the files have for each column, by its name.
+    stored: Vec<TypePtr>,
+    metadata: Vec<KeyValue>,
+}
+
+impl RowLayout {
+    /// Of a copy of all these files; `None` if none of them can be read.
+    ///
+    /// # Errors
+    /// Their columns do not fit into one table.
+    pub(super) fn of(files: &[PathBuf], is_marked: bool) -> Result<Option<Self>, LayoutFault> {
+        let paths = files.iter().map(PathBuf::as_path);
+        let footers: Vec<(&Path, ArrowReaderMetadata)> =
+            paths.filter_map(|path| Some((path, footer(path).ok()?))).collect();
+        let Some((first, footer)) = footers.first() else { return Ok(None) };
+        let mut fields = footer.schema().fields().clone();
+        for (path, footer) in &footers[1..] {
+            let own = footer.schema().fields();
+            if own == &fields {
+                continue;
+            }
+            no_repeats(first, &fields)?;
+            no_repeats(path, own)?;
+            fields = types::all_of("", &fields, own)
+                .map_err(|clash| blamed(clash, path, own, &footers))?;
+        }
+        let same = |own: &Fields| !is_marked && types_of(own) == types_of(&fields);
+        let metadata: Vec<FileMetadata<'_>> = footers
+            .iter()
+            .map(|(_, footer)| {
+                let pairs = footer.metadata().file_metadata().key_value_metadata();
+                let pairs = pairs.map_or(&[][..], Vec::as_slice);
+                FileMetadata { pairs, has_all_columns: same(footer.schema().fields()) }
+            })
+            .collect();
+        let metadata = of_copy(&metadata);
+        let pairs = metadata.iter().filter_map(|KeyValue { key, value }| {
+            value.as_ref().map(|value| (key.clone(), value.clone()))
+        });
+        let pairs: HashMap<String, String> = pairs.collect();
+        let schema = Arc::new(Schema::new_with_metadata(fields, pairs));
+        let roots = footers.iter().map(|(_, footer)| footer.parquet_schema().root_schema());
+        let stored = roots.flat_map(|root| root.get_fields().iter().cloned()).collect();
+        Ok(Some(Self { schema, stored, metadata }))
+    }
+
+    pub(crate) fn schema(&self) -> &SchemaRef {
+        &self.schema
+    }
+
+    pub(crate) fn metadata(&self) -> Vec<KeyValue> {
+        self.metadata.clone()
+    }
+
+    /// The types of a file with these columns, which may be more than those of the files.
+    ///
+    /// # Errors
+    /// Parquet has no such type.
+    pub(crate) fn stored(&self, schema: &Schema) -> io::Result<SchemaDescriptor> {
+        let converted = ArrowSchemaConverter::new().convert(schema)?;
+        let stored = |own: &TypePtr| {
+            let known = self.stored.iter().find(|known| known.name() == own.name());
+            Arc::clone(known.filter(|known| is_stored_alike(known, own)).unwrap_or(own))
+        };
+        let fields = converted.root_schema().get_fields().iter().map(stored).collect();
+        let root = Type::group_type_builder(converted.name()).with_fields(fields).build()?;
+        Ok(SchemaDescriptor::new(Arc::new(root)))
+    }
+
+    /// Rows of a file with the columns of the copy.
+    ///
+    /// # Errors
+    /// The file has changed.
+    pub(crate) fn fitted(&self, batch: RecordBatch) -> io::Result<RecordBatch> {
+        let (own, fields) = (batch.schema(), self.schema.fields());
+        if own.fields() == fields {
+            return Ok(batch);
+        }
+        let columns = types::by_name(own.fields(), batch.columns(), fields, batch.num_rows());
+        let columns = columns.map_err(io::Error::other)?;
+        RecordBatch::try_new(Arc::clone(&self.schema), columns).map_err(io::Error::other)
+    }
+}
+
+/// The names and types of columns.
+fn types_of(fields: &Fields) -> Vec<(&String, &arrow_schema::DataType)> {
+    fields.iter().map(|field| (field.name(), field.data_type())).collect()
+}
+
+/// Columns of one name cannot be told apart by it.
+fn no_repeats(path: &Path, fields: &Fields) -> Result<(), LayoutFault> {
+    let is_first = |(at, name): (usize, &String)| fields.find(name).is_none_or(|of| of.0 == at);
+    let mut names = fields.iter().map(|field| field.name()).enumerate();
+    match names.find(|named| !is_first(*named)) {
+        None => Ok(()),
+        Some((_, name)) => Err(LayoutFault {
+            files: [path.to_owned(), path.to_owned()],
+            why: format!("{} has several columns `{name}`", path.display()),
+        }),
+    }
+}
+
+/// Names the first file whose type of a column differs from that of this file.
+fn blamed(
+    types::Clash { column, types: [one, other] }: types::Clash,
+    path: &Path,
+    own: &Fields,
+    footers: &[(&Path, ArrowReaderMetadata)],
+) -> LayoutFault {
+    let differs = |fields: &Fields| types::all_of("", fields, own).is_err();
+    let known = footers.iter().find(|(_, footer)| differs(footer.schema().fields()));
+    let first = known.map_or(path, |(path, _)| path);
+    let why = format!(
+        "the column `{column}` is {one} in {}, and {other} in {}",
+        first.display(),
+        path.display()
+    );
+    LayoutFault { files: [first.to_owned(), path.to_owned()], why }
+}
+
+/// Whether two types of columns differ at most in what their values mean, and not in how they are
+/// stored.
+fn is_stored_alike(one: &Type, other: &Type) -> bool {
+    let (known, own) = (one.get_basic_info(), other.get_basic_info());
+    let repeated = |info: &parquet::schema::types::BasicTypeInfo| {
+        info.has_repetition().then(|| info.repetition())
+    };
+    if known.name() != own.name() || repeated(known) != repeated(own) {
+        return false;
+    }
+    match (one, other) {
+        (
+            Type::PrimitiveType { physical_type: one, type_length: length, .. },
+            Type::PrimitiveType { physical_type: other, type_length: own, .. },
+        ) => one == other && length == own,
+        (Type::GroupType { fields: one, .. }, Type::GroupType { fields: other, .. }) => {
+            one.len() == other.len() && one.iter().zip(other).all(|(a, b)| is_stored_alike(a, b))
+        }
+        _ => false,
+    }
+}
