@@ -316,7 +316,9 @@ mod tests {
         let refused = Err(Refused::TooManyGroups { max: 2, is_of_owner: true });
         assert_eq!(add("a", 3), refused, "both wait");
         assert_eq!([add("b", 4), add("b", 5)], [Ok(4), Ok(5)]);
-        [1, 2, 4, 5].map(end);
+        for number in [1, 2, 4, 5] {
+            end(number);
+        }
         assert_eq!((add("a", 6), numbers()), (Ok(6), vec![2, 4, 5, 6]));
         let refused = Err(Refused::TooManyGroups { max: 4, is_of_owner: false });
         assert_eq!((add("c", 7), numbers()), (refused, vec![2, 4, 5, 6]), "c has none to forget");

@@ -172,7 +172,8 @@ impl Copy<'_> {
                 outputs.of(place)?.row(batch, *row, self.is_marked.then(Mark::default))?;
                 true
             }
-            Raw::None => false,
+            // A piece belongs to a record that is no document.
+            Raw::None | Raw::Piece { .. } => false,
         };
         copied.unreadable += u64::from(is_copied);
         Ok(())

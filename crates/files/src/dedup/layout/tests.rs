@@ -52,7 +52,7 @@ fn copied(files: &[PathBuf]) -> (RecordBatch, ArrowReaderMetadata) {
         match record.unwrap() {
             FileRecord::Document(entry) => match entry.raw {
                 Raw::Row(batch, row) => output.row(&batch, row, None).unwrap(),
-                raw @ (Raw::Bytes(_) | Raw::None) => panic!("{raw:?}"),
+                raw @ (Raw::Bytes(_) | Raw::None | Raw::Piece { .. }) => panic!("{raw:?}"),
             },
             FileRecord::Other(other) => panic!("{other:?}"),
         }
