@@ -4,8 +4,6 @@
 
 use std::io::Write as _;
 use std::net::TcpStream;
-use std::path::{Path, PathBuf};
-use std::process::Command;
 use std::time::Duration;
 
 use serde_json::json;
@@ -81,42 +79,6 @@ fn a_stop_gives_up_a_snapshot_that_takes_too_long() {
     assert!(ended.success(), "{ended}");
     let log = server::log(data);
     assert!(log.contains("stopped without the last snapshot"), "{log}");
-    let server = Server::start(data);
-    Client::expect(server.client().get("/v1/documents/a"));
-}
-
-fn journal_file(data: &Path) -> PathBuf {
-    let entries = std::fs::read_dir(data).expect("the server made it");
-    let mut paths = entries.map(|entry| entry.expect("readable").path());
-    paths.find(|path| path.extension().is_some_and(|end| end == "log")).expect("a journal")
-}
-
-/// Whether the process of this command handles SIGTERM already.
-fn catches_sigterm(process: u32) -> bool {
-    let status = std::fs::read_to_string(format!("/proc/{process}/status")).unwrap_or_default();
-    let caught = status.lines().find_map(|line| line.strip_prefix("SigCgt:"));
-    let caught = caught.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok());
-    caught.is_some_and(|mask| mask >> 14 & 1 == 1)
-}
-
-#[test]
-#[expect(clippy::disallowed_methods, reason = "the test takes the files of a stopped server away")]
-fn a_signal_ends_a_recovery() {
-    let data = tempfile::tempdir().unwrap();
-    let data = &data.path().join("data");
-    let server = Server::start(data);
-    Client::expect(server.client().post("/v1/insert", &json!({"id": "a", "fingerprint": 1})));
-    server.kill();
-    // A recovery that waits: for the writer of a pipe, which stands where the journal should.
-    let (journal, aside) = (journal_file(data), data.with_extension("aside"));
-    std::fs::rename(&journal, &aside).unwrap();
-    assert!(Command::new("mkfifo").arg(&journal).status().unwrap().success());
-    let mut child = Server::command(data).spawn().unwrap();
-    until(|| catches_sigterm(child.id()), "the handler of signals");
-    server::signal(&child, "TERM");
-    assert!(child.wait().unwrap().success());
-    std::fs::rename(&aside, &journal).unwrap();
-    assert!(server::log(data).contains("nothing was served"), "{}", server::log(data));
     let server = Server::start(data);
     Client::expect(server.client().get("/v1/documents/a"));
 }

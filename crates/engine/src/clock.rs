@@ -6,7 +6,7 @@ use crate::document::Expiry;
 
 /// A clock that differs by more than this from what the last reading let expect was set.
 const SET_MS_MIN: u64 = 1_000;
-/// A reading during which more time passed shows nothing: the thread did not run.
+/// A reading that took longer than this shows nothing: the thread was interrupted.
 const READING_MAX: Duration = Duration::from_millis(100);
 
 /// Milliseconds since 1970.
@@ -35,14 +35,6 @@ struct Reading {
     ms: u64,
 }
 
-/// What a [`ClockWatch`] has noticed.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct ClockSet {
-    /// By how many milliseconds; back if it is negative.
-    pub(crate) by_ms: i64,
-    pub(crate) now_ms: u64,
-}
-
 impl ClockWatch {
     pub(crate) fn new() -> Self {
         let now_ms = now_ms();
@@ -50,26 +42,27 @@ impl ClockWatch {
         Self { last: Reading { at: now(), ms: now_ms } }
     }
 
-    /// Reads the clock, and logs it if it was set since the last time.
-    pub(crate) fn read(&mut self) -> Option<ClockSet> {
+    /// Reads the clock. If it was set since the last time, logs that, and returns by how many
+    /// milliseconds; back if it is negative.
+    pub(crate) fn read(&mut self) -> Option<i64> {
         let (begun, ms, at) = (now(), now_ms(), now());
         if at - begun > READING_MAX {
             return None;
         }
-        let set = self.compare(Reading { at, ms })?;
-        let (by_ms, now) = (set.by_ms, utc(ms));
+        let by_ms = self.compare(Reading { at, ms })?;
+        let now = utc(ms);
         let by = duration(by_ms.unsigned_abs());
         let way = if by_ms < 0 { "back" } else { "forward" };
         tracing::warn!(by, by_ms, now, "the clock was set {way}");
         warn_if_beyond(ms);
-        Some(set)
+        Some(by_ms)
     }
 
-    fn compare(&mut self, now: Reading) -> Option<ClockSet> {
+    fn compare(&mut self, now: Reading) -> Option<i64> {
         let Reading { at, ms } = std::mem::replace(&mut self.last, now);
         let expected = ms.saturating_add((now.at - at).as_millis() as u64);
         let by_ms = i64::try_from(i128::from(now.ms) - i128::from(expected)).ok()?;
-        (by_ms.unsigned_abs() > SET_MS_MIN).then_some(ClockSet { by_ms, now_ms: now.ms })
+        (by_ms.unsigned_abs() > SET_MS_MIN).then_some(by_ms)
     }
 }
 
@@ -156,10 +149,8 @@ mod tests {
     fn a_clock_that_was_set_is_noticed_and_one_that_runs_is_not() {
         let at = now();
         let mut watch = ClockWatch { last: Reading { at, ms: 10_000_000 } };
-        let mut read = |after_ms, ms| {
-            let set = watch.compare(Reading { at: at + Duration::from_millis(after_ms), ms });
-            set.map(|set| set.by_ms)
-        };
+        let mut read =
+            |after_ms, ms| watch.compare(Reading { at: at + Duration::from_millis(after_ms), ms });
         assert_eq!(read(200, 10_000_200), None);
         // As a clock does that is slewed.
         assert_eq!(read(60_200, 10_060_900), None);

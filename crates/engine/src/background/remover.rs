@@ -97,10 +97,9 @@ impl Remover {
     /// Notices when the clock is set, and brings the time of the newest record back to that of the
     /// clock.
     fn look_at_clock(&mut self) -> Result<(), JobFailure> {
-        if let Some(set) = self.clock.read() {
-            self.shared.observer.clock_set(set.by_ms);
-            let is_forward = set.by_ms > 0;
-            self.trusted_from = is_forward.then(|| clock::now() + CLOCK_TRUSTED_AFTER);
+        if let Some(by_ms) = self.clock.read() {
+            self.shared.observer.clock_set(by_ms);
+            self.trusted_from = (by_ms > 0).then(|| clock::now() + CLOCK_TRUSTED_AFTER);
         }
         let (stored_ms, now_ms) = (self.state().view.times().now_ms(), clock::now_ms());
         let was_ahead = self.is_ahead;
@@ -121,7 +120,7 @@ impl Remover {
         match self.shared.send_own(NoteTime, now_ms)?.wait_blocking() {
             // Until there is space, `clock_behind_ms` of the statistics shows it.
             Err(Refused::DiskFull) => Ok(()),
-            noted => Ok(noted?),
+            noted => noted.map_err(JobFailure::from),
         }
     }
 
