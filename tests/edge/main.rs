@@ -18,6 +18,7 @@ mod crowds;
 mod hostile;
 mod log;
 mod memory;
+mod proxies;
 mod secrets;
 mod siege;
 mod tls;

@@ -71,6 +71,11 @@ impl Server {
         std::io::read_to_string(self.child.stderr.take().unwrap()).unwrap()
     }
 
+    /// Its process.
+    pub(crate) fn id(&self) -> u32 {
+        self.child.id()
+    }
+
     /// Sends a signal, such as `HUP`.
     pub(crate) fn signal(&self, name: &str) {
         let kill = format!("kill -{name} {}", self.child.id());
