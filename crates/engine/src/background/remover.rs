@@ -46,8 +46,9 @@ const CLOCK_TRUSTED_AFTER: Duration = Duration::from_secs(600);
 const RECORD_AHEAD_MS_MAX: u64 = 1_000;
 /// Documents that one pass over the view finds: at most 40 MiB.
 const FOUND_MAX: usize = 1 << 19;
-/// Documents whose removal the writer is asked for at one time.
-const STEP: usize = 8_192;
+/// Documents whose removal the writer is asked for at one time: a few milliseconds of its time.
+const STEP: usize = 2_048;
+const _: () = assert!(STEP <= REMOVED_MAX);
 
 /// The thread's state.
 #[derive(Debug)]
@@ -162,7 +163,7 @@ impl Remover {
             selection.after = last.posting.sequence;
             let mut steps = Steps::new(&self.shared);
             for (namespace, documents) in by_namespace(view, &found) {
-                for documents in documents.chunks(REMOVED_MAX) {
+                for documents in documents.chunks(STEP) {
                     self.check_stop()?;
                     let documents = documents.to_vec();
                     steps.send(RemoveMany { namespace, documents, reason: Reason::Expiry })?;
@@ -226,7 +227,7 @@ impl Remover {
         if !job.work.purge.dry_run {
             matched = 0;
             for (namespace, documents) in by_namespace(view, found) {
-                for documents in documents.chunks(REMOVED_MAX) {
+                for documents in documents.chunks(STEP) {
                     self.check_stop()?;
                     // After a crash the pass is repeated, and finds what is left.
                     let reason = reason(before, documents.len() as u64);
