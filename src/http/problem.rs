@@ -99,6 +99,8 @@ codes! {
     Overloaded = SERVICE_UNAVAILABLE, "overloaded", "Too much at one time";
     Stopping = SERVICE_UNAVAILABLE, "stopping", "The service is stopping";
     StorageFailed = SERVICE_UNAVAILABLE, "storage_failed", "Storage failed and writes have stopped";
+    DirectoryUnusable = SERVICE_UNAVAILABLE, "directory_unusable",
+        "The data directory cannot be used";
     DiskFull = INSUFFICIENT_STORAGE, "disk_full", "The disk is full";
     MemoryFull = INSUFFICIENT_STORAGE, "memory_full", "The memory limit is reached";
 }
@@ -177,6 +179,15 @@ impl Problem {
         let seconds = wait.as_millis().div_ceil(1_000).max(1);
         let seconds = u64::try_from(seconds).unwrap_or(u64::MAX);
         self.with_header(RETRY_AFTER, HeaderValue::from(seconds))
+    }
+
+    /// Adds sentences to the detail.
+    #[must_use]
+    pub(crate) fn explained(mut self, explanation: Option<String>) -> Self {
+        if let Some(explanation) = explanation {
+            self.0.detail = format!("{} {explanation}", self.0.detail).into();
+        }
+        self
     }
 
     /// Makes the status 503, for the reply of a readiness probe.
@@ -297,7 +308,11 @@ impl From<Refused> for Problem {
             ),
             Refused::DiskFull => Self::new(
                 Code::DiskFull,
-                "The disk has less free space than the configured reserve; nothing was changed. Look-ups go on.",
+                "The disk has less free space than the service must keep; nothing was changed. Look-ups go on, and removals free space.",
+            ),
+            Refused::DirectoryUnusable => Self::new(
+                Code::DirectoryUnusable,
+                "The data directory or files of it are gone, or cannot be written; nothing was changed. Look-ups go on.",
             ),
             Refused::MemoryFull => Self::new(
                 Code::MemoryFull,

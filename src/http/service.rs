@@ -58,13 +58,15 @@ impl Service {
 
     /// Refuses while the engine accepts no writes, for requests that cannot be refused later.
     pub(crate) fn accepts_writes(&self) -> Result<(), Problem> {
-        match self.engine.readiness() {
+        let accepted = match self.engine.readiness() {
             Readiness::Ready => Ok(()),
-            Readiness::Stopping => Err(Refused::Stopping.into()),
-            Readiness::Failed => Err(Refused::Failed.into()),
-            Readiness::DiskFull => Err(Refused::DiskFull.into()),
-            Readiness::MemoryFull => Err(Refused::MemoryFull.into()),
-        }
+            Readiness::Stopping => Err(Refused::Stopping),
+            Readiness::Failed => Err(Refused::Failed),
+            Readiness::DiskFull => Err(Refused::DiskFull),
+            Readiness::MemoryFull => Err(Refused::MemoryFull),
+            Readiness::DirectoryUnusable => Err(Refused::DirectoryUnusable),
+        };
+        accepted.map_err(|refused| Problem::from(refused).explained(self.engine.explanation()))
     }
 
     /// Whether a text of this many bytes is analysed on the async thread that read it. Texts for

@@ -1,6 +1,7 @@
 //! Promise: a full disk turns writes into 507 while reads continue, writes resume when there is
 //! space, and no acknowledged write is lost. Method: a file system of 64 MiB in memory with a
-//! ballast file, filled by the server; then the ballast is removed. Needs root, for the mount.
+//! ballast file, filled by the server; then the ballast is removed, or half of the documents are.
+//! Needs root, for the mount.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -15,6 +16,12 @@ use crate::server::{self, Client, Server};
 const TRIALS: u64 = 6;
 const SIZE_BYTES: u64 = 64 << 20;
 const LINES: u64 = 32;
+/// How often a full disk is purged by half; `make torture` does it 100 times.
+const PURGES: u64 = 10;
+const PURGED_SIZE_BYTES: u64 = 32 << 20;
+const PURGED_LINES: u64 = 256;
+/// Names of the halves: each is the beginning of the ids in it.
+const HALVES: [&str; 2] = ["even-", "odd-"];
 /// A hang is a failure; the space of the disk is checked every 50 ms.
 const LOOKS: usize = 400;
 
@@ -27,11 +34,11 @@ struct Mount {
 impl Mount {
     /// `None` if this process may not mount.
     #[expect(clippy::print_stdout, reason = "why a test did nothing")]
-    fn new() -> Option<Self> {
+    fn new(size_bytes: u64) -> Option<Self> {
         let folder = tempfile::tempdir().expect("the disk has space");
         let path = folder.path().join("disk");
         std::fs::create_dir(&path).expect("the disk has space");
-        let size = format!("size={SIZE_BYTES}");
+        let size = format!("size={size_bytes}");
         let mut mount = Command::new("mount");
         mount.args(["-t", "tmpfs", "-o", &size, "tmpfs"]).arg(&path);
         if !mount.output().is_ok_and(|tried| tried.status.success()) {
@@ -127,7 +134,7 @@ fn start(data: &Path, free_bytes_min: u64) -> Server {
 
 #[expect(clippy::disallowed_methods, reason = "tests free space on their own disk")]
 fn trial(random: &mut Random, free_bytes_min: u64) -> bool {
-    let Some(disk) = Mount::new() else { return false };
+    let Some(disk) = Mount::new(SIZE_BYTES) else { return false };
     // The log is on the same full disk, which must not harm requests.
     let (data, mut written) = (disk.path.join("data"), Written::default());
     let server = start(&data, free_bytes_min);
@@ -168,5 +175,85 @@ fn a_full_disk_refuses_writes_until_there_is_room_and_loses_nothing() {
         if !trial(&mut random, free_bytes_min) {
             return;
         }
+    }
+}
+
+/// Stores a batch of which each half has one half, and counts what was stored of each; whether all
+/// of it was.
+fn store_halves(client: &Client, stored: &mut [Vec<String>; 2], next: &mut u64) -> bool {
+    let ids: Vec<String> = (*next..*next + PURGED_LINES)
+        .map(|number| format!("{}{number:08}{}", HALVES[number as usize % 2], "-".repeat(800)))
+        .collect();
+    let first = *next;
+    *next += PURGED_LINES;
+    let line = |(id, number): (&String, u64)| {
+        let bits = number.wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        json!({"id": id, "fingerprint": format!("{bits:016x}")})
+    };
+    let lines: Vec<Value> = ids.iter().zip(first..).map(line).collect();
+    let replies = client.post_lines("/v1/insert/batch", &lines);
+    if replies.len() < ids.len() {
+        assert_eq!(replies[0]["status"], 507, "{replies:?}");
+        return false;
+    }
+    let mut all = true;
+    for ((id, reply), number) in ids.into_iter().zip(replies).zip(first..) {
+        if reply["error"].is_object() {
+            assert_eq!(reply["error"]["status"], 507, "{reply}");
+            all = false;
+        } else {
+            stored[number as usize % 2].push(id);
+        }
+    }
+    all
+}
+
+fn purge(client: &Client, prefix: &str) -> u64 {
+    let begun = Client::expect(client.post("/v1/purge", &json!({"prefix": prefix})));
+    for _ in 0..LOOKS {
+        pause(50);
+        let job = Client::expect(client.get(&format!("/v1/jobs/{}", begun["job"])));
+        if job["state"] == "done" {
+            return job["removed"].as_u64().expect("a number");
+        }
+        assert_eq!(job["state"], "running", "{job}");
+    }
+    panic!("the purge does not end");
+}
+
+/// With no reserve in the configuration: the service keeps what emptying the disk takes.
+#[test]
+fn a_full_disk_that_is_purged_by_half_takes_writes_again_each_time() {
+    let Some(disk) = Mount::new(PURGED_SIZE_BYTES) else { return };
+    let data = disk.path.join("data");
+    let mut server = start(&data, 0);
+    let (mut stored, mut next) = ([Vec::new(), Vec::new()], 0);
+    for round in 0..random::variable("NEARPRINT_TEST_DISK_PURGES").unwrap_or(PURGES) {
+        let client = server.client();
+        while store_halves(&client, &mut stored, &mut next) {}
+        let (status, problem) = client.get("/readyz").expect("it answers");
+        let said = problem["detail"].as_str().unwrap_or_default();
+        // What the purge before has freed may just have been reclaimed.
+        assert!(status == 200 || said.contains("are needed"), "{status}: {problem}");
+        let half = round as usize % 2;
+        assert_eq!(purge(&client, HALVES[half]), stored[half].len() as u64, "round {round}");
+        stored[half].clear();
+        let resumed = (0..LOOKS).any(|_| {
+            pause(50);
+            store_halves(&client, &mut stored, &mut next)
+        });
+        let stats = Client::expect(client.get("/v1/stats"));
+        assert!(resumed, "round {round}: {stats}\n{}", server::log(&data));
+        let documents = stored.iter().map(Vec::len).sum::<usize>();
+        assert_eq!(Client::expect(client.get("/v1/stats"))["documents"], documents);
+        if round % 3 == 2 {
+            server.kill();
+            server = start(&data, 0);
+            assert_eq!(Client::expect(server.client().get("/v1/stats"))["documents"], documents);
+        }
+    }
+    let client = server.client();
+    for id in stored.iter().flat_map(|half| half.iter().rev().take(50)) {
+        Client::expect(client.get(&format!("/v1/documents/{id}")));
     }
 }

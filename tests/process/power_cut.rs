@@ -1,14 +1,19 @@
 //! Promise: every write whose reply was read before a power cut is stored after it. Method: a
-//! server on an ext4 of its own, whose power goes under load in one of two ways: by the ioctl that
-//! shuts a file system down, which drops what was not synced, or by going on from a copy of its
-//! image that btrfs made in an instant. Then everything is compared; answers read later count for
-//! nothing. A server whose syncs lie must be caught. Needs root and loop devices.
+//! server on a file system of its own, whose power goes under load in one of two ways: by the ioctl
+//! that shuts an XFS down, which drops what was not synced, or by going on from a copy of the image
+//! of an ext4 that btrfs made in an instant. Then everything is compared; answers read later count
+//! for nothing. A server whose syncs lie must be caught. (The shutdown of ext4 is no oracle: some
+//! kernels lose synced appends by it.) In each cut a control of a few lines appends and syncs next
+//! to the server: where it loses something, the disk is no oracle. Needs root and loop devices.
 
+use std::fs::File;
+use std::io::Write as _;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::{self, JoinHandle};
 
 use crate::load::{answered, compare, pause, under_load, workers};
 use crate::random::{self, Random};
@@ -78,10 +83,10 @@ fn text(path: &Path) -> &str {
     path.to_str().expect("a temporary path is text")
 }
 
-/// An ext4, on a btrfs where its images are to be copied. Dropped from its top to its bottom.
+/// An XFS, or an ext4 on a btrfs where its images are copied. Dropped from its top to its bottom.
 struct Disk {
     power: Power,
-    ext4: Mount,
+    files: Mount,
     _btrfs: Option<Mount>,
     _folder: tempfile::TempDir,
 }
@@ -97,27 +102,33 @@ impl Disk {
                 Power::Image => Some(Mount::new("btrfs", "2G", folder.path())?),
             };
             let below = btrfs.as_ref().map_or(folder.path(), |btrfs| &btrfs.at);
-            std::io::Result::Ok((Mount::new("ext4", "512M", below)?, btrfs))
+            let kind = match power {
+                Power::Shutdown => "xfs",
+                Power::Image => "ext4",
+            };
+            std::io::Result::Ok((Mount::new(kind, "512M", below)?, btrfs))
         })();
         match made {
-            Ok((ext4, btrfs)) => Some(Self { power, ext4, _btrfs: btrfs, _folder: folder }),
+            Ok((files, btrfs)) => Some(Self { power, files, _btrfs: btrfs, _folder: folder }),
             Err(error) => {
-                println!("skipped: {error}; next: run as root, with loop devices and btrfs-progs");
+                println!(
+                    "skipped: {error}; next: run as root, with loop devices, xfsprogs and btrfs-progs"
+                );
                 None
             }
         }
     }
 
     fn data(&self) -> PathBuf {
-        self.ext4.at.join("data")
+        self.files.at.join("data")
     }
 
     /// The power goes; by a shutdown, what reads and writes now fails.
     fn cut(&self) {
         match self.power {
-            Power::Shutdown => must("perl", &["-e", CUT, text(&self.ext4.at)]),
+            Power::Shutdown => must("perl", &["-e", CUT, text(&self.files.at)]),
             Power::Image => {
-                let (image, copy) = (&self.ext4.image, self.copy());
+                let (image, copy) = (&self.files.image, self.copy());
                 must("cp", &["--reflink=always", text(image), text(&copy)]);
             }
         }
@@ -125,22 +136,50 @@ impl Disk {
 
     /// The power is back.
     fn again(&self) {
-        let at = text(&self.ext4.at);
+        let at = text(&self.files.at);
         // A tracer that was killed may hold the disk a moment longer than the server.
         let unmounted = || run("umount", &[at]).is_ok_and(|output| output.status.success());
         if !(0..UNMOUNT_TRIES).any(|_| unmounted() || run("sleep", &["0.1"]).is_err()) {
             must("umount", &[at]);
         }
         if self.power == Power::Image {
-            must("mv", &[text(&self.copy()), text(&self.ext4.image)]);
+            must("mv", &[text(&self.copy()), text(&self.files.image)]);
         }
-        let mounted = self.ext4.mount().expect("mount is here");
+        let mounted = self.files.mount().expect("mount is here");
         assert!(mounted.status.success(), "{mounted:?}");
     }
 
-    fn copy(&self) -> PathBuf {
-        self.ext4.image.with_extension("copy")
+    fn control_file(&self) -> PathBuf {
+        self.files.at.join("control")
     }
+
+    fn copy(&self) -> PathBuf {
+        self.files.image.with_extension("copy")
+    }
+}
+
+/// Appends numbers and syncs each, until the power goes; returns how many were synced before.
+fn begin_control(disk: &Disk, power_is_off: &Arc<AtomicBool>) -> JoinHandle<u64> {
+    let mut file = File::create(disk.control_file()).expect("the disk has space");
+    file.sync_all().expect("the disk works");
+    File::open(&disk.files.at).and_then(|folder| folder.sync_all()).expect("the disk works");
+    let power_is_off = Arc::clone(power_is_off);
+    thread::spawn(move || {
+        let append = |number: u64| {
+            file.write_all(&number.to_le_bytes()).and_then(|()| file.sync_data()).is_ok()
+                && !power_is_off.load(Ordering::SeqCst)
+        };
+        (1..).map(append).take_while(|synced| *synced).count() as u64
+    })
+}
+
+/// The disk must have kept what the control synced: then it is an oracle for the server too.
+fn check_control(disk: &Disk, control: JoinHandle<u64>) {
+    let synced = control.join().expect("it does not panic");
+    let kept = std::fs::read(disk.control_file()).unwrap_or_default();
+    let numbers = kept.as_chunks().0.iter().map(|bytes| u64::from_le_bytes(*bytes));
+    let whole = numbers.zip(1..).take_while(|(number, expected)| number == expected).count();
+    assert!(whole as u64 >= synced, "this disk is no oracle: it lost {synced} - {whole} appends");
 }
 
 /// The log of a server is on the disk that loses power, so it is not read.
@@ -153,6 +192,7 @@ fn cut(mut running: Vec<Worker>, disk: &Disk, lies: bool, random: &mut Random) -
     };
     let server = Server::of(command).expect("it starts");
     let power_is_off = Arc::new(AtomicBool::new(false));
+    let control = begin_control(disk, &power_is_off);
     running = running.into_iter().map(|worker| worker.with_power_flag(&power_is_off)).collect();
     running = under_load(running, &server, |server| {
         pause(50 + random.below(400));
@@ -162,7 +202,12 @@ fn cut(mut running: Vec<Worker>, disk: &Disk, lies: bool, random: &mut Random) -
         server.kill();
     });
     drop(server);
+    // It ends with the power; its file must be closed before the file system is unmounted.
+    while !control.is_finished() {
+        pause(1);
+    }
     disk.again();
+    check_control(disk, control);
     running
 }
 

@@ -11,7 +11,7 @@ use std::sync::Arc;
 use nearprint_fingerprint::Distance;
 
 use crate::storage::{
-    Disk, FileKind, Identity, RealDisk, SealedReader, SealedWriter, StorageError,
+    Disk, FileKind, Identity, ReadingDisk, SealedReader, SealedWriter, StorageError,
 };
 
 /// The name of its file.
@@ -80,9 +80,7 @@ impl DirectoryFile {
     /// Reads the file of the directory at a path, without its lock; `None` if there is none that
     /// can be read.
     pub fn read_at(path: &Path) -> Option<Self> {
-        // Opening a disk would create the directory.
-        path.join(NAME).is_file().then_some(())?;
-        Self::read(&RealDisk::open(path).ok()?).ok().flatten()
+        Self::read(&ReadingDisk::open(path).ok()?).ok().flatten()
     }
 
     /// Writes the file and makes it durable.

@@ -20,6 +20,7 @@ use crate::api::replies::{
 use crate::background::snapshot::snapshots::Export;
 use crate::background::snapshot::snapshotter::SnapshotRequest;
 use crate::background::threads::Threads;
+use crate::background::watcher::DiskState;
 use crate::blocking::off_async;
 use crate::clock;
 use crate::document::{Document, DocumentId, Namespace, Packed};
@@ -39,7 +40,7 @@ use crate::read::reader::{self, Listing, RecordLookup};
 use crate::read::scans::Scans;
 use crate::read::scheduler::{BatchScheduler, Share, piece};
 use crate::shared::{Life, Message, Shared};
-use crate::storage::{DirectoryLock, Disk, RealDisk};
+use crate::storage::{DirectoryLock, Disk, ReadingDisk, RealDisk};
 use crate::write::command::{Command, SearchedCheckAndInsert, SearchedCheckAndInsertPacked};
 use crate::write::queued::{Pending, Queued};
 
@@ -70,15 +71,37 @@ impl Engine {
     /// # Errors
     /// As [`Self::open`].
     pub fn open_observed(options: Options, observer: Arc<dyn Observer>) -> Result<Self, OpenError> {
-        let real = RealDisk::open(&options.data)?;
+        let disk: Arc<dyn Disk> = Arc::new(RealDisk::open(&options.data)?);
         let lock = DirectoryLock::acquire(&options.data)?;
+        Self::open_on(&disk, lock, options, observer)
+    }
+
+    /// As [`Self::open`], for commands that change nothing: a directory that this process may not
+    /// write is opened all the same, and refuses every write ([`Readiness::DirectoryUnusable`]).
+    ///
+    /// # Errors
+    /// As [`Self::open`].
+    pub fn open_to_read_at_least(options: Options) -> Result<Self, OpenError> {
+        if !options.data.is_dir() || RealDisk::check_writable(&options.data).is_ok() {
+            return Self::open(options);
+        }
+        let disk: Arc<dyn Disk> = Arc::new(ReadingDisk::open(&options.data)?);
+        let lock = DirectoryLock::acquire_to_read(&options.data)?;
+        Self::open_on(&disk, lock, options, Arc::new(()))
+    }
+
+    fn open_on(
+        disk: &Arc<dyn Disk>,
+        lock: DirectoryLock,
+        options: Options,
+        observer: Arc<dyn Observer>,
+    ) -> Result<Self, OpenError> {
         let mut entropy = [0; 40];
         getrandom::fill(&mut entropy).map_err(|error| OpenError::System {
             what: format!("no random numbers for a new data directory: {error}"),
         })?;
-        let disk: Arc<dyn Disk> = Arc::new(real);
-        let recovered = recover(&disk, &options, &entropy)?;
-        Self::start((options, observer), &disk, recovered, lock)
+        let recovered = recover(disk, &options, &entropy)?;
+        Self::start((options, observer), disk, recovered, lock)
     }
 
     /// The model of the recipe, if it needs one.
@@ -101,7 +124,7 @@ impl Engine {
             id_secret: core.machine().id_secret(),
             permits: Arc::new(Semaphore::new(options.queue_changes_max)),
             life: watch::Sender::new(Life::Running),
-            disk_full: false.into(),
+            disk: DiskState::new(&**disk),
             memory_full: false.into(),
             snapshots: ArcSwap::from_pointee(snapshots.list()),
             reclaimable_upto: snapshots.covered_by_both().get().into(),
@@ -390,6 +413,26 @@ impl Engine {
     /// Whether writes are accepted, and if not, why.
     pub fn readiness(&self) -> Readiness {
         self.shared.readiness()
+    }
+
+    /// Why writes are not accepted, in words, as far as there is more to say than
+    /// [`Self::readiness`] does.
+    pub fn explanation(&self) -> Option<String> {
+        match self.readiness() {
+            Readiness::DirectoryUnusable => {
+                self.shared.disk.fault.load().as_deref().map(ToOwned::to_owned)
+            }
+            Readiness::DiskFull => {
+                let disk = self.shared.disk.stats.load();
+                Some(format!(
+                    "{} bytes are free, and {} are needed. {}",
+                    disk.free_bytes,
+                    disk.needed_bytes,
+                    disk.freeing.explanation()
+                ))
+            }
+            _ => None,
+        }
     }
 
     /// Stops accepting writes, finishes those in the queue, syncs, takes a snapshot. Blocks.

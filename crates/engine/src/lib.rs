@@ -92,9 +92,9 @@ pub use api::error::{OpenError, Refused};
 pub use api::observer::Observer;
 pub use api::options::{Durability, Options, SMALL_SEGMENT_MAX};
 pub use api::replies::{
-    Admission, Findings, MemoryStats, NamespaceInfo, OnDuplicate, PackedInserted, PackedQuery,
-    Page, PageOptions, QueryOptions, Readiness, RecordSpace, Removed, SegmentStats, SnapshotInfo,
-    Stats, StoredDocument, Written,
+    Admission, DiskStats, Findings, Freeing, MemoryStats, NamespaceInfo, OnDuplicate,
+    PackedInserted, PackedQuery, Page, PageOptions, QueryOptions, Readiness, RecordSpace, Removed,
+    SegmentStats, SnapshotInfo, Stats, StoredDocument, Written,
 };
 pub use handle::Engine;
 pub use open::model::read_file as read_model;

@@ -16,6 +16,7 @@ use crate::api::observer::Observer;
 use crate::api::options::Options;
 use crate::api::replies::{Readiness, RecordSpace, SnapshotInfo};
 use crate::background::survey::Survey;
+use crate::background::watcher::DiskState;
 use crate::document::Sequence;
 use crate::groups::board::Board;
 use crate::jobs::PurgeOwners;
@@ -42,7 +43,7 @@ pub(crate) struct Shared {
     /// A permit for each change that may wait.
     pub(crate) permits: Arc<Semaphore>,
     pub(crate) life: watch::Sender<Life>,
-    pub(crate) disk_full: AtomicBool,
+    pub(crate) disk: DiskState,
     pub(crate) memory_full: AtomicBool,
     pub(crate) snapshots: ArcSwap<Vec<SnapshotInfo>>,
     /// Set once it runs.
@@ -167,7 +168,8 @@ impl Shared {
         match self.life() {
             Life::Failed => Readiness::Failed,
             Life::Stopping => Readiness::Stopping,
-            Life::Running if self.disk_full.load(Ordering::Relaxed) => Readiness::DiskFull,
+            Life::Running if self.disk.fault.load().is_some() => Readiness::DirectoryUnusable,
+            Life::Running if self.disk.is_full.load(Ordering::Relaxed) => Readiness::DiskFull,
             Life::Running if self.memory_full.load(Ordering::Relaxed) => Readiness::MemoryFull,
             Life::Running => Readiness::Ready,
         }
@@ -191,6 +193,7 @@ impl Shared {
             Readiness::Ready => None,
             Readiness::Failed => Some(Refused::Failed),
             Readiness::Stopping => Some(Refused::Stopping),
+            Readiness::DirectoryUnusable => Some(Refused::DirectoryUnusable),
             Readiness::DiskFull => bounds.adds.then_some(Refused::DiskFull),
             Readiness::MemoryFull => bounds.adds.then_some(Refused::MemoryFull),
         }

@@ -42,7 +42,7 @@ impl OpenedDirectory {
         let mut sources = Sources::of_process(config.map(Path::to_path_buf));
         sources.data = Some(data.to_path_buf());
         let (_, settings) = configuration::load(&sources)?;
-        let engine = Engine::open(settings.engine).map_err(|error| {
+        let engine = Engine::open_to_read_at_least(settings.engine).map_err(|error| {
             let what = format!("cannot open the data directory {}", data.display());
             let next = match &error {
                 OpenError::ClockBehind { .. } => configuration::CLOCK_BEHIND_NEXT,

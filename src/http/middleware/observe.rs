@@ -197,9 +197,10 @@ impl Observed {
                 cause,
                 "request"
             ),
-            // The client sees that its request was shed. A warning for each would add to the load.
+            // The client sees that its request was shed. A warning for each would add to the load. Nor
+            // is one due for each probe: the engine logs why it is not ready, once.
             Some(Failure { code, cause: None })
-                if self.status.is_server_error() && !is_shed(code) =>
+                if self.status.is_server_error() && !is_shed(code) && route != PROBE =>
             {
                 tracing::warn!(method, route, status, duration_us, request_id, code, "request");
             }
@@ -225,6 +226,9 @@ fn reply_headers() -> HeaderMap {
     .into_iter()
     .collect()
 }
+
+/// Probes ask every few seconds.
+const PROBE: &str = "/readyz";
 
 fn is_shed(code: &str) -> bool {
     code == Code::Overloaded.row().1

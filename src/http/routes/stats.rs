@@ -76,6 +76,7 @@ pub(crate) struct StatsReply {
     /// Bytes of memory of the index, by part.
     memory: MemoryReply,
     journal: JournalReply,
+    disk: DiskReply,
     /// The newest snapshot; null before the first one.
     last_snapshot: Option<SnapshotReply>,
     /// How long ago the newest snapshot was taken.
@@ -183,6 +184,17 @@ pub(crate) struct JournalReply {
     sweep: Option<SweepReply>,
 }
 
+/// The disk of the data directory.
+#[derive(Debug, Serialize, ToSchema)]
+pub(crate) struct DiskReply {
+    free_bytes: u64,
+    /// Writes that add documents are refused below this: `engine.disk_free_bytes_min`, or what the
+    /// next snapshot, the next sweep and removals take if that is more.
+    needed_bytes: u64,
+    /// Whether the space of removed documents is reclaimed now, or why not.
+    freeing: &'static str,
+}
+
 /// The progress of a sweep.
 #[derive(Debug, Serialize, ToSchema)]
 pub(crate) struct SweepReply {
@@ -234,6 +246,11 @@ impl StatsReply {
                 live_bytes: stats.space.live_bytes,
                 reclaimed_bytes: stats.space.reclaimed_bytes,
                 sweep: stats.space.sweep.map(|(done, upto)| SweepReply { done, upto }),
+            },
+            disk: DiskReply {
+                free_bytes: stats.disk.free_bytes,
+                needed_bytes: stats.disk.needed_bytes,
+                freeing: stats.disk.freeing.explanation(),
             },
             snapshot_age_ms: age_ms(stats.last_snapshot.as_ref()),
             last_snapshot: stats.last_snapshot.map(SnapshotReply::from),

@@ -148,6 +148,9 @@ pub enum Refused {
     /// The disk has less free space than the configured reserve.
     #[error("the disk is full")]
     DiskFull,
+    /// The data directory or files of it are gone, or cannot be written.
+    #[error("the data directory cannot be used")]
+    DirectoryUnusable,
     /// The index has reached the configured memory limit.
     #[error("the memory limit is reached")]
     MemoryFull,

@@ -51,7 +51,7 @@ pub struct Options {
     pub groups_kept_max: usize,
     /// The memory of these jobs and their results together.
     pub groups_memory_bytes_max: u64,
-    /// Writes are refused if the disk has less free space than this.
+    /// Writes are refused if the disk has less free space than this, or than emptying it takes.
     pub disk_free_bytes_min: u64,
     /// A directory is not opened if its newest change was made later than the clock says, by more
     /// than this; `None` accepts every clock.

@@ -158,6 +158,8 @@ pub enum Readiness {
     DiskFull,
     /// The memory limit is reached; reads continue.
     MemoryFull,
+    /// The data directory or files of it are gone, or cannot be written; reads continue.
+    DirectoryUnusable,
 }
 
 /// A complete snapshot on disk.
@@ -202,6 +204,8 @@ pub struct Stats {
     pub packs: u64,
     /// The space that records take.
     pub space: RecordSpace,
+    /// The space on the disk.
+    pub disk: DiskStats,
     /// The newest snapshot; `None` before the first.
     pub last_snapshot: Option<SnapshotInfo>,
     /// What the clock says, in milliseconds since 1970.
@@ -249,6 +253,51 @@ impl MemoryStats {
         let kept =
             self.tables + self.documents + self.ids + self.removals + self.namespaces + self.deltas;
         kept + self.merging
+    }
+}
+
+/// The space on the disk.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct DiskStats {
+    /// The bytes that are free.
+    pub free_bytes: u64,
+    /// The bytes that must be free for writes that add documents: at least
+    /// [`Options::disk_free_bytes_min`](crate::Options::disk_free_bytes_min), and what the next
+    /// snapshot, the next sweep and the records of removals take.
+    pub needed_bytes: u64,
+    /// What is done to free space.
+    pub freeing: Freeing,
+}
+
+/// What is done to free space on the disk, or why nothing is.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Freeing {
+    /// There are too few records of removed documents.
+    #[default]
+    NothingToReclaim,
+    /// The space of removed documents is being reclaimed.
+    Reclaiming,
+    /// The records of removed documents cannot be swept, because the next pack does not fit.
+    NoSpaceToSweep,
+    /// The newest records cannot be swept, because the snapshot before that does not fit.
+    NoSpaceForSnapshot,
+}
+
+impl Freeing {
+    /// The same in words, with what helps.
+    pub const fn explanation(self) -> &'static str {
+        match self {
+            Self::NothingToReclaim => {
+                "There is nothing to reclaim: remove documents, or free space on the file system."
+            }
+            Self::Reclaiming => "The space of removed documents is being reclaimed.",
+            Self::NoSpaceToSweep => {
+                "The space of removed documents cannot be reclaimed, because rewriting their files does not fit: free space on the file system."
+            }
+            Self::NoSpaceForSnapshot => {
+                "The space of removed documents cannot be reclaimed, because a snapshot does not fit: free space on the file system."
+            }
+        }
     }
 }
 

@@ -42,21 +42,22 @@ const LOOK_EVERY: Duration = Duration::from_millis(200);
 /// of the kept snapshots, where it cannot be swept.
 pub(crate) fn is_snapshot_due(shared: &Shared, older: Sequence) -> bool {
     let records = &shared.published.load().records;
-    let worth = worth(shared, records.extent().bytes).max(2 * step(shared));
+    let is_short = shared.disk.is_short.load(Ordering::Relaxed);
+    let steps = if is_short { 1 } else { 2 };
+    let worth = worth(shared, records.extent().bytes).max(steps * step(shared));
     shared.reclaim_wanted.load(Ordering::Relaxed) && records.bytes_after(older.get()) >= worth
 }
 
-/// The garbage that is worth the work, if all files have this many bytes. On a full disk a step is
-/// enough, whatever has to be written for it: only removals are accepted then, and they need space
-/// too.
+/// The garbage that is worth the work, if all files have this many bytes. If space is short, a step
+/// is enough.
 fn worth(shared: &Shared, bytes: u64) -> u64 {
-    if shared.disk_full.load(Ordering::Relaxed) {
+    if shared.disk.is_short.load(Ordering::Relaxed) {
         return step(shared);
     }
     (bytes / WORTH_SHARE).max(step(shared))
 }
 
-fn step(shared: &Shared) -> u64 {
+pub(crate) fn step(shared: &Shared) -> u64 {
     step_bytes(shared.options.journal_file_bytes)
 }
 
@@ -134,13 +135,16 @@ pub(crate) struct ReclaimerThread {
     last: Arc<Survey>,
     /// The older of the kept snapshots at the last survey, and the upper bound of garbage then.
     surveyed: (Sequence, u64),
+    /// The free space when a sweep did not fit.
+    free_at_failure: u64,
 }
 
 impl ReclaimerThread {
     pub(crate) fn new(shared: Arc<Shared>, reclaimer: Reclaimer, stop: Receiver<()>) -> Self {
         let last = shared.survey.load_full();
         let space = RecordSpace::default();
-        Self { shared, reclaimer, stop, space, last, surveyed: (Sequence::ZERO, 0) }
+        let surveyed = (Sequence::ZERO, 0);
+        Self { shared, reclaimer, stop, space, last, surveyed, free_at_failure: 0 }
     }
 
     /// Runs until it is stopped.
@@ -157,6 +161,8 @@ impl ReclaimerThread {
                 // No record is lost.
                 Err(error) => {
                     tracing::error!(%error, "the space of old records could not be reclaimed");
+                    self.shared.disk.sweep_failed.store(error.is_full(), Ordering::Relaxed);
+                    self.free_at_failure = self.free_bytes();
                     self.surveyed = (self.upto(), self.garbage_at_most());
                 }
             }
@@ -170,17 +176,21 @@ impl ReclaimerThread {
         let wanted = garbage >= worth(&self.shared, bytes);
         self.shared.reclaim_wanted.store(wanted, Ordering::Relaxed);
         let upto = self.upto();
-        if !wanted || upto == Sequence::ZERO {
+        let is_usable = self.shared.disk.fault.load().is_none();
+        if !wanted || !is_usable || upto == Sequence::ZERO {
             return Ok(());
         }
         let (surveyed_upto, surveyed_garbage) = self.surveyed;
         let news = garbage.saturating_sub(surveyed_garbage);
-        let news_enough = if self.shared.disk_full.load(Ordering::Relaxed) {
+        let news_enough = if self.shared.disk.is_short.load(Ordering::Relaxed) {
             step(&self.shared) / 2
         } else {
             (bytes / NEWS_SHARE).max(step(&self.shared) / 4)
         };
-        if upto == surveyed_upto && news < news_enough {
+        let failed = self.shared.disk.sweep_failed.load(Ordering::Relaxed);
+        let may_fit =
+            failed && self.free_bytes() >= self.free_at_failure.saturating_add(step(&self.shared));
+        if upto == surveyed_upto && news < news_enough && !may_fit {
             return Ok(());
         }
         if !self.survey(upto)? {
@@ -229,16 +239,21 @@ impl ReclaimerThread {
             self.publish();
         }
         self.space.sweep = None;
+        self.shared.disk.sweep_failed.store(false, Ordering::Relaxed);
         self.surveyed.1 = self.garbage_at_most();
         self.publish();
         tracing::info!(%upto, reclaimed, "space of old records reclaimed");
         Ok(())
     }
 
-    /// The size of the next pack: as small as possible if the disk is full.
+    fn free_bytes(&self) -> u64 {
+        self.shared.disk.stats.load().free_bytes
+    }
+
+    /// The size of the next pack: as small as possible if space is short.
     fn pack_bytes(&self) -> u64 {
         let step = step(&self.shared);
-        if self.shared.disk_full.load(Ordering::Relaxed) {
+        if self.shared.disk.is_short.load(Ordering::Relaxed) {
             return step;
         }
         let all = self.reclaimer.extent().bytes;

@@ -24,7 +24,7 @@ use nearprint_index::times::second;
 use nearprint_index::view::{Expired, Listed, Selection, View};
 
 use crate::api::error::Refused;
-use crate::api::replies::Removed;
+use crate::api::replies::{Freeing, Removed};
 use crate::clock::{self, ClockWatch};
 use crate::document::{DocumentId, Sequence};
 use crate::machine::change::REMOVED_MAX;
@@ -49,6 +49,8 @@ const FOUND_MAX: usize = 1 << 19;
 /// Documents whose removal the writer is asked for at one time: a few milliseconds of its time.
 const STEP: usize = 2_048;
 const _: () = assert!(STEP <= REMOVED_MAX);
+/// How often it looks for reclaimed space before it removes more all the same: 30 s.
+const SPACE_LOOKS_MAX: u32 = 150;
 
 /// The thread's state.
 #[derive(Debug)]
@@ -165,6 +167,7 @@ impl Remover {
             for (namespace, documents) in by_namespace(view, &found) {
                 for documents in documents.chunks(STEP) {
                     self.check_stop()?;
+                    self.wait_for_space()?;
                     let documents = documents.to_vec();
                     steps.send(RemoveMany { namespace, documents, reason: Reason::Expiry })?;
                 }
@@ -229,6 +232,7 @@ impl Remover {
             for (namespace, documents) in by_namespace(view, found) {
                 for documents in documents.chunks(STEP) {
                     self.check_stop()?;
+                    self.wait_for_space()?;
                     // After a crash the pass is repeated, and finds what is left.
                     let reason = reason(before, documents.len() as u64);
                     steps.send(RemoveMany { namespace, documents: documents.to_vec(), reason })?;
@@ -238,6 +242,23 @@ impl Remover {
         let reason = reason(through, matched);
         steps.send(RemoveMany { namespace: None, documents: Vec::new(), reason })?;
         steps.finish()
+    }
+
+    /// Waits while removals have used their share of a full disk and space is being reclaimed, so
+    /// that a purge takes bounded space however many documents it removes. What is not reclaimed in
+    /// time does not stop it: the documents that it removes next may free whole files.
+    fn wait_for_space(&self) -> Result<(), JobFailure> {
+        let disk = &self.shared.disk;
+        for _ in 0..SPACE_LOOKS_MAX {
+            let is_reclaiming = disk.stats.load().freeing == Freeing::Reclaiming;
+            if !(disk.is_low.load(Ordering::Relaxed) && is_reclaiming) {
+                break;
+            }
+            if !self.waits(LOOK_EVERY) {
+                return Err(JobFailure::Stopping);
+            }
+        }
+        Ok(())
     }
 
     fn is_running(&self, job: &Job<PurgeWork>) -> bool {

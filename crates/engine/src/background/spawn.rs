@@ -112,8 +112,17 @@ mod tests {
     use crate::open::recovery::recover;
     use crate::storage::{DirectoryLock, Disk, SimulatedDisk};
 
-    const THREADS: [&str; 8] =
-        ["writer", "snapshots", "flusher", "merges", "syncs", "reclaim", "removals", "groups"];
+    const THREADS: [&str; 9] = [
+        "writer",
+        "snapshots",
+        "flusher",
+        "merges",
+        "syncs",
+        "reclaim",
+        "removals",
+        "groups",
+        "disk",
+    ];
     /// A hang is a failure; nothing here takes a second.
     const DEADLINE: Duration = Duration::from_mins(1);
     const DELTA_EVENTS: usize = 16;

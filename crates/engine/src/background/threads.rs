@@ -13,7 +13,7 @@ use crate::background::reclaimer::ReclaimerThread;
 use crate::background::snapshot::snapshots::Snapshots;
 use crate::background::snapshot::snapshotter::{SnapshotRequest, Snapshotter};
 use crate::background::spawn::{Stoppable, join, spawn};
-use crate::background::{flusher, groups, merger, remover, syncer};
+use crate::background::{flusher, groups, merger, remover, syncer, watcher};
 use crate::clock;
 use crate::shared::{Message, Shared};
 use crate::storage::{DirectoryLock, Disk};
@@ -33,6 +33,7 @@ pub(crate) struct Threads {
     reclaim: Stoppable,
     removals: Stoppable,
     groups: Stoppable,
+    watch: Stoppable,
     _lock: DirectoryLock,
 }
 
@@ -54,17 +55,17 @@ impl Threads {
         let snapshotter = Snapshotter {
             shared: new_shared(),
             snapshots,
-            disk: Arc::clone(disk),
             requests,
             settle,
             last: clock::now(),
-            last_failed: false,
+            last_failed: None,
             kept_index_bytes: [shared.published.load().view.settled_bytes(); 2],
         };
         let reclaimer = core.reclaimer();
         let writer = Writer::new(core, new_shared(), inbox);
         let (flushed, merged, synced) = (new_shared(), new_shared(), new_shared());
-        let grouped = new_shared();
+        let (grouped, watched) = (new_shared(), new_shared());
+        let (watched_disk, records) = (Arc::clone(disk), reclaimer.records().clone());
         let syncs = match shared.options.durability {
             Durability::Interval { ms } => Some(Stoppable::spawn(shared, "syncs", |stopped| {
                 move || syncer::run(&synced, Duration::from_millis(ms), &stopped)
@@ -91,6 +92,9 @@ impl Threads {
             groups: Stoppable::spawn(shared, "groups", |stopped| {
                 move || groups::run(&grouped, &stopped)
             })?,
+            watch: Stoppable::spawn(shared, "disk", |stopped| {
+                move || watcher::run(&watched, &*watched_disk, &records, &stopped)
+            })?,
             _lock: lock,
         })
     }
@@ -101,6 +105,7 @@ impl Threads {
         // writer.
         drop(self.snapshot_requests);
         self.groups.stop();
+        self.watch.stop();
         self.removals.stop();
         self.reclaim.stop();
         join(self.snapshots);

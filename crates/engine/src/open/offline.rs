@@ -2,11 +2,12 @@
 //! repair.
 //!
 //! Takes the directory's lock, so that no service starts on it meanwhile. Everything except
-//! [`OfflineDirectory::repair`] and [`restore`] only reads.
+//! [`OfflineDirectory::repair`], [`OfflineDirectory::reindex`] and [`restore`] only reads, also
+//! where this process may not write.
 
 use std::io::{Read, Write};
-use std::path::Path;
-use std::sync::Arc;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use crate::api::error::OpenError;
 use crate::api::options::Options;
@@ -21,7 +22,9 @@ pub(crate) use crate::open::repair::RepairPlan;
 use crate::storage::export::{ExportFile, Exported, check_files, read_export, write_export};
 use crate::storage::journal::salvage;
 pub use crate::storage::journal::salvage::Finding;
-use crate::storage::{Damage, DirectoryLock, Disk, RealDisk, StorageError, holds_records};
+use crate::storage::{
+    Damage, DirectoryLock, Disk, ReadingDisk, RealDisk, StorageError, holds_records,
+};
 use nearprint_fingerprint::Distance;
 use nearprint_index::view::Counts;
 use nearprint_text::{Recipe, UnknownRecipe};
@@ -34,7 +37,9 @@ const LOCK_OF_EARLIER_BUILDS: &str = "lock";
 pub struct OfflineDirectory {
     disk: Arc<dyn Disk>,
     directory: DirectoryFile,
-    _lock: DirectoryLock,
+    path: PathBuf,
+    /// For reading, until something is to be changed.
+    lock: Mutex<Option<DirectoryLock>>,
 }
 
 /// A snapshot on the disk.
@@ -58,13 +63,23 @@ impl OfflineDirectory {
             let what = format!("{} is not a directory", path.display());
             return Err(OpenError::System { what });
         }
-        let lock = DirectoryLock::acquire(path)?;
-        let disk: Arc<dyn Disk> = Arc::new(RealDisk::open(path)?);
+        let lock = DirectoryLock::acquire_to_read(path)?;
+        let disk: Arc<dyn Disk> = Arc::new(ReadingDisk::open(path)?);
         let directory = DirectoryFile::read(&*disk)?.ok_or(OpenError::NoDirectoryFile)?;
         if !disk.list()?.iter().any(|name| holds_records(name)) {
             return Err(OpenError::NoRecords);
         }
-        Ok(Self { disk, directory, _lock: lock })
+        let (path, lock) = (path.to_path_buf(), Mutex::new(Some(lock)));
+        Ok(Self { disk, directory, path, lock })
+    }
+
+    /// The same directory to be changed. From now on nobody else reads it.
+    fn to_change(&self) -> Result<Arc<dyn Disk>, StorageError> {
+        RealDisk::check_writable(&self.path)?;
+        let mut lock = self.lock.lock().unwrap_or_else(PoisonError::into_inner);
+        drop(lock.take());
+        *lock = Some(DirectoryLock::acquire(&self.path)?);
+        Ok(Arc::new(RealDisk::open(&self.path)?))
     }
 
     /// Reads the manifests of the snapshots, newest first.
@@ -132,7 +147,7 @@ impl OfflineDirectory {
     /// # Errors
     /// [`StorageError::Io`]; it can be run again.
     pub fn repair(&self, plan: &RepairPlan) -> Result<(), StorageError> {
-        repair::carry_out(&self.disk, &self.directory, plan)
+        repair::carry_out(&self.to_change()?, &self.directory, plan)
     }
 
     /// The maximum distance of a look-up.
@@ -166,7 +181,7 @@ impl OfflineDirectory {
             OpenError::System { what }
         })?;
         let options = Options { distance_max, ..Options::new("", recipe) };
-        reindex(&self.disk, &self.directory, &options, clock::now_ms(), progress)
+        reindex(&self.to_change()?, &self.directory, &options, clock::now_ms(), progress)
     }
 
     /// Checks that each manifest can be read, and that its files exist.

@@ -26,7 +26,7 @@ use crate::background::snapshot::snapshots::{Loaded, Snapshots};
 use crate::directory_file::DirectoryFile;
 use crate::open::recovery::{replay, settle};
 use crate::open::repair;
-use crate::storage::{Disk, Journal, StorageError, sealed};
+use crate::storage::{Disk, Journal, StorageError, require_space, sealed};
 
 /// Rebuilds the directory for the maximum distance of the options. `at_ms` is in milliseconds since
 /// 1970; `progress` receives the bytes of records read.
@@ -103,13 +103,7 @@ fn check_space(
     };
     let (before, after) = (tables(directory.distance_max), tables(distance_max));
     let needed = (newest.bytes / before).saturating_mul(before.max(after));
-    let free = disk.free_bytes()?;
-    if needed <= free {
-        return Ok(());
-    }
-    let what = format!("the new index needs about {needed} bytes of disk, and {free} are free");
-    let full = std::io::Error::new(std::io::ErrorKind::StorageFull, what);
-    Err(StorageError::from_io(full, "write", "the new index"))
+    require_space(disk, needed, "the new index")
 }
 
 fn newest_snapshot(

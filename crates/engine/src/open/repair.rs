@@ -15,7 +15,7 @@ use crate::background::snapshot::snapshots::Snapshots;
 use crate::directory_file::DirectoryFile;
 use crate::storage::journal::salvage::{self, Finding};
 use crate::storage::sealed::remove_leftovers;
-use crate::storage::{Disk, FileKind, SealedReader, SealedWriter, StorageError};
+use crate::storage::{Disk, FileKind, SealedReader, SealedWriter, StorageError, require_space};
 
 /// The name of the marker.
 const MARKER: &str = "repair-unfinished";
@@ -122,6 +122,10 @@ pub(crate) fn carry_out(
 ) -> Result<(), StorageError> {
     let identity = &directory.identity;
     remove_leftovers(&**disk)?;
+    // A damaged file is copied aside, and written again with what can be read of it.
+    let damaged = plan.files.iter().filter(|finding| finding.damage.is_some());
+    let needed = damaged.map(|finding| finding.bytes.saturating_mul(2)).sum();
+    require_space(&**disk, needed, "the copies of damaged files")?;
     let mut marker = SealedWriter::create(Arc::clone(disk), MARKER, MARKER_KIND, *identity)?;
     let written = marker.write_all(&plan.durable_upto.to_le_bytes());
     written.map_err(|error| StorageError::from_io(error, "write", MARKER))?;

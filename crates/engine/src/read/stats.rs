@@ -40,6 +40,7 @@ impl Engine {
             journal_files: extent.files,
             packs: extent.packs,
             space: **self.shared.space.load(),
+            disk: **self.shared.disk.stats.load(),
             last_snapshot: self.shared.snapshots.load().first().cloned(),
             clock_ms,
             clock_behind_ms: view.times().now_ms().saturating_sub(clock_ms),

@@ -532,7 +532,7 @@ fn commit_at(
     mut group: Vec<Box<dyn QueuedWrite>>,
     clock_ms: u64,
 ) -> Result<(), StorageError> {
-    match decide_group(core, &mut group, clock_ms)? {
+    match decide_group(core, &mut group, clock_ms, 0)? {
         Ok(()) => {
             core.make_durable()?;
             for write in group {

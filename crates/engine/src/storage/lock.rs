@@ -21,13 +21,29 @@ impl DirectoryLock {
     /// [`StorageError::Locked`] if another process has the lock; [`StorageError::Io`], also if the
     /// filesystem cannot lock a directory.
     pub fn acquire(directory: &Path) -> Result<Self, StorageError> {
+        Self::lock(directory, File::try_lock)
+    }
+
+    /// Locks an existing directory for reading: other readers may lock it too, but no service runs
+    /// on it meanwhile. Needs no permission to write.
+    ///
+    /// # Errors
+    /// As [`Self::acquire`].
+    pub fn acquire_to_read(directory: &Path) -> Result<Self, StorageError> {
+        Self::lock(directory, File::try_lock_shared)
+    }
+
+    fn lock(
+        directory: &Path,
+        lock: impl FnOnce(&File) -> Result<(), TryLockError>,
+    ) -> Result<Self, StorageError> {
         let path = directory.to_path_buf();
         let opened = OpenOptions::new().read(true).open(directory);
         let directory = match opened {
             Ok(directory) => directory,
             Err(source) => return Err(StorageError::Io { operation: "open", path, source }),
         };
-        match directory.try_lock() {
+        match lock(&directory) {
             Ok(()) => Ok(Self { _directory: directory }),
             Err(TryLockError::WouldBlock) => Err(StorageError::Locked { path }),
             Err(TryLockError::Error(source)) => {
@@ -47,7 +63,13 @@ mod tests {
         let lock = DirectoryLock::acquire(directory.path()).unwrap();
         let error = DirectoryLock::acquire(directory.path()).unwrap_err();
         assert!(matches!(error, StorageError::Locked { .. }), "{error}");
+        let error = DirectoryLock::acquire_to_read(directory.path()).unwrap_err();
+        assert!(matches!(error, StorageError::Locked { .. }), "{error}");
         drop(lock);
+        let reader = DirectoryLock::acquire_to_read(directory.path()).unwrap();
+        let another = DirectoryLock::acquire_to_read(directory.path()).unwrap();
+        DirectoryLock::acquire(directory.path()).unwrap_err();
+        drop((reader, another));
         DirectoryLock::acquire(directory.path()).unwrap();
     }
 

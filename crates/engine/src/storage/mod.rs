@@ -36,7 +36,9 @@ pub(crate) mod sealed;
 
 mod names;
 
+pub(crate) use disk::reading::ReadingDisk;
 pub use disk::real::RealDisk;
+pub(crate) use disk::require_space;
 pub use disk::{Disk, DiskFile};
 pub use error::{BadFrame, Damage, MissingRecords, Refusal, StorageError};
 pub use header::Identity;

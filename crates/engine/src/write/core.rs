@@ -94,7 +94,7 @@ impl Core {
     }
 
     /// Begins a group at this time: reserves space on the disk for this many commands, before any is
-    /// decided.
+    /// decided, and leaves `free_bytes_min` bytes free.
     ///
     /// # Errors
     /// [`StorageError`]. If the disk [is full](StorageError::is_full), nothing changed; after any
@@ -102,9 +102,10 @@ impl Core {
     pub(crate) fn begin_group(
         &mut self,
         (commands, payload_bytes): (u64, u64),
+        free_bytes_min: u64,
         clock_ms: u64,
     ) -> Result<CommandGroup, StorageError> {
-        self.journal.reserve(commands, payload_bytes)?;
+        self.journal.reserve(commands, payload_bytes, free_bytes_min)?;
         // The records of the group go to the file that is the last one now.
         Ok(CommandGroup { records: self.records.pin(), clock_ms })
     }

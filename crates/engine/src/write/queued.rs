@@ -123,8 +123,9 @@ impl<R> Pending<R> {
     }
 }
 
-/// Decides writes in order, as one group, when the clock says this. None of them may be acknowledged
-/// before the core has made them durable.
+/// Decides writes in order, as one group, when the clock says this. Those that add documents leave
+/// `free_bytes_min` bytes of the disk free. None of them may be acknowledged before the core has made
+/// them durable.
 ///
 /// # Errors
 /// [`StorageError`]: the core must not be used again. A full disk is not such an error: it refuses
@@ -133,9 +134,12 @@ pub(crate) fn decide_group(
     core: &mut Core,
     writes: &mut [Box<dyn QueuedWrite>],
     clock_ms: u64,
+    free_bytes_min: u64,
 ) -> Result<Result<(), Refused>, StorageError> {
+    let adds = writes.iter().any(|write| write.bounds().adds);
+    let free_bytes_min = if adds { free_bytes_min } else { 0 };
     let bytes = writes.iter().map(|write| write.bounds().payload_bytes).sum();
-    let begun = match core.begin_group((writes.len() as u64, bytes), clock_ms) {
+    let begun = match core.begin_group((writes.len() as u64, bytes), free_bytes_min, clock_ms) {
         Err(error) if error.is_full() => return Ok(Err(Refused::DiskFull)),
         begun => begun?,
     };

@@ -141,7 +141,15 @@ impl Writer {
                 Ok(())
             }
             Ok(Err(refused)) => {
-                refuse(group, &refused);
+                // What removes documents frees space, and takes little.
+                let (adds, others): (Vec<_>, Vec<_>) =
+                    group.into_iter().partition(|write| write.bounds().adds);
+                if adds.is_empty() {
+                    refuse(others, &refused);
+                } else {
+                    refuse(adds, &refused);
+                    others.into_iter().rev().for_each(|write| self.waiting.push_front(write));
+                }
                 Ok(())
             }
             Err(error) => {
@@ -181,7 +189,8 @@ impl Writer {
         if clock_ms < self.core.machine().now_ms() {
             self.shared.times_set_back.fetch_add(1, Ordering::Release);
         }
-        if let Err(refused) = decide_group(&mut self.core, group, clock_ms)? {
+        let free_bytes_min = self.shared.disk.needed.load(Ordering::Relaxed);
+        if let Err(refused) = decide_group(&mut self.core, group, clock_ms, free_bytes_min)? {
             return Ok(Err(refused));
         }
         let begun = clock::now();

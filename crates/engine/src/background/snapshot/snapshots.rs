@@ -32,6 +32,7 @@ use crate::originals::touches::Touch;
 use crate::storage::export::{ExportFile, Exported, check_files, write_export};
 use crate::storage::{
     Disk, FileKind, Identity, SealedReader, SealedWriter, StorageError, packed_before,
+    require_space,
 };
 
 /// The number of snapshots that are kept.
@@ -123,6 +124,10 @@ impl Written {
         let is_part = |known: &Weak<_>| std::ptr::addr_eq(known.as_ptr(), Arc::as_ptr(&part));
         let known = self.0.iter().find(|(known, _)| is_part(known));
         known.map(|(_, file)| *file).ok_or(part)
+    }
+
+    fn has<T: Part>(&self, part: &Arc<T>) -> bool {
+        self.0.iter().any(|(known, _)| std::ptr::addr_eq(known.as_ptr(), Arc::as_ptr(part)))
     }
 
     fn add<T: Part>(&mut self, part: Arc<T>, file: PartFile) {
@@ -277,8 +282,42 @@ impl Snapshots {
         if let Some(newest) = self.kept.first().filter(|newest| newest.counts == parts.counts) {
             return Ok(newest.info());
         }
-        let manifest = self.write_parts(parts, jobs, taken_at_ms)?;
+        let manifest = self.write_whole(parts, jobs, taken_at_ms)?;
         self.keep(manifest)
+    }
+
+    /// Writes the parts that have no file yet. If that fails, removes those that were written: on a
+    /// full disk their space is needed.
+    fn write_whole(
+        &mut self,
+        parts: Parts,
+        jobs: &Arc<Jobs>,
+        taken_at_ms: u64,
+    ) -> Result<Manifest, StorageError> {
+        let written =
+            self.check_space(&parts).and_then(|()| self.write_parts(parts, jobs, taken_at_ms));
+        if written.is_err() {
+            let kept = &self.kept;
+            self.written.0.retain(|(_, part)| names_part(kept, part.number));
+            // The first error is the one to report; the next snapshot removes what is left.
+            drop(self.remove_unneeded());
+        }
+        written
+    }
+
+    /// Refuses if the parts that have no file yet do not fit on the disk.
+    fn check_space(&self, parts: &Parts) -> Result<(), StorageError> {
+        let new = |has_file: bool, bytes: u64| if has_file { 0 } else { bytes };
+        let segments = parts
+            .segments
+            .iter()
+            .map(|segment| new(self.written.has(segment), segment.bytes().total()));
+        let tables = parts
+            .secondary_tables
+            .iter()
+            .map(|SecondaryTable { table, .. }| new(self.written.has(table), table.bytes() as u64));
+        let needed: u64 = segments.chain(tables).sum();
+        require_space(&*self.disk, needed, "a snapshot")
     }
 
     /// Writes a snapshot of these parts for the maximum distance of `directory`, which is not in
@@ -398,7 +437,7 @@ impl Snapshots {
     ) -> Result<SnapshotInfo, StorageError> {
         // The newest stays until the other is whole: its name is written last.
         let again = self.kept.first().is_some_and(|newest| !newest.again);
-        let manifest = self.write_parts(parts, jobs, taken_at_ms)?;
+        let manifest = self.write_whole(parts, jobs, taken_at_ms)?;
         self.keep(Manifest { again, ..manifest.clone() })?;
         self.keep(Manifest { again: !again, ..manifest })
     }
@@ -533,9 +572,7 @@ impl Snapshots {
 
     fn remove_unneeded(&self) -> Result<(), StorageError> {
         let needed = |name: &str| match part_number(name) {
-            Some(number) => {
-                self.kept.iter().any(|m| m.files().any(|(_, file)| file.number == number))
-            }
+            Some(number) => names_part(&self.kept, number),
             None => !is_manifest(name) || self.kept.iter().any(|m| m.name() == name),
         };
         let names = self.disk.list()?;
@@ -550,6 +587,10 @@ impl Snapshots {
         }
         Ok(())
     }
+}
+
+fn names_part(manifests: &[Manifest], number: u64) -> bool {
+    manifests.iter().any(|manifest| manifest.files().any(|(_, file)| file.number == number))
 }
 
 type Reading<'visibility, T> = std::thread::ScopedJoinHandle<'visibility, Result<T, StorageError>>;

@@ -20,25 +20,27 @@ use crate::clock;
 use crate::document::Sequence;
 use crate::machine::jobs::Jobs;
 use crate::shared::{Life, Shared};
-use crate::storage::{Disk, StorageError};
+use crate::storage::StorageError;
 
 /// How often it checks whether a snapshot is due.
 const LOOK_EVERY: Duration = Duration::from_millis(50);
 /// If the index has become smaller by this since a kept snapshot, and has halved, the files of both
 /// are worth replacing.
 const SHRUNK_BYTES_MIN: u64 = 4 << 20;
+/// A snapshot that did not fit is tried again when this much space was freed since.
+const RETRY_BYTES: u64 = 1 << 20;
 
 /// Takes snapshots on request or when they are due.
 #[derive(Debug)]
 pub(crate) struct Snapshotter {
     pub(crate) shared: Arc<Shared>,
     pub(crate) snapshots: Snapshots,
-    pub(crate) disk: Arc<dyn Disk>,
     pub(crate) requests: Receiver<SnapshotRequest>,
     pub(crate) settle: Sender<SettleRequest>,
     /// When the last one was begun, or the engine.
     pub(crate) last: Instant,
-    pub(crate) last_failed: bool,
+    /// The free space when the last one failed, if it did.
+    pub(crate) last_failed: Option<u64>,
     /// The bytes of the segments and tables in the kept snapshots, newest first.
     pub(crate) kept_index_bytes: [u64; 2],
 }
@@ -66,7 +68,6 @@ impl Snapshotter {
                     drop(request.send(export.ok_or(Refused::Failed)));
                 }
                 Err(RecvTimeoutError::Timeout) => {
-                    self.check_disk();
                     if self.is_due() {
                         let taken = if self.has_shrunk() {
                             self.retake_snapshot()
@@ -75,11 +76,13 @@ impl Snapshotter {
                         } else {
                             self.repeat_snapshot()
                         };
-                        self.last_failed = taken.is_none();
+                        let free = || self.shared.disk.stats.load().free_bytes;
+                        self.last_failed = taken.is_none().then(free);
                     }
                 }
                 Err(RecvTimeoutError::Disconnected) => {
-                    if self.shared.life() != Life::Failed && self.is_unsaved() {
+                    let is_usable = self.shared.disk.fault.load().is_none();
+                    if self.shared.life() != Life::Failed && is_usable && self.is_unsaved() {
                         self.take_snapshot();
                     }
                     return;
@@ -98,13 +101,14 @@ impl Snapshotter {
             .ok()
     }
 
-    fn check_disk(&self) {
-        let options = &self.shared.options;
-        if options.disk_free_bytes_min > 0 {
-            // If the free space is unknown, the next write finds out whether the disk is full.
-            let free = self.disk.free_bytes().unwrap_or(u64::MAX);
-            self.shared.disk_full.store(free < options.disk_free_bytes_min, Ordering::Relaxed);
-        }
+    /// Whether a snapshot must not be tried again yet: the last one failed, and no space was freed
+    /// since, or it was not space that was missing.
+    fn has_failed(&self) -> bool {
+        let disk = &self.shared.disk;
+        self.last_failed.is_some_and(|free| {
+            !disk.snapshot_failed.load(Ordering::Relaxed)
+                || disk.stats.load().free_bytes < free.saturating_add(RETRY_BYTES)
+        })
     }
 
     fn unsaved_changes(&self) -> u64 {
@@ -123,8 +127,11 @@ impl Snapshotter {
         let many = unsaved >= options.snapshot_changes;
         let (older, now) = (self.snapshots.covered_by_both(), self.sequence());
         let blocks_reclaim = older < now && reclaimer::is_snapshot_due(&self.shared, older);
+        if self.shared.disk.fault.load().is_some() {
+            return false;
+        }
         // A failed snapshot is retried after the interval, not at every check.
-        ((many || blocks_reclaim || self.has_shrunk()) && !self.last_failed)
+        ((many || blocks_reclaim || self.has_shrunk()) && !self.has_failed())
             || (self.is_unsaved() && waited >= Duration::from_millis(options.snapshot_interval_ms))
     }
 
@@ -202,6 +209,7 @@ impl Snapshotter {
         match taken {
             Ok(info) => {
                 self.shared.observer.snapshot_taken(took);
+                self.shared.disk.snapshot_failed.store(false, Ordering::Relaxed);
                 tracing::info!(
                     sequence = %info.sequence, bytes = info.bytes,
                     duration_ms = took.as_millis() as u64, "snapshot taken"
@@ -209,6 +217,7 @@ impl Snapshotter {
                 Some(info)
             }
             Err(error) => {
+                self.shared.disk.snapshot_failed.store(error.is_full(), Ordering::Relaxed);
                 tracing::error!(%error, "a snapshot failed; the journal still has everything");
                 None
             }

@@ -7,6 +7,7 @@
 //! [`super::RealDisk`] is the operating system. The tests have another disk, which forgets what was
 //! not synced (`storage/tests/simulated`); `storage/tests/disks.rs` runs on both.
 
+pub(crate) mod reading;
 pub(crate) mod real;
 
 use std::fmt::Debug;
@@ -63,6 +64,12 @@ pub trait Disk: Send + Sync + Debug {
     /// [`StorageError::Io`]. Never retry: the second try may succeed although the data is lost.
     fn sync_directory(&self) -> Result<(), StorageError>;
 
+    /// Why nothing that is written can be found again: the directory was removed or moved away, or
+    /// its file system cannot be written. `None` if all is well.
+    fn fault(&self) -> Option<String> {
+        None
+    }
+
     /// How many bytes this process can still write.
     ///
     /// # Errors
@@ -112,6 +119,20 @@ pub trait DiskFile: Send + Sync + Debug {
     /// # Errors
     /// [`StorageError::Io`]; see [`StorageError::is_full`].
     fn reserve(&self, offset: u64, bytes: u64) -> Result<(), StorageError>;
+}
+
+/// Refuses what needs this many bytes if fewer are free; `what` begins a sentence.
+///
+/// # Errors
+/// [`StorageError::is_full`], with both numbers; [`StorageError::Io`].
+pub(crate) fn require_space(disk: &dyn Disk, bytes: u64, what: &str) -> Result<(), StorageError> {
+    let free = disk.free_bytes()?;
+    if bytes <= free {
+        return Ok(());
+    }
+    let why = format!("about {bytes} bytes of disk are needed, and {free} are free");
+    let full = std::io::Error::new(std::io::ErrorKind::StorageFull, why);
+    Err(StorageError::from_io(full, "write", what))
 }
 
 /// The size of a read of [`read_in_pieces`].

@@ -10,10 +10,10 @@
 
 use std::fs::{self, File, OpenOptions};
 use std::io;
-use std::os::unix::fs::{FileExt, FileTypeExt, OpenOptionsExt};
+use std::os::unix::fs::{FileExt, FileTypeExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
-use rustix::fs::{FallocateFlags, OFlags, fallocate, fstatvfs};
+use rustix::fs::{Access, FallocateFlags, OFlags, StatVfsMountFlags, access, fallocate, fstatvfs};
 use rustix::io::Errno;
 
 use crate::storage::disk::{Disk, DiskFile};
@@ -33,8 +33,45 @@ impl RealDisk {
     /// [`StorageError::Io`].
     pub fn open(path: &Path) -> Result<Self, StorageError> {
         create_durably(path)?;
+        Self::open_existing(path)
+    }
+
+    /// Opens an existing directory.
+    ///
+    /// # Errors
+    /// [`StorageError::Io`].
+    pub(crate) fn open_existing(path: &Path) -> Result<Self, StorageError> {
         let directory = File::open(path).map_err(|source| failed("open", path, source))?;
         Ok(Self { path: path.to_path_buf(), directory })
+    }
+
+    /// Whether this process may create files in a directory.
+    ///
+    /// # Errors
+    /// [`StorageError::Io`]: it may not, or there is no such directory.
+    pub(crate) fn check_writable(path: &Path) -> Result<(), StorageError> {
+        let allowed = Access::WRITE_OK | Access::EXEC_OK;
+        access(path, allowed).map_err(|errno| failed("write to", path, errno.into()))
+    }
+
+    /// As [`Disk::open`], for reading only.
+    ///
+    /// # Errors
+    /// As [`Disk::open`].
+    pub(crate) fn open_to_read(&self, name: &str) -> Result<Box<dyn DiskFile>, StorageError> {
+        self.open_existing_file(name, false)
+    }
+
+    fn open_existing_file(
+        &self,
+        name: &str,
+        to_write: bool,
+    ) -> Result<Box<dyn DiskFile>, StorageError> {
+        let mut options = OpenOptions::new();
+        // Refuses links, and does not wait for the other end of a pipe.
+        let flags = OFlags::NOFOLLOW | OFlags::NONBLOCK;
+        options.read(true).write(to_write).custom_flags(flags.bits().cast_signed());
+        self.open_with(&options, "open", name)
     }
 
     /// The path of the directory.
@@ -71,11 +108,7 @@ impl Disk for RealDisk {
     }
 
     fn open(&self, name: &str) -> Result<Box<dyn DiskFile>, StorageError> {
-        let mut options = OpenOptions::new();
-        // Refuses links, and does not wait for the other end of a pipe.
-        let flags = OFlags::NOFOLLOW | OFlags::NONBLOCK;
-        options.read(true).write(true).custom_flags(flags.bits().cast_signed());
-        self.open_with(&options, "open", name)
+        self.open_existing_file(name, true)
     }
 
     fn list(&self) -> Result<Vec<String>, StorageError> {
@@ -107,6 +140,30 @@ impl Disk for RealDisk {
 
     fn sync_directory(&self) -> Result<(), StorageError> {
         self.directory.sync_all().map_err(|source| failed("sync", &self.path, source))
+    }
+
+    fn fault(&self) -> Option<String> {
+        let open = match self.directory.metadata() {
+            Ok(open) => open,
+            Err(error) => return Some(format!("it cannot be read: {error}")),
+        };
+        match fs::metadata(&self.path) {
+            Ok(named) if (named.dev(), named.ino()) != (open.dev(), open.ino()) => {
+                return Some("another directory is in its place".to_owned());
+            }
+            Ok(_) => {}
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                return Some("it was removed or moved away".to_owned());
+            }
+            Err(error) => return Some(format!("it cannot be read: {error}")),
+        }
+        match fstatvfs(&self.directory) {
+            Ok(space) if space.f_flag.contains(StatVfsMountFlags::RDONLY) => {
+                Some("its file system is read-only".to_owned())
+            }
+            Ok(_) => None,
+            Err(errno) => Some(format!("its file system does not answer: {errno}")),
+        }
     }
 
     fn free_bytes(&self) -> Result<u64, StorageError> {

@@ -12,7 +12,7 @@
 
 use std::sync::Arc;
 
-use crate::storage::disk::{Disk, read_in_pieces};
+use crate::storage::disk::{Disk, read_in_pieces, require_space};
 use crate::storage::error::StorageError;
 use crate::storage::header::{Identity, Seed};
 use crate::storage::journal::file::JournalFile;
@@ -250,30 +250,38 @@ impl Journal {
     }
 
     /// Reserves disk space for a group of `records` records, whose payloads have `payload_bytes`
-    /// together, and for the seal after them.
+    /// together, and for the seal after them. Leaves `free_bytes_min` bytes of the disk free.
     ///
     /// Cost: one system call for about each MiB of journal.
     ///
     /// # Errors
     /// [`StorageError::Io`]; if [`StorageError::is_full`], nothing is poisoned and the caller can
     /// refuse the group. [`StorageError::Poisoned`].
-    pub fn reserve(&mut self, records: u64, payload_bytes: u64) -> Result<(), StorageError> {
+    pub fn reserve(
+        &mut self,
+        records: u64,
+        payload_bytes: u64,
+        free_bytes_min: u64,
+    ) -> Result<(), StorageError> {
         self.check_poison()?;
         let frames = records.saturating_add(1);
         let bytes = frames
             .saturating_mul(FRAME_OVERHEAD_BYTES as u64)
             .saturating_add(payload_bytes)
             .saturating_add(self.buffer.len() as u64);
-        match self.reserve_bytes(bytes) {
+        match self.reserve_bytes(bytes, free_bytes_min) {
             Err(error) if error.is_full() => Err(error),
             other => self.or_poison(other),
         }
     }
 
-    fn reserve_bytes(&mut self, bytes: u64) -> Result<(), StorageError> {
+    fn reserve_bytes(&mut self, bytes: u64, free_bytes_min: u64) -> Result<(), StorageError> {
         let end = self.written.saturating_add(bytes);
         if end <= self.reserved {
             return Ok(());
+        }
+        if free_bytes_min > 0 {
+            require_space(&*self.disk, bytes.saturating_add(free_bytes_min), "the journal")?;
         }
         let step = bytes.max(RESERVE_STEP_BYTES);
         let stepped = match self.live.file.reserve(self.written, step) {

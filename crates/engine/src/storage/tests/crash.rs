@@ -169,7 +169,7 @@ fn accept(journal: &mut Journal, model: &mut Model, dice: &mut Dice) -> Result<(
     // Longer than a sector or two, so that a torn payload can follow a whole header.
     let most = [64, 3_000, 9_000][dice.below(3)];
     let bytes = dice.below(most);
-    journal.reserve(1, bytes as u64)?;
+    journal.reserve(1, bytes as u64, 0)?;
     let (payload, count) = (dice.bytes(bytes), 1 + dice.below(3) as u32);
     let first = journal.append(&payload, count)?;
     model.accepted.push((first, count, payload));

@@ -24,7 +24,7 @@ fn after_a_failed_write_or_sync_every_call_fails() {
             assert!(poisoned(journal.flush()));
             assert!(poisoned(journal.sync().map(drop)));
             assert!(poisoned(journal.seal()));
-            assert!(poisoned(journal.reserve(1, 1)));
+            assert!(poisoned(journal.reserve(1, 1, 0)));
             assert_eq!(disk.operations(), operations, "nothing was tried again");
         }
     }
@@ -62,18 +62,18 @@ fn a_full_disk_refuses_a_group_and_writes_resume_when_there_is_space() {
     // One byte too few for the seal after the thirteenth.
     capacity(68 + 13 * 360 + 59);
     let mut accepted = 0;
-    while journal.reserve(1, 300).is_ok() {
+    while journal.reserve(1, 300, 0).is_ok() {
         journal.append(&[7; 300], 1).unwrap();
         journal.sync().unwrap();
         accepted += 1;
     }
     assert_eq!(accepted, 12);
-    assert!(journal.reserve(1, 300).unwrap_err().is_full());
+    assert!(journal.reserve(1, 300, 0).unwrap_err().is_full());
     journal.seal().unwrap();
     assert_eq!(journal.records().read(accepted).unwrap().payload, [7; 300]);
 
     capacity(50_000);
-    journal.reserve(1, 300).unwrap();
+    journal.reserve(1, 300, 0).unwrap();
     journal.append(&[8; 300], 1).unwrap();
     assert_eq!(journal.sync().unwrap(), accepted + 1);
 }
@@ -130,14 +130,14 @@ fn a_closed_file_returns_its_reserved_space_and_the_next_one_reserves_again() {
     };
     let mut journal = open(&disk, 1_000).unwrap();
     capacity(10 << 20);
-    journal.reserve(1, 1_000).unwrap();
+    journal.reserve(1, 1_000, 0).unwrap();
     journal.append(&[1; 1_000], 1).unwrap();
     journal.sync().unwrap();
     let extent = journal.records().extent();
     assert_eq!(extent.files, 2);
     assert_eq!(disk.free_bytes().unwrap(), (10 << 20) - extent.bytes);
     capacity(extent.bytes + 50);
-    assert!(journal.reserve(1, 1).unwrap_err().is_full());
+    assert!(journal.reserve(1, 1, 0).unwrap_err().is_full());
 }
 
 #[test]
