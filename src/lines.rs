@@ -2,6 +2,7 @@
 
 use bytes::{Bytes, BytesMut};
 use memchr::memchr;
+use nearprint_files::offer::json::BYTE_ORDER_MARK;
 
 /// One line that is not blank.
 #[derive(Debug, PartialEq, Eq)]
@@ -69,7 +70,9 @@ impl LineCutter {
         if std::mem::take(&mut self.overlong) {
             return Some(StreamLine { number, bytes: None });
         }
-        (!whole.trim_ascii().is_empty()).then_some(StreamLine { number, bytes: Some(whole) })
+        let is_blank =
+            whole.strip_prefix(BYTE_ORDER_MARK).unwrap_or(&whole).trim_ascii().is_empty();
+        (!is_blank).then_some(StreamLine { number, bytes: Some(whole) })
     }
 
     fn keep(&mut self, piece: &[u8]) {

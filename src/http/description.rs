@@ -98,6 +98,7 @@ mod tests {
             "POST /v1/fingerprint/batch",
             "POST /v1/query/batch",
             "POST /v1/insert/batch",
+            "POST /v1/delete/batch",
             "POST /v1/check-and-insert/batch",
             "GET /v1/documents/{id}",
             "DELETE /v1/documents/{id}",

@@ -5,10 +5,10 @@ use std::sync::{Arc, OnceLock};
 
 use axum::Router;
 use axum::extract::{Request, State};
-use axum::http::HeaderValue;
-use axum::http::header::{CACHE_CONTROL, CONTENT_SECURITY_POLICY, CONTENT_TYPE};
+use axum::http::header::{ALLOW, CACHE_CONTROL, CONTENT_SECURITY_POLICY, CONTENT_TYPE};
+use axum::http::{HeaderValue, Method, StatusCode};
 use axum::middleware;
-use axum::response::IntoResponse;
+use axum::response::{IntoResponse, Response};
 use tower_http::set_header::SetResponseHeaderLayer;
 use utoipa::openapi::OpenApi;
 use utoipa_axum::router::{OpenApiRouter, UtoipaMethodRouter};
@@ -22,12 +22,15 @@ use crate::http::middleware::observe::{RequestObserver, observe};
 use crate::http::problem;
 use crate::http::problem::{Code, Problem};
 use crate::http::request::parameters::NoParameters;
-use crate::http::routes::documents::{fingerprints, groups, list, originals, single};
+use crate::http::routes::documents::{fingerprints, groups, list, originals, removals, single};
 use crate::http::routes::{
     check_and_insert, compare, fingerprint, health, insert, jobs, metrics, namespaces, page, query,
     snapshots, stats,
 };
 use crate::http::service::Service;
+
+/// The methods that some resource has.
+const METHODS: &str = "GET,HEAD,POST,DELETE,OPTIONS";
 
 fn routes() -> Routes {
     use Concerned::{All, Named};
@@ -43,6 +46,7 @@ fn routes() -> Routes {
         .add(Write, Named, routes!(insert::post_insert_batch))
         .add(Write, Named, routes!(check_and_insert::post_check_and_insert))
         .add(Write, Named, routes!(check_and_insert::post_check_and_insert_batch))
+        .add(Write, Named, routes!(removals::post_delete_batch))
         .add(Read, Named, routes!(single::get_document))
         .add(Write, Named, routes!(single::delete_document))
         .add(Read, Named, routes!(list::get_documents))
@@ -149,14 +153,21 @@ pub(crate) async fn get_openapi(
     ([(CONTENT_TYPE, "application/json")], text.as_str())
 }
 
-async fn not_found() -> Problem {
-    Problem::new(Code::NotFound, "GET /openapi.json lists what there is.")
+async fn not_found(request: Request) -> Response {
+    if request.method() == Method::OPTIONS && request.uri().path() == "*" {
+        return (StatusCode::NO_CONTENT, [(ALLOW, METHODS)]).into_response();
+    }
+    Problem::new(Code::NotFound, "GET /openapi.json lists what there is.").into_response()
 }
 
-async fn method_not_allowed(request: Request) -> Problem {
+async fn method_not_allowed(request: Request) -> Response {
+    // Some health checks ask for nothing else (HAProxy). The router adds the header Allow.
+    if request.method() == Method::OPTIONS {
+        return StatusCode::NO_CONTENT.into_response();
+    }
     let detail = format!(
         "{} is not a method of this resource; the header Allow names those it has.",
         problem::quoted(request.method().as_str())
     );
-    Problem::new(Code::MethodNotAllowed, detail)
+    Problem::new(Code::MethodNotAllowed, detail).into_response()
 }

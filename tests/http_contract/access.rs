@@ -94,6 +94,7 @@ const NEEDED: [(&str, &[&str]); 5] = [
             "DELETE /v1/namespaces/{name}",
             "POST /v1/check-and-insert",
             "POST /v1/check-and-insert/batch",
+            "POST /v1/delete/batch",
             "POST /v1/insert",
             "POST /v1/insert/batch",
             "POST /v1/purge",
@@ -158,7 +159,7 @@ fn every_route_of_the_description_asks_for_its_scope_and_only_health_is_open() {
 #[test]
 fn an_unknown_route_needs_a_token_as_well() {
     let (server, tokens) = guarded();
-    for line in ["GET /nowhere", "GET /v1", "DELETE /v1/query", "OPTIONS /v1/stats"] {
+    for line in ["GET /nowhere", "GET /v1", "DELETE /v1/query", "PATCH /v1/stats"] {
         assert_eq!(ask(&server, line, None).status, 401, "{line}");
     }
     assert_eq!(ask(&server, "GET /nowhere", Some(tokens[0].1.reveal())).status, 404);

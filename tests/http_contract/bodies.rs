@@ -84,8 +84,13 @@ fn other_charsets_are_decoded() {
     }
     let page = [b"<meta charset=windows-1252><p>".as_slice(), &latin].concat();
     assert_eq!(raw(&server, "/v1/fingerprint", "text/html", &page).json(), expected);
-    let unknown = raw(&server, "/v1/fingerprint", "text/plain; charset=klingon", &latin);
-    assert_eq!(unknown.problem(), (415, "unsupported_charset".to_owned()));
+    for unknown in ["text/html; charset=klingon", "text/html; charset=none", "text/html; charset="]
+    {
+        assert_eq!(raw(&server, "/v1/fingerprint", unknown, &page).json(), expected, "{unknown}");
+    }
+    for twice in ["text/html, text/html; charset='windows-1252'", "text/html;charset=x,text/html"] {
+        assert_eq!(raw(&server, "/v1/fingerprint", twice, &page).json(), expected, "{twice}");
+    }
     let json = raw(&server, "/v1/fingerprint", "application/json; charset=latin1", b"{}");
     assert_eq!(json.problem(), (415, "unsupported_charset".to_owned()));
 }
@@ -194,4 +199,19 @@ fn a_fingerprint_of_another_recipe_is_refused() {
     }
     let reply = server.get("/v1/query?fingerprint=00000000000000aa&recipe=np0");
     assert_eq!(reply.problem(), (409, "recipe_mismatch".to_owned()));
+}
+
+#[test]
+fn a_byte_order_mark_is_no_part_of_json() {
+    let server = Server::start();
+    let expected = server.post("/v1/fingerprint", &json!({"text": "some words"})).json();
+    let marked = b"\xef\xbb\xbf{\"text\": \"some words\"}\n".as_slice();
+    assert_eq!(raw(&server, "/v1/fingerprint", "application/json", marked).json(), expected);
+    // Files that were joined have a mark at the beginning of each.
+    let joined = [marked, b"\xef\xbb\xbf\n", marked].concat();
+    for kind in ["application/x-ndjson", "application/ndjson", "application/jsonl"] {
+        let reply = raw(&server, "/v1/fingerprint/batch", kind, &joined);
+        assert_eq!(reply.status, 200, "{kind}");
+        assert_eq!(reply.lines(), [expected.clone(), expected.clone()], "{kind}");
+    }
 }

@@ -3,7 +3,7 @@
 use nearprint::access::Token;
 use serde_json::json;
 
-use crate::support::Server;
+use crate::support::{Server, hex};
 
 /// Probes and browsers append parameters of their own, so these routes pass over any.
 const LENIENT: &[&str] = &["/healthz", "/readyz", "/metrics", "/", "/page.css", "/page.js"];
@@ -51,9 +51,10 @@ fn the_description_asks_for_tokens_only_where_the_service_does() {
     assert_eq!(with_tokens["paths"]["/v1/stats"]["get"]["security"], json!([{"token": ["read"]}]));
 }
 
-/// No field of a request is described as nullable, and none may be null.
+/// No field of a request is described as nullable. Null is as good as a missing field, except where
+/// that would remove more.
 #[test]
-fn null_is_refused_for_each_field_of_a_request() {
+fn null_is_a_missing_field_and_refused_in_a_purge() {
     let server = Server::start();
     let document = server.get("/openapi.json").json();
     let schemas = &document["components"]["schemas"];
@@ -68,7 +69,22 @@ fn null_is_refused_for_each_field_of_a_request() {
         for (field, described) in schemas[schema]["properties"].as_object().unwrap() {
             assert!(!described.to_string().contains("\"null\""), "{schema}.{field}: {described}");
             let reply = server.post(route, &json!({ field.as_str(): null }));
-            assert_eq!(reply.problem(), (400, "invalid_value".to_owned()), "{route} {field}");
+            let is_strict = schema == "PurgeRequest";
+            let code = if is_strict { "invalid_value" } else { "document_missing" };
+            assert_eq!(reply.problem(), (400, code.to_owned()), "{route} {field}");
         }
+    }
+}
+
+#[test]
+fn the_description_of_a_distance_is_what_the_service_takes() {
+    let server = Server::with(|config| config.data.distance_max = 12);
+    let document = server.get("/openapi.json").json();
+    let schemas = document["components"]["schemas"].as_object().unwrap();
+    for (route, schema) in [("/v1/query", "QueryRequest"), ("/v1/groups", "GroupsBody")] {
+        assert_eq!(schemas[schema]["properties"]["distance"]["maximum"], 12, "{schema}");
+        let body = json!({"fingerprint": hex(1), "distance": 12});
+        let body = if route == "/v1/groups" { json!({"distance": 12}) } else { body };
+        assert!(server.post(route, &body).status < 300, "{route}");
     }
 }

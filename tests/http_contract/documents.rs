@@ -1,6 +1,6 @@
 //! Showing and removing: documents by id, fingerprints, many at once.
 
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::support::{Server, hex, ids, text};
 
@@ -102,4 +102,51 @@ fn a_deleted_id_can_be_stored_again() {
     let again = server.insert("a", &hex(1));
     assert_eq!((&again["outcome"], &again["stored"]), (&json!("inserted"), &json!(true)));
     assert_eq!(ids(&server.query(&hex(1))["hits"][0]), json!(["a"]));
+}
+
+#[test]
+fn many_ids_are_removed_in_one_request() {
+    let token = nearprint::access::Token::generate().unwrap();
+    let server = Server::with(|config| {
+        config.access.tokens = format!("me read,write {} namespaces=n,m", token.digest());
+    });
+    let bearer = format!("Bearer {}", token.reveal());
+    let ndjson = ("content-type", "application/x-ndjson");
+    let post = |path: &str, lines: &str| {
+        server.send(path, &[("authorization", &bearer), ndjson], lines.as_bytes())
+    };
+    let document =
+        |at: u64| format!("{{\"id\":\"{at}\",\"fingerprint\":{at},\"namespace\":\"n\"}}\n");
+    let stored: String = (0..100).map(document).collect();
+    assert_eq!(post("POST /v1/insert/batch", &stored).lines().len(), 100);
+    let lines = "{\"id\":\"0\"}\n{\"id\":1}\n\n{\"id\":\"1\"}\n{\"id\":\"2\",\"namespace\":\"m\"}\n\
+        {\"id\":\"3\",\"namespace\":\"other\"}\n{}\noops\n{\"id\":\"3\",\"namespace\":null}";
+    let replies = post("POST /v1/delete/batch?namespace=n", lines).lines();
+    let outcome = |reply: &Value| match reply["error"]["code"].as_str() {
+        Some(code) => format!("{code} {}", reply["error"]["line"]),
+        None => format!("{} {}", reply["removed"], reply["stored"]),
+    };
+    assert_eq!(
+        replies.iter().map(outcome).collect::<Vec<_>>(),
+        [
+            "1 false",
+            "1 false",
+            "0 false",
+            "0 false",
+            "namespace_not_allowed 6",
+            "invalid_value 7",
+            "malformed_json 8",
+            "1 false"
+        ]
+    );
+    let all: String = (0..10_000).map(|at| format!("{{\"id\":\"{at}\"}}\n")).collect();
+    let one_more = post("POST /v1/delete/batch?namespace=n", &format!("{all}{{\"id\":\"x\"}}"));
+    assert_eq!(one_more.problem(), (413, "body_too_large".to_owned()));
+    assert!(one_more.text().contains("10000"), "{}", one_more.text());
+    let removed = post("POST /v1/delete/batch?namespace=n", &all).lines();
+    assert_eq!(removed.len(), 10_000);
+    assert_eq!(removed.iter().filter(|reply| reply["removed"] == 1).count(), 97);
+    let json = [("authorization", bearer.as_str()), ("content-type", "application/json")];
+    let refused = server.send("POST /v1/delete/batch", &json, b"{\"id\":\"0\"}");
+    assert_eq!(refused.problem(), (415, "unsupported_media_type".to_owned()));
 }

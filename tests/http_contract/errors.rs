@@ -10,8 +10,7 @@ const POSTS: [&str; 5] =
 #[test]
 fn malformed_json_is_400() {
     let server = Server::start();
-    for body in ["", "{", "nonsense", "{\"text\":\"x\"} x", "{\"text\":\"\\ud800\"}", "{'text':1}"]
-    {
+    for body in ["", "{", "nonsense", "{\"text\":\"x\"} x", "{\"text\":\"\\x\"}", "{'text':1}"] {
         for path in POSTS.into_iter().filter(|path| *path != "/v1/compare") {
             let reply = server.post_text(path, body);
             assert_eq!(reply.problem(), (400, "malformed_json".to_owned()), "{path} {body}");
@@ -26,6 +25,92 @@ fn malformed_json_is_400() {
     for body in ["[]", "7", "\"text\"", "null"] {
         assert_eq!(server.post_text("/v1/insert", body).problem().0, 400, "{body}");
     }
+}
+
+#[test]
+fn half_of_a_surrogate_pair_is_a_replacement_character_in_a_text_and_an_error_in_a_name() {
+    let server = Server::start();
+    let replaced = server.post("/v1/fingerprint", &json!({"text": "one \u{fffd} two"})).json();
+    let half = server.post_text("/v1/fingerprint", r#"{"text":"one \ud83d two"}"#);
+    assert_eq!(half.json(), replaced);
+    for (field, json) in [
+        ("id", r#"{"text":"x","id":"a\ud83d"}"#),
+        ("namespace", r#"{"text":"x","namespace":"\ude00"}"#),
+        ("metadata", r#"{"text":"x","metadata":{"a":"\ud83d"}}"#),
+    ] {
+        let refused = server.post_text("/v1/insert", json).problem_at();
+        assert_eq!(refused, (400, "malformed_json".to_owned(), field.to_owned()));
+    }
+    assert_eq!(server.get("/v1/stats").json()["documents"], 0);
+}
+
+#[test]
+fn null_is_as_good_as_a_missing_field() {
+    let server = Server::start();
+    // As a reply shows a document.
+    let document = json!({"id": null, "namespace": null, "fingerprint": hex(1), "text": null,
+        "metadata": null, "expires_at": null, "expires_in": null, "recipe": null});
+    assert_eq!(server.post("/v1/insert", &document).json()["outcome"], "inserted");
+    let lines = format!("{document}\n");
+    assert_eq!(server.post_lines("/v1/insert/batch", &lines)[0]["outcome"], "inserted");
+    let query = json!({"fingerprint": hex(1), "limit": null, "counts": null, "include": null});
+    assert_eq!(server.post("/v1/query", &query).json()["hits"][0]["document_count"], 2);
+    let pair = json!({"a": {"fingerprint": hex(1), "id": null}, "b": {"fingerprint": hex(1)},
+        "distance": null});
+    assert_eq!(server.post("/v1/compare", &pair).json()["distance"], 0);
+    server.post("/v1/groups", &json!({"namespace": null, "distance": null})).accepted();
+    let unknown = server.post("/v1/insert", &json!({"fingerprint": hex(1), "unheard": null}));
+    assert_eq!(unknown.problem_at().1, "unknown_field");
+    // A client whose variable is empty means less than a whole namespace.
+    let purge = server.post("/v1/purge", &json!({"namespace": "x", "prefix": null}));
+    assert_eq!(purge.problem_at(), (400, "invalid_value".to_owned(), "prefix".to_owned()));
+}
+
+#[test]
+fn a_number_of_a_query_string_has_no_plus_and_no_space() {
+    let server = Server::start();
+    for (path, field) in [
+        ("/v1/documents?after=", "after"),
+        ("/v1/documents?limit=", "limit"),
+        ("/v1/namespaces?after=", "after"),
+        ("/v1/jobs?after=", "after"),
+        ("/v1/originals?after=1.", "after"),
+        ("/v1/query?fingerprint=0000000000000001&distance=", "distance"),
+        ("/v1/query?fingerprint=0000000000000001&min_similarity=", "min_similarity"),
+        ("/v1/jobs/", "job"),
+    ] {
+        for number in ["+1", "%2B1", "%201", "1%20", "-1", ""] {
+            let refused = server.get(&format!("{path}{number}")).problem_at();
+            let expected = if path.ends_with('/') && number.is_empty() { 404 } else { 400 };
+            assert_eq!(refused.0, expected, "{path}{number}");
+            if expected == 400 {
+                assert_eq!((refused.1.as_str(), refused.2.as_str()), ("invalid_value", field));
+            }
+        }
+    }
+    let spaced = server.get("/v1/query?fingerprint=%200000000000000001");
+    assert_eq!(spaced.problem_at().2, "fingerprint");
+}
+
+#[test]
+fn options_are_answered_with_the_methods() {
+    let token = nearprint::access::Token::generate().unwrap();
+    let server = Server::with(|config| {
+        config.access.tokens = format!("reader read {}", token.digest());
+    });
+    for (path, method) in [("/", "GET"), ("/v1/insert", "POST"), ("*", "DELETE")] {
+        let reply = server.send(&format!("OPTIONS {path}"), &[], b"");
+        assert_eq!((reply.status, reply.text().as_str()), (204, ""), "{path}");
+        assert!(reply.header("allow").unwrap().split(',').any(|own| own == method), "{path}");
+    }
+    assert_eq!(server.send("OPTIONS /v2", &[], b"").problem().0, 404);
+    // As HAProxy asks.
+    let mut probe = server.connect();
+    probe.write(b"OPTIONS / HTTP/1.0\r\n\r\n").unwrap();
+    assert_eq!(probe.reply_head().status, 204);
+    // A browser asks before a page of another site writes.
+    let preflight = server.send("OPTIONS /v1/insert", &[("origin", "http://evil.example")], b"");
+    assert_eq!((preflight.status, preflight.header("access-control-allow-origin")), (403, None));
 }
 
 #[test]
@@ -51,14 +136,9 @@ fn unknown_and_repeated_fields_are_errors_that_name_them() {
 #[test]
 fn wrong_types_are_errors_that_name_the_field() {
     let server = Server::start();
-    for (field, value) in [
-        ("text", json!(1)),
-        ("text", json!(null)),
-        ("html", json!(["x"])),
-        ("id", json!(null)),
-        ("id", json!({})),
-        ("recipe", json!(1)),
-    ] {
+    for (field, value) in
+        [("text", json!(1)), ("html", json!(["x"])), ("id", json!({})), ("recipe", json!(1))]
+    {
         let mut body = json!({"fingerprint": hex(1)});
         body[field] = value;
         let reply = server.post("/v1/insert", &body);

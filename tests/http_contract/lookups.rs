@@ -130,7 +130,6 @@ fn options_out_of_range_are_refused_by_name() {
         ("distance", json!(2.5), "invalid_value"),
         ("limit", json!(0), "invalid_value"),
         ("limit", json!(1001), "invalid_value"),
-        ("limit", json!(null), "invalid_value"),
         ("min_similarity", json!(1.01), "invalid_value"),
         ("min_similarity", json!(-0.1), "invalid_value"),
         ("min_similarity", json!("high"), "invalid_value"),

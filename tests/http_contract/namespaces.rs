@@ -204,7 +204,7 @@ fn any_name_of_256_bytes_is_a_namespace() {
 fn a_name_of_no_bytes_or_too_many_is_refused() {
     let server = Server::start();
     let refused = (400, "invalid_value".to_owned(), "namespace".to_owned());
-    for name in [json!(""), json!("x".repeat(257)), json!(1), json!(null), json!(["a"])] {
+    for name in [json!(""), json!("x".repeat(257)), json!(1), json!(["a"])] {
         for route in ["query", "insert", "check-and-insert"] {
             let body = json!({"fingerprint": hex(1), "namespace": name});
             assert_eq!(server.post(&format!("/v1/{route}"), &body).problem_at(), refused, "{name}");

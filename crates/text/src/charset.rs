@@ -63,6 +63,12 @@ pub fn decode_or_guess<'a>(bytes: &'a [u8], label: Option<&str>, html: bool) -> 
     decode(bytes, known, html).expect("the label is known")
 }
 
+/// Whether a label names a known encoding that reads UTF-8 or ASCII as something else.
+pub fn is_other_than_utf_8(label: &str) -> bool {
+    let is_ascii = ["ascii", "us-ascii"].iter().any(|own| own.eq_ignore_ascii_case(label));
+    !is_ascii && named(label).is_ok_and(|encoding| encoding != UTF_8)
+}
+
 fn named(label: &str) -> Result<&'static Encoding, UnknownCharset> {
     Encoding::for_label_no_replacement(label.as_bytes())
         .ok_or_else(|| UnknownCharset { label: label.to_owned() })

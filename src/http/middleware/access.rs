@@ -57,6 +57,9 @@ impl Rules {
 
     /// The rule of a request. `route` is `None` for a path that matches no route.
     fn of(&self, method: &Method, route: Option<&str>) -> Rule {
+        if *method == Method::OPTIONS {
+            return Rule { need: Need::Nothing, namespaces: Concerned::Named };
+        }
         let method = if *method == Method::HEAD { &Method::GET } else { method };
         let methods = route.and_then(|path| self.0.get(path)).map_or(&[][..], Vec::as_slice);
         match (methods.iter().find(|(known, _)| known == method), methods.first()) {
@@ -199,6 +202,9 @@ mod tests {
         let admin = Rule { need: Permission::Admin.into(), ..rule };
         assert_eq!(rules.of(&Method::POST, Some("/v1/a")), admin);
         assert_eq!(rules.of(&Method::GET, None).need, Need::Token);
+        for route in [Some("/v1/a"), None] {
+            assert_eq!(rules.of(&Method::OPTIONS, route).need, Need::Nothing);
+        }
     }
 
     #[test]

@@ -10,6 +10,7 @@ use axum::http::{HeaderMap, HeaderValue};
 use bytes::{Bytes, BytesMut};
 use http_body_util::BodyExt as _;
 use hyper::body::{Frame, SizeHint};
+use nearprint_text::{ContentType, PageSyntax, charset};
 use tokio::sync::oneshot;
 use tokio::time::{Instant, timeout};
 
@@ -27,6 +28,16 @@ const LINGER: Duration = Duration::from_secs(2);
 
 /// A rest of at most this size is read before the reply, which then keeps the connection open.
 const DISCARDED_BYTES_MAX: u64 = 1024 * 1024;
+
+/// The names of lines of JSON. None is registered; the first is that of our replies.
+const NDJSON: [&str; 6] = [
+    "application/x-ndjson",
+    "application/ndjson",
+    "application/jsonl",
+    "application/x-jsonl",
+    "application/jsonlines",
+    "application/x-jsonlines",
+];
 
 /// The type of a body, by its Content-Type.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -53,45 +64,40 @@ pub(crate) fn kind(headers: &HeaderMap, takes: &str) -> Result<ContentKind, Prob
         let detail = "Bodies are taken without a Content-Encoding: send it uncompressed.";
         return Err(Problem::new(Code::UnsupportedEncoding, detail));
     }
-    let Some(value) = headers.get(CONTENT_TYPE) else {
+    let values = headers.get_all(CONTENT_TYPE).iter().filter_map(|value| value.to_str().ok());
+    let text = values.collect::<Vec<_>>().join(",");
+    if text.is_empty() {
         return Err(unsupported(format!(
             "The request has no Content-Type; this resource takes {takes}."
         )));
-    };
-    let text = value.to_str().unwrap_or_default();
-    let (essence, rest) = text.split_once(';').unwrap_or((text, ""));
-    let essence = essence.trim();
-    let is = |name: &str| essence.eq_ignore_ascii_case(name);
-    if is("application/json") {
-        utf8_only(charset(rest)).map(|()| ContentKind::Json)
-    } else if is("text/plain") {
-        Ok(ContentKind::Text(charset(rest)))
-    } else if is("text/html") {
-        Ok(ContentKind::Html(charset(rest)))
-    } else if is("application/xhtml+xml") {
-        Ok(ContentKind::Xhtml(charset(rest)))
-    } else if is("application/x-ndjson") {
-        utf8_only(charset(rest)).map(|()| ContentKind::Ndjson)
-    } else if is("application/octet-stream") {
-        Ok(ContentKind::Packed)
-    } else if is("application/x-www-form-urlencoded") {
-        Err(unsupported(format!(
+    }
+    let named = ContentType::parse(&text);
+    let label = named.as_ref().and_then(ContentType::charset);
+    let charset = || label.map(str::to_owned);
+    match named.as_ref().and_then(ContentType::page_syntax) {
+        Some(PageSyntax::Text) => return Ok(ContentKind::Text(charset())),
+        Some(PageSyntax::Html) => return Ok(ContentKind::Html(charset())),
+        Some(PageSyntax::Xhtml) => return Ok(ContentKind::Xhtml(charset())),
+        None => {}
+    }
+    match named.as_ref().map_or(text.as_str(), ContentType::essence) {
+        "application/json" => utf8_only(label).map(|()| ContentKind::Json),
+        name if NDJSON.contains(&name) => utf8_only(label).map(|()| ContentKind::Ndjson),
+        "application/octet-stream" => Ok(ContentKind::Packed),
+        "application/x-www-form-urlencoded" => Err(unsupported(format!(
             "The body is marked as a web form, which is curl's default; add -H 'Content-Type: application/json'. This resource takes {takes}."
-        )))
-    } else {
-        Err(unsupported(format!(
+        ))),
+        other => Err(unsupported(format!(
             "{} is not taken here; this resource takes {takes}.",
-            quoted(essence)
-        )))
+            quoted(other)
+        ))),
     }
 }
 
 /// Whether the client asks for a reply in lines of JSON.
 pub(crate) fn accepts_ndjson(headers: &HeaderMap) -> bool {
-    headers
-        .get_all(ACCEPT)
-        .iter()
-        .any(|value| value.to_str().is_ok_and(|accept| accept.contains("application/x-ndjson")))
+    let asks = |accept: &str| NDJSON.iter().any(|name| accept.contains(name));
+    headers.get_all(ACCEPT).iter().any(|value| value.to_str().is_ok_and(asks))
 }
 
 /// Refuses a Content-Type.
@@ -99,24 +105,14 @@ pub(crate) fn unsupported(detail: String) -> Problem {
     Problem::new(Code::UnsupportedMediaType, detail)
 }
 
-fn charset(parameters: &str) -> Option<String> {
-    parameters.split(';').find_map(|parameter| {
-        let (name, value) = parameter.split_once('=')?;
-        let value = value.trim().trim_matches('"');
-        (name.trim().eq_ignore_ascii_case("charset") && !value.is_empty()).then(|| value.to_owned())
-    })
-}
-
-fn utf8_only(charset: Option<String>) -> Result<(), Problem> {
-    match charset {
+/// Refuses a label that means another charset. One that means nothing is ignored, as for pages.
+fn utf8_only(label: Option<&str>) -> Result<(), Problem> {
+    match label.filter(|label| charset::is_other_than_utf_8(label)) {
         None => Ok(()),
-        Some(name) if name.eq_ignore_ascii_case("utf-8") || name.eq_ignore_ascii_case("utf8") => {
-            Ok(())
+        Some(other) => {
+            let detail = format!("JSON is UTF-8, not {}.", quoted(other));
+            Err(Problem::new(Code::UnsupportedCharset, detail))
         }
-        Some(name) => Err(Problem::new(
-            Code::UnsupportedCharset,
-            format!("JSON is UTF-8, not {}.", quoted(&name)),
-        )),
     }
 }
 

@@ -12,7 +12,7 @@ use nearprint_files::offer::{
     OfferedMetadata,
 };
 use nearprint_fingerprint::{Distance, Fingerprint, MinResemblance};
-use nearprint_text::{Analysis, Explained, Method};
+use nearprint_text::{Analysis, Explained, Method, charset};
 use xxhash_rust::xxh3::xxh3_128;
 
 use crate::http::options::RequestDefaults;
@@ -80,14 +80,9 @@ pub(crate) fn single(
             fields.options = fields.options.or(options);
             of_fields(fields, request.needs, setting)
         }
-        ContentKind::Text(charset) | ContentKind::Html(charset) | ContentKind::Xhtml(charset) => {
+        ContentKind::Text(label) | ContentKind::Html(label) | ContentKind::Xhtml(label) => {
             let html = !matches!(kind, ContentKind::Text(_));
-            let text = nearprint_text::charset::decode(&body.bytes, charset.as_deref(), html);
-            let text = text.map_err(|_| {
-                let name = quoted(charset.as_deref().unwrap_or_default());
-                let detail = format!("{name} is no charset of the Encoding Standard.");
-                Problem::new(Code::UnsupportedCharset, detail)
-            })?;
+            let text = charset::decode_or_guess(&body.bytes, label.as_deref(), html);
             let content = match kind {
                 ContentKind::Xhtml(_) => Content::Html(nearprint_text::declared_as_xml(text)),
                 ContentKind::Html(_) => Content::Html(text),

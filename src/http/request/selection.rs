@@ -10,6 +10,7 @@ use nearprint_engine::{
 };
 use nearprint_files::fields;
 use nearprint_files::offer::{Fault, FieldKind, FieldValue, HitParts, OfferOptions, Value};
+use nearprint_fingerprint::Distance;
 use percent_encoding::percent_decode_str;
 use serde::{Serialize, Serializer};
 use utoipa::ToSchema;
@@ -45,8 +46,7 @@ impl Serialize for Cursor {
 
 impl FieldValue<'_> for Cursor {
     fn read(value: Value<'_>) -> Result<Self, Fault> {
-        let cursor = value.string(CURSOR)?.parse().map(Self);
-        cursor.map_err(|_| value.fault(CURSOR))
+        u64::read(value).map(Self).map_err(|_| value.fault(CURSOR))
     }
 }
 
@@ -79,6 +79,16 @@ fields! {
         /// The id.
         id: DocumentId [FieldKind::Id],
         /// Its namespace; without it, the default namespace.
+        namespace: Namespace [FieldKind::NAMESPACE],
+    }
+}
+
+fields! {
+    /// A document by its name.
+    pub(crate) struct NamedDocument {
+        /// The id.
+        id: DocumentId [FieldKind::Id],
+        /// Its namespace; without it, that of the query string, else the default namespace.
         namespace: Namespace [FieldKind::NAMESPACE],
     }
 }
@@ -283,7 +293,7 @@ fields! {
     /// Which groups to find. `{}` finds those of the default namespace.
     pub(crate) struct GroupsBody {
         /// The largest distance of two near-duplicates; the default is that of look-ups.
-        distance: u64 [FieldKind::Whole(0, 8)],
+        distance: u64 [FieldKind::Whole(0, Distance::LOOKUP_MAX.get() as u64)],
         /// The similarity that confirms a pair; 0 switches verification off. The default is that of
         /// look-ups.
         min_similarity: f64 [FieldKind::SIMILARITY],
@@ -347,7 +357,8 @@ impl FieldValue<'_> for OriginalsCursor {
     fn read(value: Value<'_>) -> Result<Self, Fault> {
         let text = value.string(CURSOR)?;
         let parsed = text.split_once('.').and_then(|(number, sequence)| {
-            Some(Self(number.parse().ok()?, Sequence::new(sequence.parse().ok()?)))
+            let whole = |text| u64::read(Value::Parameter(text)).ok();
+            Some(Self(whole(number)?.try_into().ok()?, Sequence::new(whole(sequence)?)))
         });
         parsed.ok_or_else(|| value.fault(CURSOR))
     }
@@ -373,6 +384,7 @@ fields! {
 
 describe! {
     body
+    NamedDocument "A document by its name; `id` is required.",
     PurgeRequest "Which documents to remove. At least one of `namespace`, `all_namespaces`, `prefix`, \
                   `stored_before`.",
     GroupsBody "Which groups to find. `{}` finds those of the default namespace.",

@@ -8,7 +8,7 @@ use axum::extract::{Request, State};
 use axum::http::{StatusCode, Uri};
 use nearprint_engine::document::Namespace;
 use nearprint_engine::{Job, JobOwner, NamespaceFilter};
-use nearprint_files::offer::FieldSet;
+use nearprint_files::offer::{FieldSet, FieldValue as _, Value};
 use percent_encoding::percent_decode_str;
 
 use crate::http::description::Problems;
@@ -32,7 +32,8 @@ pub(crate) async fn post_purge(
     request: Request,
 ) -> Result<(StatusCode, Json<JobReply>), Problem> {
     let owner = owner(&request);
-    let purge = read_request::<PurgeRequest>(&service, request).await?.purge(&reach)?;
+    let body = json::whole_body(&service.bodies, request, "application/json").await?;
+    let purge = json::read_without_null::<PurgeRequest>(&body.bytes)?.purge(&reach)?;
     let job = service.engine.begin_purge_of(owner, purge).await?;
     Ok((StatusCode::ACCEPTED, Json(job.into())))
 }
@@ -135,7 +136,8 @@ pub(crate) fn numbers_of<const N: usize>(uri: &Uri) -> Result<[u64; N], Problem>
     let mut numbers = [0; N];
     for (number, name) in numbers.iter_mut().zip(["job", "group"]) {
         let part = parts.next().unwrap_or_default();
-        let parsed = percent_decode_str(part).decode_utf8().ok().and_then(|part| part.parse().ok());
+        let part = percent_decode_str(part).decode_utf8().ok();
+        let parsed = part.and_then(|part| u64::read(Value::Parameter(&part)).ok());
         *number = parsed.ok_or_else(|| {
             Problem::invalid(name, format!("The number of a {name} is a whole number."))
         })?;

@@ -70,11 +70,23 @@ pub trait FieldSet<'v>: Default {
     /// The first field that both have.
     fn given_in_both(&self, other: &Self) -> Option<&'static str>;
 
-    /// The same as [`Self::set`], where an unknown name is a fault.
+    /// The same as [`Self::set`], where an unknown name is a fault, and null is as good as a missing
+    /// field.
     ///
     /// # Errors
     /// No field has this name, it was there before, or it takes other values.
     fn set_known(&mut self, name: &str, value: Value<'v>) -> Result<(), Fault> {
+        if value.is_null() && Self::FIELDS.iter().any(|field| field.name == name) {
+            return Ok(());
+        }
+        self.set_given(name, value)
+    }
+
+    /// The same, where null is a value that no field takes.
+    ///
+    /// # Errors
+    /// As [`Self::set_known`], and null.
+    fn set_given(&mut self, name: &str, value: Value<'v>) -> Result<(), Fault> {
         let unknown = || Err(Fault::unknown(Self::FIELDS.iter().map(|field| field.name)));
         self.set(name, value).unwrap_or_else(unknown)
     }

@@ -12,6 +12,9 @@ use serde_json::value::RawValue;
 
 use super::fault::Fault;
 
+/// The byte order mark of UTF-8, which is no part of the JSON after it.
+pub const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
+
 /// Reads a JSON object: calls `member` with the name and the JSON of each member, in their order,
 /// until it refuses one.
 ///
@@ -22,6 +25,8 @@ pub fn object<'a>(
     json: &'a [u8],
     member: &mut dyn FnMut(Cow<'a, str>, &'a str) -> Result<(), Fault>,
 ) -> Result<(), Fault> {
+    // Editors of Windows begin a file with a byte order mark; joined files have it within.
+    let json = json.strip_prefix(BYTE_ORDER_MARK).unwrap_or(json);
     let mut reader = serde_json::Deserializer::from_slice(json);
     if json.trim_ascii_start().first() != Some(&b'{') {
         let value = <&RawValue>::deserialize(&mut reader).map_err(|error| Fault::syntax(&error))?;

@@ -2,7 +2,8 @@
 //! option of the command line.
 //!
 //! This is the one place that knows how lenient we are: ids may be integers, fingerprints may be hex
-//! or integers of either sign.
+//! or integers of either sign, null is as good as a missing field, and half of a surrogate pair is
+//! U+FFFD in a text, but not in a name.
 
 use std::borrow::Cow;
 
@@ -36,18 +37,38 @@ pub trait FieldValue<'v>: Sized {
 }
 
 impl<'v> Value<'v> {
-    /// The text of a string.
+    /// Whether it is the null of JSON.
+    pub fn is_null(self) -> bool {
+        matches!(self, Self::Json("null"))
+    }
+
+    /// The text of a string that names something: an id, a namespace, a choice.
+    ///
+    /// # Errors
+    /// The value is something else than a string, and the field `takes` this; or an escape stands for
+    /// no character.
+    pub fn string(self, takes: &'static str) -> Result<Cow<'v, str>, Fault> {
+        match self {
+            Self::Cell(text) | Self::Parameter(text) => Ok(text.into()),
+            Self::Json(json) => escapes::unescaped(inner(json, takes)?).map_err(Fault::escape),
+        }
+    }
+
+    /// The text of a string that is content: half of a surrogate pair becomes U+FFFD, as the bytes of
+    /// a broken character do.
     ///
     /// # Errors
     /// The value is something else than a string, and the field `takes` this.
-    pub fn string(self, takes: &'static str) -> Result<Cow<'v, str>, Fault> {
-        let json = match self {
-            Self::Cell(text) | Self::Parameter(text) => return Ok(text.into()),
-            Self::Json(json) => json,
-        };
-        let inner = json.strip_prefix('"').and_then(|rest| rest.strip_suffix('"'));
-        let inner = inner.ok_or_else(|| Fault::kind(json, takes))?;
-        escapes::unescaped(inner).map_err(Fault::escape)
+    pub fn content(self, takes: &'static str) -> Result<Cow<'v, str>, Fault> {
+        match self {
+            Self::Cell(text) | Self::Parameter(text) => Ok(text.into()),
+            Self::Json(json) => {
+                let inner = inner(json, takes)?;
+                escapes::unescaped(inner)
+                    .or_else(|why| escapes::mended(inner).map(Cow::Owned).ok_or(why))
+                    .map_err(Fault::escape)
+            }
+        }
     }
 
     /// One of a few choices by its name.
@@ -105,16 +126,21 @@ impl<'v> Value<'v> {
     }
 
     fn parsed<T: std::str::FromStr>(self, takes: &'static str) -> Result<T, Fault> {
-        self.plain().parse().map_err(|_| self.fault(takes))
+        let text = self.plain();
+        // `parse` takes a plus sign before a number, and JSON does not.
+        let parsed = if text.starts_with('+') { None } else { text.parse().ok() };
+        parsed.ok_or_else(|| self.fault(takes))
     }
+}
+
+/// What stands between the quotes of a string.
+fn inner<'v>(json: &'v str, takes: &'static str) -> Result<&'v str, Fault> {
+    let inner = json.strip_prefix('"').and_then(|rest| rest.strip_suffix('"'));
+    inner.ok_or_else(|| Fault::kind(json, takes))
 }
 
 impl FieldValue<'_> for u64 {
     fn read(value: Value<'_>) -> Result<Self, Fault> {
-        // `parse` would take a sign.
-        if value.plain().starts_with('+') {
-            return Err(value.fault("a whole number of 0 or more"));
-        }
         value.parsed("a whole number of 0 or more")
     }
 }
@@ -136,7 +162,7 @@ impl FieldValue<'_> for f64 {
 
 impl<'v> FieldValue<'v> for Cow<'v, str> {
     fn read(value: Value<'v>) -> Result<Self, Fault> {
-        value.string("a string")
+        value.content("a string")
     }
 }
 
@@ -251,7 +277,7 @@ impl FieldValue<'_> for Fingerprint {
             Value::Cell(text) => {
                 hex(text).ok().or_else(|| integer(text)).ok_or_else(|| value.fault(takes))
             }
-            Value::Parameter(text) => hex(text).map_err(Fault::value),
+            Value::Parameter(text) => text.parse().map_err(Fault::value),
         }
     }
 }
