@@ -8,7 +8,7 @@ use crate::detect::content;
 use crate::entry::{BadEntry, DOCUMENT_BYTES_MAX, Item, Parsed, Place, Raw};
 use crate::mapping::JsonFields;
 use crate::offer::Content;
-use crate::source::Window;
+use crate::source::{Charset, Window};
 
 /// What a line is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -34,6 +34,8 @@ pub(crate) struct Lines {
     is_dropped: bool,
     /// What is wrong with the source after the line that was yielded last.
     damage: Option<BadEntry>,
+    /// What is said of a line that is not UTF-8.
+    charset: Option<String>,
     bytes_max: usize,
 }
 
@@ -47,6 +49,7 @@ impl Lines {
             searched: 0,
             is_dropped: false,
             damage: None,
+            charset: None,
             bytes_max: DOCUMENT_BYTES_MAX,
         }
     }
@@ -78,7 +81,14 @@ impl Lines {
         if self.file.context.form == RecordForm::Raw {
             return Some(self.file.parsed(place, raw, Ok(document(""))));
         }
-        let text = str::from_utf8(content).map_err(|_| "is not UTF-8".to_owned());
+        let text = str::from_utf8(content).map_err(|_| {
+            let advice = || {
+                let name = Charset::guessed(content).name();
+                format!("is not UTF-8; if the file is {name}, pass --charset {name}")
+            };
+            // Others of the file are likely in the same encoding.
+            self.charset.get_or_insert_with(advice).clone()
+        });
         Some(match self.line {
             TextLine::Object => match text.and_then(JsonFields::parse) {
                 Ok(fields) => self.file.document(place, raw, &fields),

@@ -29,34 +29,46 @@ pub struct RowLayout {
     metadata: Vec<KeyValue>,
 }
 
+/// The columns of a file.
+struct Columns {
+    path: PathBuf,
+    fields: Fields,
+    footer: ArrowReaderMetadata,
+}
+
 impl RowLayout {
     /// Of a copy of all these files; `None` if none of them can be read.
     ///
     /// # Errors
     /// Their columns do not fit into one table.
     pub(super) fn of(files: &[PathBuf], is_marked: bool) -> Result<Option<Self>, LayoutFault> {
-        let paths = files.iter().map(PathBuf::as_path);
-        let footers: Vec<(&Path, ArrowReaderMetadata)> =
-            paths.filter_map(|path| Some((path, footer(path).ok()?))).collect();
-        let Some((first, footer)) = footers.first() else { return Ok(None) };
-        let mut fields = footer.schema().fields().clone();
-        for (path, footer) in &footers[1..] {
-            let own = footer.schema().fields();
-            if own == &fields {
+        let read = |path: &PathBuf| {
+            let footer = footer(path).ok()?;
+            Some(Columns {
+                path: path.clone(),
+                fields: types::storable(footer.schema().fields()),
+                footer,
+            })
+        };
+        let footers: Vec<Columns> = files.iter().filter_map(read).collect();
+        let Some(first) = footers.first() else { return Ok(None) };
+        let mut fields = first.fields.clone();
+        for other in &footers[1..] {
+            if other.fields == fields {
                 continue;
             }
-            no_repeats(first, &fields)?;
-            no_repeats(path, own)?;
-            fields = types::all_of("", &fields, own)
-                .map_err(|clash| blamed(clash, path, own, &footers))?;
+            no_repeats(&first.path, &fields)?;
+            no_repeats(&other.path, &other.fields)?;
+            fields = types::all_of("", &fields, &other.fields)
+                .map_err(|clash| blamed(clash, other, &footers))?;
         }
         let same = |own: &Fields| !is_marked && types_of(own) == types_of(&fields);
         let metadata: Vec<FileMetadata<'_>> = footers
             .iter()
-            .map(|(_, footer)| {
+            .map(|Columns { fields, footer, .. }| {
                 let pairs = footer.metadata().file_metadata().key_value_metadata();
                 let pairs = pairs.map_or(&[][..], Vec::as_slice);
-                FileMetadata { pairs, has_all_columns: same(footer.schema().fields()) }
+                FileMetadata { pairs, has_all_columns: same(fields) }
             })
             .collect();
         let metadata = of_copy(&metadata);
@@ -65,7 +77,7 @@ impl RowLayout {
         });
         let pairs: HashMap<String, String> = pairs.collect();
         let schema = Arc::new(Schema::new_with_metadata(fields, pairs));
-        let roots = footers.iter().map(|(_, footer)| footer.parquet_schema().root_schema());
+        let roots = footers.iter().map(|of| of.footer.parquet_schema().root_schema());
         let stored = roots.flat_map(|root| root.get_fields().iter().cloned()).collect();
         Ok(Some(Self { schema, stored, metadata }))
     }
@@ -127,21 +139,17 @@ fn no_repeats(path: &Path, fields: &Fields) -> Result<(), LayoutFault> {
 }
 
 /// Names the first file whose type of a column differs from that of this file.
-fn blamed(
-    types::Clash { column, types: [one, other] }: types::Clash,
-    path: &Path,
-    own: &Fields,
-    footers: &[(&Path, ArrowReaderMetadata)],
-) -> LayoutFault {
-    let differs = |fields: &Fields| types::all_of("", fields, own).is_err();
-    let known = footers.iter().find(|(_, footer)| differs(footer.schema().fields()));
-    let first = known.map_or(path, |(path, _)| path);
+fn blamed(clash: types::Clash, other: &Columns, footers: &[Columns]) -> LayoutFault {
+    let differs = |of: &&Columns| types::all_of("", &of.fields, &other.fields).is_err();
+    let first = footers.iter().find(differs).unwrap_or(other);
+    let types::Clash { column, types: [one, another] } = clash;
+    let [path, other] = [&first.path, &other.path];
     let why = format!(
-        "the column `{column}` is {one} in {}, and {other} in {}",
-        first.display(),
-        path.display()
+        "the column `{column}` is {one} in {}, and {another} in {}",
+        path.display(),
+        other.display()
     );
-    LayoutFault { files: [first.to_owned(), path.to_owned()], why }
+    LayoutFault { files: [path.clone(), other.clone()], why }
 }
 
 /// Whether two types of columns differ at most in what their values mean, and not in how they are

@@ -8,9 +8,10 @@ use std::path::Path;
 use arrow_array::builder::FixedSizeBinaryBuilder;
 use arrow_array::types::Int32Type;
 use arrow_array::{
-    ArrayRef, BinaryArray, Decimal128Array, DictionaryArray, Float32Array, Float64Array,
-    Int32Array, Int64Array, LargeStringArray, ListArray, NullArray, RecordBatch, StringArray,
-    StringViewArray, StructArray, TimestampMicrosecondArray, UInt32Array, UInt64Array,
+    ArrayRef, BinaryArray, Date32Array, Date64Array, Decimal128Array, DictionaryArray,
+    Float32Array, Float64Array, Int32Array, Int64Array, LargeStringArray, ListArray, NullArray,
+    RecordBatch, StringArray, StringViewArray, StructArray, TimestampMicrosecondArray,
+    TimestampMillisecondArray, TimestampSecondArray, UInt32Array, UInt64Array,
 };
 use arrow_schema::{DataType, Field};
 use parquet::arrow::ArrowWriter;
@@ -159,6 +160,16 @@ fn types_are_unified_where_nothing_is_lost() {
             Arc::new(DictionaryArray::<Int32Type>::from_iter(["a"])),
             texts(&["b"]),
             texts(&["a", "b"]),
+        ),
+        (
+            Arc::new(Date64Array::from(vec![86_400_000])),
+            Arc::new(Date32Array::from(vec![2])),
+            Arc::new(Date32Array::from(vec![1, 2])),
+        ),
+        (
+            Arc::new(TimestampSecondArray::from(vec![1])),
+            Arc::new(TimestampMillisecondArray::from(vec![5])),
+            Arc::new(TimestampMillisecondArray::from(vec![1_000, 5])),
         ),
         (
             instants("UTC"),

@@ -7,8 +7,9 @@ use std::sync::Arc;
 
 use arrow_array::cast::AsArray as _;
 use arrow_array::types::{
-    Decimal128Type, Float16Type, Float32Type, Float64Type, Int8Type, Int16Type, Int32Type,
-    Int64Type, TimestampMicrosecondType, TimestampMillisecondType, TimestampNanosecondType,
+    Date32Type, Date64Type, Decimal128Type, Float16Type, Float32Type, Float64Type, Int8Type,
+    Int16Type, Int32Type, Int64Type, Time32MillisecondType, Time32SecondType,
+    TimestampMicrosecondType, TimestampMillisecondType, TimestampNanosecondType,
     TimestampSecondType, UInt8Type, UInt16Type, UInt32Type, UInt64Type,
 };
 use arrow_array::{
@@ -17,6 +18,28 @@ use arrow_array::{
     UInt16Array, UInt32Array, UInt64Array, new_null_array,
 };
 use arrow_schema::{ArrowError, DataType, Field, FieldRef, Fields, TimeUnit};
+
+const DAY_MS: i64 = 86_400_000;
+
+/// The same columns with types that Parquet has. Of the others, files hold these, and Arrow says in
+/// their footers what they were before.
+#[expect(clippy::wildcard_enum_match_arm, reason = "Parquet has the other types")]
+pub(super) fn storable(fields: &Fields) -> Fields {
+    let item = |item: &FieldRef| storable(&vec![Arc::clone(item)].into())[0].clone();
+    let kind = |kind: &DataType| match kind {
+        DataType::Date64 => DataType::Date32,
+        DataType::Time32(TimeUnit::Second) => DataType::Time32(TimeUnit::Millisecond),
+        DataType::Timestamp(TimeUnit::Second, zone) => {
+            DataType::Timestamp(TimeUnit::Millisecond, zone.clone())
+        }
+        DataType::List(inner) => DataType::List(item(inner)),
+        DataType::LargeList(inner) => DataType::LargeList(item(inner)),
+        DataType::Struct(fields) => DataType::Struct(storable(fields)),
+        kind => kind.clone(),
+    };
+    let field = |field: &FieldRef| field.as_ref().clone().with_data_type(kind(field.data_type()));
+    fields.iter().map(field).collect()
+}
 
 /// Two types of one column that no type holds without a loss.
 #[derive(Debug, PartialEq, Eq)]
@@ -156,6 +179,23 @@ pub(super) fn converted(array: &ArrayRef, to: &DataType) -> Result<ArrayRef, Arr
             let columns = array.as_struct().columns();
             let columns = by_name(own, columns, fields, array.len())?;
             Arc::new(StructArray::try_new(fields.clone(), columns, nulls)?)
+        }
+        (DataType::Date64, DataType::Date32) => {
+            let days = |ms: i64| ms.div_euclid(DAY_MS) as i32;
+            Arc::new(array.as_primitive::<Date64Type>().unary::<_, Date32Type>(days))
+        }
+        (DataType::Time32(TimeUnit::Second), DataType::Time32(TimeUnit::Millisecond)) => {
+            let times = array.as_primitive::<Time32SecondType>();
+            Arc::new(times.unary::<_, Time32MillisecondType>(|s| s.saturating_mul(1_000)))
+        }
+        (
+            DataType::Timestamp(TimeUnit::Second, _),
+            DataType::Timestamp(TimeUnit::Millisecond, zone),
+        ) => {
+            let instants = array.as_primitive::<TimestampSecondType>();
+            let instants =
+                instants.unary::<_, TimestampMillisecondType>(|s| s.saturating_mul(1_000));
+            Arc::new(instants.with_timezone_opt(zone.clone()))
         }
         (_, DataType::Timestamp(unit, zone)) => instants(array, *unit, zone.clone())?,
         (_, DataType::Decimal128(precision, scale)) => {
