@@ -124,6 +124,38 @@ fn a_selection_and_columns_are_chosen() {
 }
 
 #[test]
+fn sketches_come_back_with_their_fingerprints() {
+    let folder = filled();
+    let folder = folder.path();
+    let export = |data: &str, out: &str| {
+        let what = ["export", "-o", out, "--data", data, "--prefix", "text", "--sketch"];
+        done(folder, &what)
+    };
+    let sketch = |lines: &str| serde_json::from_str::<Value>(lines).unwrap()["sketch"].clone();
+    let expected = sketch(&export("data", "-"));
+    assert!(expected.is_string());
+    for name in ["s.jsonl", "s.csv", "s.parquet"] {
+        export("data", name);
+        let data = format!("of-{name}");
+        done(folder, &["import", name, "--data", &data]);
+        assert_eq!(sketch(&export(&data, "-")), expected, "{name}");
+    }
+    // It belongs to its recipe, and has its length.
+    let line = fs::read_to_string(folder.join("s.jsonl")).unwrap();
+    for (old, new, part) in [
+        ("\"np2\"", "\"words-3\"", "compares fingerprints of the recipe np2"),
+        ("\"sketch\":\"", "\"sketch\":\"0", "256 hex digits"),
+        ("\"recipe\":\"np2\",", "", "needs the field recipe"),
+    ] {
+        assert!(line.contains(old), "{line}");
+        fs::write(folder.join("wrong.jsonl"), line.replace(old, new)).unwrap();
+        let output = nearprint(folder, &["import", "wrong.jsonl", "--data", "wrong"]);
+        let shown = String::from_utf8(output.stdout).unwrap();
+        assert!(!output.status.success() && shown.contains(part), "{part} in {shown}");
+    }
+}
+
+#[test]
 fn what_makes_no_sense_is_refused_and_creates_nothing() {
     let folder = tempfile::tempdir().unwrap();
     for (arguments, code, part) in [

@@ -10,7 +10,8 @@ use nearprint_engine::document::DocumentId;
 
 use crate::escape::escaped_path;
 use crate::offer::{
-    Content, Fault, FieldSet as _, FieldValue as _, Offer, OfferOptions, OfferedId, Value,
+    Content, DocumentFields, Fault, FieldSet as _, FieldValue as _, Offer, OfferOptions, OfferedId,
+    Value,
 };
 
 /// The longest record in bytes, after decompression. Longer ones are reported and skipped.
@@ -63,16 +64,18 @@ impl Entry {
     pub fn offer(&self) -> Result<Offer<'_>, Fault> {
         let given = |id: &String| DocumentId::new(id.as_str()).map(OfferedId::Given);
         let mut id = self.id.as_ref().map(given).transpose().map_err(Fault::value)?;
-        let mut options = OfferOptions::default();
+        let (mut options, mut document) = (OfferOptions::default(), DocumentFields::default());
         for (name, json) in &self.passed {
             let value = Value::Json(json);
             let read = match *name {
                 "id" => OfferedId::read(value).map(|made| id = Some(made)),
+                "recipe" | "sketch" => document.set_known(name, value),
                 name => options.set_known(name, value),
             };
             read.map_err(|fault| fault.of_field(name))?;
         }
-        Ok(Offer { content: self.content.borrowed(), id, options })
+        let (content, origin) = (self.content.borrowed(), document.origin());
+        Ok(Offer { content, id, origin, options })
     }
 
     /// The document as a line of JSON for a service.

@@ -8,10 +8,10 @@ use nearprint_engine::document::{Document, DocumentId, Metadata};
 use nearprint_engine::machine::query::{Criteria, Sought};
 use nearprint_engine::{OnDuplicate, QueryOptions};
 use nearprint_files::offer::{
-    Content, DuplicateAction, FieldSet as _, IdSource, Offer, OfferOptions, OfferedId,
-    OfferedMetadata,
+    Content, DuplicateAction, FieldSet as _, FingerprintOrigin, IdSource, Offer, OfferOptions,
+    OfferedId, OfferedMetadata,
 };
-use nearprint_fingerprint::{Distance, Fingerprint, MinResemblance};
+use nearprint_fingerprint::{Distance, Fingerprint, MinResemblance, Sketch};
 use nearprint_text::{Analysis, Explained, Method, charset};
 use xxhash_rust::xxh3::xxh3_128;
 
@@ -91,7 +91,8 @@ pub(crate) fn single(
                 | ContentKind::Ndjson
                 | ContentKind::Packed => Content::Text(text),
             };
-            offer(Offer { content, id, options }, request.needs, setting)
+            let origin = FingerprintOrigin::default();
+            offer(Offer { content, id, origin, options }, request.needs, setting)
         }
         ContentKind::Ndjson => Err(not_a_single("the /batch resource of the same name")),
         ContentKind::Packed => Err(not_a_single("/v1/insert/batch and its like")),
@@ -118,7 +119,8 @@ pub(crate) fn bare(
     setting: &Setting,
 ) -> Result<Prepared, Problem> {
     let (content, id) = (Content::Fingerprint(fingerprint), id.map(OfferedId::Given));
-    offer(Offer { content, id, options }, Needs::QUERY, setting)
+    let origin = FingerprintOrigin::default();
+    offer(Offer { content, id, origin, options }, Needs::QUERY, setting)
 }
 
 /// Refuses a recipe other than that of the service.
@@ -141,9 +143,12 @@ pub(crate) fn of_fields(
 ) -> Result<Prepared, Problem> {
     let RequestFields { mut document, options } = fields;
     check_recipe(document.recipe.as_deref(), &setting.defaults)?;
+    let origin = document.origin();
     let mut contents = document.contents();
     match (contents.next(), contents.next()) {
-        (Some(content), None) => offer(Offer { content, id: document.id, options }, needs, setting),
+        (Some(content), None) => {
+            offer(Offer { content, id: document.id, origin, options }, needs, setting)
+        }
         (None, _) => Err(Problem::new(
             Code::DocumentMissing,
             "A document needs one of text, html, features, vector, fingerprint.",
@@ -160,24 +165,48 @@ pub(crate) fn of_fields(
     }
 }
 
+/// The sketch of the text of a fingerprint, which a document in another form makes by itself.
+fn sketch_of_fingerprint(
+    origin: FingerprintOrigin,
+    content: &Content<'_>,
+    defaults: &RequestDefaults,
+) -> Result<Option<Box<Sketch>>, Problem> {
+    let FingerprintOrigin { recipe, sketch } = origin;
+    check_recipe(recipe.as_deref(), defaults)?;
+    let refused = |detail| Err(Problem::invalid("sketch", detail));
+    if sketch.is_none() {
+        return Ok(None);
+    }
+    match content {
+        Content::Fingerprint(_) if recipe.is_some() => Ok(sketch),
+        Content::Fingerprint(_) => {
+            refused("A sketch needs the field recipe: that which made it and its fingerprint.")
+        }
+        Content::Text(_) | Content::Html(_) | Content::Features(_) | Content::Vector(_) => {
+            refused("A sketch comes with the fingerprint of its text.")
+        }
+    }
+}
+
 /// A document from an offer, whoever made it.
 pub(crate) fn offer(
     offer: Offer<'_>,
     needs: Needs,
     setting: &Setting,
 ) -> Result<Prepared, Problem> {
-    let Offer { content, id, options } = offer;
+    let Offer { content, id, origin, options } = offer;
     let Setting { defaults, now_ms } = setting;
     // Options first: checking them is cheap, and a wrong one should not cost an analysis.
     let query = query_options(&options, needs.all_hits, defaults)?;
     let expiry = Lifetime::of(&options, defaults, *now_ms)?.expiry(*now_ms);
     let metadata = options.metadata.map(|metadata| checked(metadata, defaults)).transpose()?;
+    let sketch = sketch_of_fingerprint(origin, &content, defaults)?;
     let id = IdMaker::new(id.or(options.id_from.map(OfferedId::From)), &content)?;
     let extract = options.extract.unwrap_or(defaults.extract);
     let method = Method { recipe: defaults.recipe, extract, model: defaults.model };
     let explain = options.explain == Some(true);
     let (document, margins, features, explained) = match content.into_source() {
-        Err(fingerprint) => (Document::bare(fingerprint), None, None, None),
+        Err(fingerprint) => (Document { sketch, ..Document::bare(fingerprint) }, None, None, None),
         Ok(source) => {
             let explained = explain.then(|| Explained::of(&source, method)).transpose()?;
             let analysis = match &explained {

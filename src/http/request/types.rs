@@ -235,11 +235,11 @@ impl<'v> RequestFields<'v> {
     /// The fields without the body and without features.
     pub(crate) fn into_copy(self) -> RequestFields<'static> {
         let owned = |text: Option<Cow<'_, str>>| text.map(|text| text.into_owned().into());
-        let DocumentFields { text, html, vector, fingerprint, recipe, id, features: _ } =
+        let DocumentFields { text, html, vector, fingerprint, recipe, sketch, id, features: _ } =
             self.document;
         let (text, html) = (owned(text), owned(html));
         let document =
-            DocumentFields { text, html, features: None, vector, fingerprint, recipe, id };
+            DocumentFields { text, html, features: None, vector, fingerprint, recipe, sketch, id };
         RequestFields { document, options: self.options }
     }
 }

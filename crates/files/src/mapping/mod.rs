@@ -34,6 +34,8 @@ const BODIES: [(&str, BodyKind); 5] = [
 const TEXTS: [&str; 3] = ["content", "body", "raw_content"];
 /// Fields that the service takes as they are.
 const PASSED: [&str; 4] = ["namespace", "metadata", "expires_in", "expires_at"];
+/// Fields that the service takes with a fingerprint, if an export wrote its sketch.
+const OF_SKETCH: [&str; 2] = ["sketch", "recipe"];
 /// Names that other programs give to the id of a document. They are too doubtful to be found, and
 /// too likely ids to be dropped.
 const OTHER_IDS: [&str; 12] = [
@@ -79,6 +81,13 @@ pub(super) fn assemble(
     for name in ["expires_in", "expires_at"] {
         let expiry = rules.optional(passed_field(fields, None, name))?;
         passed.extend(expiry.map(|json| (name, json)));
+    }
+    if kind == BodyKind::Fingerprint && fields.spelt(OF_SKETCH[0]).is_some() {
+        for name in OF_SKETCH {
+            let value = rules.optional(fields.get(name))?;
+            // Digits are a text, whatever they look like.
+            passed.extend(value.map(|value| (name, values::json(value, true).into())));
+        }
     }
     let id = id.map(|(name, value)| values::id(name, value)).transpose();
     let id = match rules.optional(id)? {
@@ -297,7 +306,9 @@ pub(super) fn explain(fields: &dyn Fields, mapping: &Mapping) -> Option<String> 
     let is_taken = |name: &str| {
         let within =
             |path: &&str| path.strip_prefix(name).is_some_and(|rest| rest.starts_with('.'));
-        PASSED.contains(&name) || named.contains(&name) || named.iter().any(within)
+        let is_passed =
+            PASSED.contains(&name) || kind == BodyKind::Fingerprint && OF_SKETCH.contains(&name);
+        is_passed || named.contains(&name) || named.iter().any(within)
     };
     let left: Vec<_> = fields.names().into_iter().filter(|name| !is_taken(name)).collect();
     let mut mapping = taken.join(", ");
@@ -319,7 +330,8 @@ pub(super) fn is_wanted(name: &str, mapping: &Mapping) -> bool {
         path.strip_prefix(name).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
     };
     let bodies = BODIES.iter().map(|(name, _)| name);
-    let mut found = IDS.iter().chain(&OTHER_IDS).chain(&TEXTS).chain(&PASSED).chain(bodies);
+    let passed = PASSED.iter().chain(&OF_SKETCH);
+    let mut found = IDS.iter().chain(&OTHER_IDS).chain(&TEXTS).chain(passed).chain(bodies);
     paths.any(leads_to) || found.any(|known| name.eq_ignore_ascii_case(known))
 }
 

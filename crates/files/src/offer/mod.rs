@@ -18,7 +18,7 @@ use std::borrow::Cow;
 
 use nearprint_engine::document::{DocumentId, Namespace};
 use nearprint_engine::machine::query::SearchKind;
-use nearprint_fingerprint::{Distance, Fingerprint};
+use nearprint_fingerprint::{Distance, Fingerprint, Sketch};
 use nearprint_text::{Extract, Source};
 
 pub use fault::{Fault, FaultKind};
@@ -34,8 +34,19 @@ pub struct Offer<'a> {
     pub content: Content<'a>,
     /// The id, or what to make it from.
     pub id: Option<OfferedId>,
+    /// What the text of a fingerprint left behind.
+    pub origin: FingerprintOrigin,
     /// Everything else, as far as it is given.
     pub options: OfferOptions,
+}
+
+/// What is known of the text that a fingerprint was made from.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct FingerprintOrigin {
+    /// The recipe that made it.
+    pub recipe: Option<Box<str>>,
+    /// Its sketch.
+    pub sketch: Option<Box<Sketch>>,
 }
 
 /// The content of a document, in one of its five forms.
@@ -107,6 +118,9 @@ crate::fields! {
         fingerprint: Fingerprint [FieldKind::Fingerprint],
         /// The recipe of `fingerprint`; refused (409) unless it is the service's.
         recipe: Box<str> [FieldKind::STRING],
+        /// The sketch of the text of `fingerprint`, as lists and exports show it: 256 hex digits. It
+        /// verifies hits, and needs `recipe`.
+        sketch: Box<Sketch> [FieldKind::Text(2 * Sketch::BYTES, 2 * Sketch::BYTES)],
         /// The caller's name for the document, usually its URL; or what to make it from.
         id: OfferedId [FieldKind::Id],
     }
@@ -242,6 +256,11 @@ impl<'a> Content<'a> {
 }
 
 impl<'v> DocumentFields<'v> {
+    /// What is said of the text of `fingerprint`.
+    pub fn origin(&mut self) -> FingerprintOrigin {
+        FingerprintOrigin { recipe: self.recipe.take(), sketch: self.sketch.take() }
+    }
+
     /// The contents that are given, of which a document has exactly one.
     pub fn contents(&mut self) -> impl Iterator<Item = Content<'v>> + use<'v> {
         let contents = [

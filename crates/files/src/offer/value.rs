@@ -10,7 +10,7 @@ use std::borrow::Cow;
 use nearprint_engine::OriginalsOrder;
 use nearprint_engine::document::{DocumentId, Namespace};
 use nearprint_engine::machine::query::SearchKind;
-use nearprint_fingerprint::Fingerprint;
+use nearprint_fingerprint::{Fingerprint, Sketch};
 use nearprint_text::{DIMENSIONS_MAX, Extract};
 
 use super::fault::{Fault, shortened};
@@ -279,6 +279,23 @@ impl FieldValue<'_> for Fingerprint {
             }
             Value::Parameter(text) => text.parse().map_err(Fault::value),
         }
+    }
+}
+
+/// A sketch: two hex digits for each of its bytes.
+impl FieldValue<'_> for Box<Sketch> {
+    fn read(value: Value<'_>) -> Result<Self, Fault> {
+        let takes = "256 hex digits";
+        let digits = value.string(takes)?;
+        let digit = |digit: u8| char::from(digit).to_digit(16).map(|digit| digit as u8);
+        let byte = |pair: &[u8]| Some(digit(pair[0])? << 4 | digit(pair[1])?);
+        let bytes: Option<Vec<u8>> = digits
+            .as_bytes()
+            .chunks(2)
+            .map(|pair| (pair.len() == 2).then_some(pair).and_then(byte))
+            .collect();
+        let bytes = bytes.and_then(|bytes| <[u8; Sketch::BYTES]>::try_from(bytes).ok());
+        bytes.map(|bytes| Self::new(Sketch::from_bytes(&bytes))).ok_or_else(|| value.fault(takes))
     }
 }
 

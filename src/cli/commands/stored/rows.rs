@@ -13,6 +13,7 @@ struct Document<'a> {
     namespace: Option<String>,
     id: Option<String>,
     fingerprint: String,
+    recipe: String,
     sequence: u64,
     stored_at_ms: u64,
     expires_at: Option<u32>,
@@ -74,7 +75,9 @@ impl<'a> ExportRows<'a> {
         ];
         let [metadata, sketch] = self.more;
         cells.extend(metadata.then(|| Cell::from(document.metadata.map(RawValue::get))));
-        cells.extend(sketch.then(|| Cell::from(document.sketch.as_deref())));
+        if sketch {
+            cells.extend([Cell::from(&*document.recipe), document.sketch.as_deref().into()]);
+        }
         self.rows.row(&cells)
     }
 
@@ -97,6 +100,9 @@ fn columns([metadata, sketch]: [bool; 2]) -> Vec<RowColumn> {
         RowColumn::optional("expires_at", CellKind::UInt64),
     ];
     columns.extend(metadata.then(|| RowColumn::optional("metadata", CellKind::Text)));
-    columns.extend(sketch.then(|| RowColumn::optional("sketch", CellKind::Text)));
+    if sketch {
+        columns.push(RowColumn::required("recipe", CellKind::Text));
+        columns.push(RowColumn::optional("sketch", CellKind::Text));
+    }
     columns
 }
