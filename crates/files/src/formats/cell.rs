@@ -275,7 +275,8 @@ fn bytes(cell: &[u8], out: &mut Vec<u8>) -> Result<(), String> {
 
 /// Two digits for each byte.
 pub(super) fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+    let digit = |four: u8| char::from(b"0123456789abcdef"[usize::from(four)]);
+    bytes.iter().flat_map(|byte| [digit(byte >> 4), digit(byte & 15)]).collect()
 }
 
 fn json(value: &(impl Serialize + ?Sized), out: &mut Vec<u8>) -> Result<(), String> {

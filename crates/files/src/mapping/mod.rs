@@ -189,9 +189,10 @@ fn found_id(fields: &dyn Fields) -> Result<Option<(&str, RecordValue<'_>)>, Stri
     }
     for id in OTHER_IDS {
         if let Some((name, value)) = find(fields, id)? {
-            let nested = match &value {
-                RecordValue::Json(json) if json.starts_with('{') => values::nested_id(name, json),
-                _ => None,
+            let nested = if let RecordValue::Json(json) = &value {
+                values::nested_id(name, json)
+            } else {
+                None
             };
             let path = nested.unwrap_or_else(|| name.to_owned());
             return Err(format!(

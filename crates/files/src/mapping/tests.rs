@@ -213,7 +213,7 @@ fn numbers_of_python_are_errors_only_where_they_are_used() {
         let refused = parse_with(line, &mapping).unwrap_err();
         assert_eq!(refused, format!("`{field}` holds NaN or Infinity, which is not JSON"));
     }
-    for broken in [r#"{"a": NaN, "text": "t""#, r#"{"a": Nan, "text": "t"}"#, r#"{NaN: 1}"#] {
+    for broken in [r#"{"a": NaN, "text": "t""#, r#"{"a": Nan, "text": "t"}"#, "{NaN: 1}"] {
         assert!(parse(broken.as_bytes()).is_err(), "{broken}");
     }
 }
@@ -255,6 +255,8 @@ fn a_lenient_reader_needs_neither_an_id_nor_a_text() {
 
 #[test]
 fn fingerprints_in_texts_follow_one_rule() {
+    use FingerprintFormat::{Decimal, Hex};
+
     let read = |fingerprints, text: &str| {
         let line = format!("{{\"fingerprint\": \"{text}\"}}");
         let rules = Rules { fingerprints, ..Rules::default() };
@@ -262,7 +264,6 @@ fn fingerprints_in_texts_follow_one_rule() {
         assemble(&fields, &Mapping::default(), rules).map(|parsed| parsed.content)
     };
     let is = |bits| Ok(Content::Fingerprint(Fingerprint::new(bits)));
-    use FingerprintFormat::{Decimal, Hex};
     assert_eq!(read(Hex, "1234567890123456"), is(0x1234_5678_9012_3456));
     assert_eq!(read(Decimal, "1234567890123456"), is(1_234_567_890_123_456));
     assert_eq!(read(Decimal, "-1"), is(u64::MAX));

@@ -14,9 +14,6 @@ pub use rows::RowLayout;
 pub(crate) use table::Fit;
 pub use table::TableLayout;
 
-#[cfg(test)]
-mod tests;
-
 /// The columns of a copy.
 #[derive(Debug, Clone)]
 pub enum Layout {
@@ -65,3 +62,6 @@ impl Layout {
         })
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -60,7 +60,6 @@ pub(super) fn unified(path: &str, one: &Field, other: &Field) -> Result<Field, C
     Ok(Field::new(one.name(), kind, is_nullable || is_absent).with_metadata(metadata))
 }
 
-#[expect(clippy::wildcard_enum_match_arm, reason = "all other pairs of types lose something")]
 fn unified_type(path: &str, one: &DataType, other: &DataType) -> Result<DataType, Clash> {
     if one == other {
         return Ok(one.clone());
@@ -149,7 +148,6 @@ fn integer(one: &DataType, other: &DataType) -> Option<DataType> {
 ///
 /// # Errors
 /// It is none of these types.
-#[expect(clippy::wildcard_enum_match_arm, reason = "no other types are unified")]
 pub(super) fn converted(array: &ArrayRef, to: &DataType) -> Result<ArrayRef, ArrowError> {
     if array.data_type() == to {
         return Ok(Arc::clone(array));
