@@ -52,9 +52,7 @@ pub(super) fn serve_error(error: ServeError) -> ErrorReport {
             "look at the disk, then start the service again: it recovers what was answered"
         }
     };
-    let what = match error {
-        ServeError::SignalledTwice => "the service ended at once",
-        _ => "the service does not run",
-    };
+    let was_ended = matches!(error, ServeError::SignalledTwice);
+    let what = if was_ended { "the service ended at once" } else { "the service does not run" };
     ErrorReport::new(what, next).because(error)
 }

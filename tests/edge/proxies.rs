@@ -1,5 +1,5 @@
 //! Promise: whatever client and proxy a batch comes by, all of it is stored and answered. Method: a
-//! real server, nginx and HAProxy in front of it as docs/operations.md configures them, and nginx
+//! real server, nginx and `HAProxy` in front of it as docs/operations.md configures them, and nginx
 //! in a network with small socket buffers (which needs root); curl, the clients of Python, Node and
 //! Go, and `nearprint import`, which send batches whole and in pieces, with `Expect: 100-continue`
 //! and without. Programs that are missing are skipped, unless `NEARPRINT_TEST_PROGRAMS` is

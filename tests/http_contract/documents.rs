@@ -117,7 +117,7 @@ fn many_ids_are_removed_in_one_request() {
     };
     let document =
         |at: u64| format!("{{\"id\":\"{at}\",\"fingerprint\":{at},\"namespace\":\"n\"}}\n");
-    let stored: String = (0..100).map(document).collect();
+    let stored = (0..100).map(document).collect::<Vec<_>>().concat();
     assert_eq!(post("POST /v1/insert/batch", &stored).lines().len(), 100);
     let lines = "{\"id\":\"0\"}\n{\"id\":1}\n\n{\"id\":\"1\"}\n{\"id\":\"2\",\"namespace\":\"m\"}\n\
         {\"id\":\"3\",\"namespace\":\"other\"}\n{}\noops\n{\"id\":\"3\",\"namespace\":null}";
@@ -139,7 +139,7 @@ fn many_ids_are_removed_in_one_request() {
             "1 false"
         ]
     );
-    let all: String = (0..10_000).map(|at| format!("{{\"id\":\"{at}\"}}\n")).collect();
+    let all = (0..10_000).map(|at| format!("{{\"id\":\"{at}\"}}\n")).collect::<Vec<_>>().concat();
     let one_more = post("POST /v1/delete/batch?namespace=n", &format!("{all}{{\"id\":\"x\"}}"));
     assert_eq!(one_more.problem(), (413, "body_too_large".to_owned()));
     assert!(one_more.text().contains("10000"), "{}", one_more.text());

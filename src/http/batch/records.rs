@@ -284,7 +284,7 @@ fn pack_hit(hit: &HitReply<'_>, out: &mut Vec<u8>) -> bool {
     out.push(*distance);
     let confirmed = CONFIRMED.iter().position(|value| value == confirmed);
     out.push(confirmed.expect("all values are in the table") as u8);
-    let units = similarity.map(|similarity| (similarity * SIMILARITY_UNITS).round() as usize);
+    let units = similarity.map(units_of);
     put_optional(out, units);
     put_number(out, *document_count);
     put_number(out, documents.len() as u64);
@@ -300,6 +300,11 @@ fn pack_document(document: &HitDocumentReply<'_>, out: &mut Vec<u8>) -> bool {
     put_optional(out, id.as_ref().map(|id| id.len()));
     out.extend_from_slice(id.as_deref().unwrap_or_default().as_bytes());
     metadata.is_none()
+}
+
+#[expect(clippy::cast_sign_loss, reason = "a similarity is not negative")]
+fn units_of(similarity: f64) -> usize {
+    (similarity * SIMILARITY_UNITS).round() as usize
 }
 
 #[expect(clippy::cast_precision_loss, reason = "there are ten thousand of them")]

@@ -86,7 +86,7 @@ pub(super) async fn streamed(batch: &Batch, slots: mpsc::Receiver<Slot<Reply>>) 
     let (release, released) = oneshot::channel();
     let service = Arc::clone(&batch.service);
     let out = Outgoing {
-        give_up_after: service.bodies.timeout / 2,
+        give_up_after: service.bodies.timeout.checked_div(2).unwrap_or_default(),
         held: Held::new(service),
         flow: Arc::clone(&batch.flow),
         release: Some(release),

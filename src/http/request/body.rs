@@ -222,7 +222,7 @@ pub(crate) async fn next_data(body: &mut Body) -> Result<Option<Bytes>, Problem>
 /// Refuses a body that breaks off, and says on whose side.
 fn incomplete(error: &axum::Error) -> Problem {
     let mut causes = std::iter::successors(Some(error as &dyn std::error::Error), |e| e.source());
-    if causes.any(|cause| cause.is::<ReadingStopped>()) {
+    if causes.any(<dyn std::error::Error>::is::<ReadingStopped>) {
         let detail = "The service is stopping and reads no more of this request. Send what was not \
                       answered again.";
         return Problem::new(Code::Stopping, detail);

@@ -168,10 +168,11 @@ mod tests {
         let known =
             Touch { sequence: Sequence::new(5), masked: fingerprint(), duplicates: 3, last_s: 9 };
         let touches = Touches::new(100, [known]);
+        // A clock that was set back.
         touches.touch(Sequence::new(5), fingerprint(), 8);
         touches.touch(Sequence::new(6), fingerprint(), 10);
         let got = |number| touches.get(Sequence::new(number)).map(|t| (t.duplicates, t.last_s));
-        assert_eq!([got(5), got(6), got(7)], [Some((4, 9)), Some((1, 10)), None]);
+        assert_eq!([got(5), got(6), got(7)], [Some((4, 8)), Some((1, 10)), None]);
         assert_eq!(touches.all().len(), 2);
     }
 
