@@ -184,7 +184,7 @@ fn run_of(
     let view = &state.view;
     let upto = view.sequence();
     scans.run(&scans.documents, (namespace, after.get(), upto.get()), || {
-        // Others may read the run later, or at an earlier time.
+        // Others may read the run later, when more has expired.
         let selection = Selection { namespace, after, upto, expired: Expired::Any };
         let found = view.list(selection, RUN_MAX);
         let items =
@@ -267,14 +267,13 @@ impl Engine {
             if listing.looked_at >= scans.looked_at_max {
                 return Ok(Page { items: page.items, next: Some(listing.after.get()) });
             }
-            let run = match listing.kept_run(scans) {
-                Some(run) => run,
-                None => {
-                    let (shared, state) = (Arc::clone(&self.shared), Arc::clone(&listing.state));
-                    let (namespace, after) = (listing.namespace, listing.after);
-                    let pass = move || Ok(run_of(&shared.scans, &state, namespace, after));
-                    scans.slice(pass).await?
-                }
+            let run = if let Some(run) = listing.kept_run(scans) {
+                run
+            } else {
+                let (shared, state) = (Arc::clone(&self.shared), Arc::clone(&listing.state));
+                let (namespace, after) = (listing.namespace, listing.after);
+                let pass = move || Ok(run_of(&shared.scans, &state, namespace, after));
+                scans.slice(pass).await?
             };
             // The first documents of a page without a prefix are all that most such pages look at.
             let is_light = listing.looked_at == 0 && listing.prefix.is_none();
