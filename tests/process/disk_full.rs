@@ -209,7 +209,9 @@ fn store_halves(client: &Client, stored: &mut [Vec<String>; 2], next: &mut u64) 
 }
 
 fn purge(client: &Client, prefix: &str) -> u64 {
-    let begun = Client::expect(client.post("/v1/purge", &json!({"prefix": prefix})));
+    let begun = client.post("/v1/purge", &json!({"prefix": prefix}));
+    let (status, begun) = begun.expect("it answers");
+    assert_eq!(status, 202, "{begun}");
     for _ in 0..LOOKS {
         pause(50);
         let job = Client::expect(client.get(&format!("/v1/jobs/{}", begun["job"])));

@@ -159,7 +159,8 @@ impl Remover {
         };
         let begun = clock::now();
         loop {
-            let view = &self.state().view;
+            // Not its records: they keep swept files on the disk.
+            let view = &self.state().view.clone();
             let found = view.list(selection, FOUND_MAX);
             let Some(last) = found.last() else { break };
             selection.after = last.posting.sequence;
@@ -208,7 +209,10 @@ impl Remover {
             let Some(last) = found.last() else { return Ok(()) };
             through = last.posting.sequence;
             keep_wanted(&state, job, &mut found)?;
-            self.step(job, &state.view, &found, through)?;
+            // The records of a state keep swept files on the disk, for whose space a step may wait.
+            let view = state.view.clone();
+            drop(state);
+            self.step(job, &view, &found, through)?;
         }
         Ok(())
     }

@@ -7,22 +7,19 @@
 //! names is removed. A manifest counts only with all its files, each of which is verified when it
 //! is loaded.
 
-use std::any::Any;
 use std::io::{self, BufReader, Read, Write};
-use std::sync::{Arc, Weak};
+use std::sync::Arc;
 
-use nearprint_index::image;
-use nearprint_index::levels::segment::Segment;
 use nearprint_index::plan::Plans;
 use nearprint_index::tables::secondary::SecondaryTable;
-use nearprint_index::tables::table::Table;
 use nearprint_index::view::Parts;
 
 use crate::api::replies::SnapshotInfo;
 use crate::background::snapshot::manifest::{
-    Contents, MANIFEST_KIND, Manifest, PartFile, PartKind, TableFile, is_manifest, part_number,
+    Contents, MANIFEST_KIND, Manifest, PartFile, TableFile, is_manifest, part_number,
     read_manifest_of,
 };
+use crate::background::snapshot::parts::{Part, Written};
 use crate::background::snapshot::state_file::StateFile;
 use crate::background::survey::Survey;
 use crate::directory_file::{self, DirectoryFile};
@@ -58,10 +55,6 @@ pub(crate) struct Snapshots {
     survey: Option<Survey>,
 }
 
-/// The parts in memory that have a file already.
-#[derive(Debug, Default)]
-struct Written(Vec<(Weak<dyn Any + Send + Sync>, PartFile)>);
-
 /// What is read from a snapshot.
 #[derive(Debug, Default)]
 pub(crate) struct Loaded {
@@ -70,74 +63,6 @@ pub(crate) struct Loaded {
     pub(crate) jobs: Arc<Jobs>,
     touches: Vec<Touch>,
     survey: Option<Survey>,
-}
-
-/// A part of a snapshot: a segment, a table or the rest of the state.
-trait Part: Sized + Send + Sync + 'static {
-    const KIND: PartKind;
-
-    fn write(&self, sink: &mut dyn Write) -> io::Result<()>;
-
-    fn read(source: &mut dyn Read, plans: &Plans) -> io::Result<Self>;
-}
-
-impl Part for Segment {
-    const KIND: PartKind = PartKind::Segment;
-
-    fn write(&self, sink: &mut dyn Write) -> io::Result<()> {
-        image::write_segment(self, sink)
-    }
-
-    fn read(source: &mut dyn Read, plans: &Plans) -> io::Result<Self> {
-        image::read_segment(source, plans)
-    }
-}
-
-impl Part for Table {
-    const KIND: PartKind = PartKind::Table;
-
-    fn write(&self, sink: &mut dyn Write) -> io::Result<()> {
-        image::write_table(self, sink)
-    }
-
-    fn read(source: &mut dyn Read, plans: &Plans) -> io::Result<Self> {
-        image::read_table(source, &plans.large)
-    }
-}
-
-impl Part for StateFile {
-    const KIND: PartKind = PartKind::State;
-
-    fn write(&self, sink: &mut dyn Write) -> io::Result<()> {
-        Self::write(self, sink)
-    }
-
-    fn read(source: &mut dyn Read, _: &Plans) -> io::Result<Self> {
-        Self::read(source)
-    }
-}
-
-impl Written {
-    /// The file of a part, or the part if it has none. A part with a file is dropped: otherwise, if
-    /// it were merged meanwhile, it would stay in memory together with the result.
-    fn file_of<T: Part>(&self, part: Arc<T>) -> Result<PartFile, Arc<T>> {
-        let is_part = |known: &Weak<_>| std::ptr::addr_eq(known.as_ptr(), Arc::as_ptr(&part));
-        let known = self.0.iter().find(|(known, _)| is_part(known));
-        known.map(|(_, file)| *file).ok_or(part)
-    }
-
-    fn has<T: Part>(&self, part: &Arc<T>) -> bool {
-        self.0.iter().any(|(known, _)| std::ptr::addr_eq(known.as_ptr(), Arc::as_ptr(part)))
-    }
-
-    fn add<T: Part>(&mut self, part: Arc<T>, file: PartFile) {
-        let part: Arc<dyn Any + Send + Sync> = part;
-        self.0.push((Arc::downgrade(&part), file));
-    }
-
-    fn forget_dropped(&mut self) {
-        self.0.retain(|(part, _)| part.strong_count() > 0);
-    }
 }
 
 /// The files of an export, open.
@@ -612,36 +537,4 @@ pub(crate) fn open_to_export(disk: &dyn Disk, name: String) -> Result<ExportFile
     let file = disk.open(&name)?;
     let bytes = file.len()?;
     Ok(ExportFile { name, file: Arc::from(file), bytes })
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::storage::Sealed;
-
-    #[test]
-    fn a_part_that_has_a_file_is_dropped() {
-        let (part, mut written) = (Arc::new(Nothing), Written::default());
-        drop(written.file_of(Arc::clone(&part)).unwrap_err());
-        let contents = Contents::from(Sealed { body_bytes: 1, file_bytes: 2, checksum: 3 });
-        let file = PartFile { number: 1, contents };
-        written.add(Arc::clone(&part), file);
-        assert_eq!(written.file_of(Arc::clone(&part)).unwrap(), file);
-        assert_eq!(Arc::strong_count(&part), 1);
-    }
-
-    #[derive(Debug)]
-    struct Nothing;
-
-    impl Part for Nothing {
-        const KIND: PartKind = PartKind::Table;
-
-        fn write(&self, _: &mut dyn Write) -> io::Result<()> {
-            Ok(())
-        }
-
-        fn read(_: &mut dyn Read, _: &Plans) -> io::Result<Self> {
-            Ok(Self)
-        }
-    }
 }
