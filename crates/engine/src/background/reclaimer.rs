@@ -24,8 +24,8 @@ use crate::background::survey::Survey;
 use crate::document::Sequence;
 use crate::shared::{Message, Shared};
 use crate::storage::journal::reclaim::Keep;
-use crate::storage::journal::sizes::Sizes;
 use crate::storage::journal::writer::step_bytes;
+use crate::storage::sizes::Sizes;
 use crate::storage::{Reclaimer, RecordRef, StorageError, Sweep, SweepRange};
 use crate::write::core::Durable;
 

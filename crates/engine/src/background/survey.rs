@@ -11,7 +11,7 @@ use nearprint_index::view::View;
 
 use crate::document::Sequence;
 use crate::storage::Records;
-use crate::storage::journal::sizes::Sizes;
+use crate::storage::sizes::Sizes;
 
 /// The result of the last survey; before the first, that of surveying no file.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -8,7 +8,6 @@
 mod corruption;
 mod crashes;
 mod draw;
-mod garbage;
 mod golden;
 mod recovery;
 mod reindex;

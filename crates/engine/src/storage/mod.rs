@@ -33,6 +33,7 @@ pub(crate) mod header;
 pub(crate) mod journal;
 pub(crate) mod lock;
 pub(crate) mod sealed;
+pub(crate) mod sizes;
 
 mod names;
 

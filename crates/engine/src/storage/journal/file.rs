@@ -11,8 +11,8 @@ use crate::storage::journal::frame::{
 };
 use crate::storage::journal::header::{JOURNAL_HEADER_BYTES, RecordHeader};
 use crate::storage::journal::index::{STRIDE_BYTES, SparseIndex};
-use crate::storage::journal::sizes::Sizes;
 use crate::storage::journal::window::FileWindow;
+use crate::storage::sizes::Sizes;
 
 /// One read covers the distance of two index entries and a usual record after it.
 const READ_BYTES: usize = STRIDE_BYTES as usize + 1024;

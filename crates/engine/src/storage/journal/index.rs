@@ -4,7 +4,7 @@
 //! headers; the writer extends that of the live file.
 
 use crate::storage::journal::frame::FrameHeader;
-use crate::storage::journal::sizes::Sizes;
+use crate::storage::sizes::Sizes;
 
 /// The least distance of two entries in bytes of the file.
 pub(crate) const STRIDE_BYTES: u64 = 4096;

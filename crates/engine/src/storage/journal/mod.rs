@@ -12,7 +12,7 @@
 //! - [`reclaim`] rewrites closed files as packs (`pack`) of the records that are still needed.
 //! - [`salvage`] examines damaged files and saves what can be read.
 //! - `file`, `index` and `window` read one file: with a sparse index of sequences, in large pieces.
-//! - [`sizes`] counts records by size, which bounds how much of the files is garbage.
+//! - [`crate::storage::sizes`] counts records by size, which bounds how much of the files is garbage.
 
 pub(crate) mod continuity;
 mod file;
@@ -24,6 +24,5 @@ pub(crate) mod reader;
 pub(crate) mod reclaim;
 pub(crate) mod recovery;
 pub(crate) mod salvage;
-pub(crate) mod sizes;
 mod window;
 pub(crate) mod writer;

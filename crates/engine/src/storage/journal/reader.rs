@@ -15,7 +15,7 @@ use crate::storage::export::ExportFile;
 use crate::storage::header::Seed;
 use crate::storage::journal::file::JournalFile;
 use crate::storage::journal::frame::StoredRecord;
-use crate::storage::journal::sizes::Sizes;
+use crate::storage::sizes::Sizes;
 
 /// The size of the journal, packs included.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
