@@ -170,7 +170,6 @@ impl Write for AtomicFile {
 }
 
 impl Opened {
-    #[expect(clippy::disallowed_methods, reason = "a file of the user")]
     fn at(path: &Path) -> io::Result<Self> {
         let file = match Destination::of(path)? {
             Destination::StandardOutput => io::stdout().as_fd().try_clone_to_owned()?.into(),

@@ -80,10 +80,10 @@ fn new_file(path: &Path) -> io::Result<PathBuf> {
     for _ in 0..LINKS_MAX {
         let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
         let folder = folder.unwrap_or(Path::new("."));
-        let folder = fs::canonicalize(folder).map_err(|error| match error.kind() {
-            io::ErrorKind::NotFound => io::Error::new(error.kind(), "its folder does not exist"),
-            _ => error,
-        })?;
+        if !folder.exists() {
+            return Err(io::Error::new(io::ErrorKind::NotFound, "its folder does not exist"));
+        }
+        let folder = fs::canonicalize(folder)?;
         let Some(name) = path.file_name() else { break };
         let found = folder.join(name);
         match fs::read_link(&found) {

@@ -117,12 +117,13 @@ pub(crate) fn is_passed_over(folder: &OsStr) -> bool {
     PASSED_FOLDERS.iter().any(|known| *known == folder)
 }
 
-/// Whether a file of a folder is a by-product of other programs, by its name: AppleDouble files
+/// Whether a file of a folder is a by-product of other programs, by its name: resource forks of macOS
 /// (`._a.txt`), checksums of Hadoop (`.a.csv.crc`), and [`BY_PRODUCTS`].
 pub(crate) fn is_by_product(path: &Path) -> bool {
     let Some(name) = path.file_name() else { return false };
     let lower = name.to_string_lossy().to_ascii_lowercase();
-    lower.starts_with("._") || lower.ends_with(".crc") || BY_PRODUCTS.contains(&&*lower)
+    let is_checksum = path.extension().is_some_and(|end| end.eq_ignore_ascii_case("crc"));
+    lower.starts_with("._") || is_checksum || BY_PRODUCTS.contains(&&*lower)
 }
 
 /// Whether a file is the README of a data set or of a model: it begins with fields between lines of
