@@ -1,8 +1,8 @@
 //! From the bytes of a document to UTF-8.
 //!
 //! The first of these that is present decides the encoding: a byte order mark; the label that came
-//! with the document (`charset=` of its content type); in HTML, a `<meta>` in the first 1,024
-//! bytes, an XML declaration, a later `<meta>`; valid UTF-8; and last a guess by letter frequencies
+//! with the document (`charset=` of its content type); in HTML, a first tag in UTF-16, a `<meta>` in
+//! the first 1,024 bytes, an XML declaration, a later `<meta>`; valid UTF-8; and last a guess by letter frequencies
 //! (`chardetng`, as in browsers). Bytes that are invalid in the encoding become U+FFFD, which
 //! separates words. Linear in the bytes; the text can be up to three times as long.
 
@@ -10,7 +10,9 @@ use std::borrow::Cow;
 
 use chardetng::{EncodingDetector, Iso2022JpDetection, Utf8Detection};
 use encoding_rs::{Encoding, UTF_8, UTF_16BE, UTF_16LE, WINDOWS_1252, X_USER_DEFINED};
-use memchr::{memchr, memmem};
+use memchr::{memchr, memchr3, memmem};
+
+use crate::html::tag::Tag;
 
 /// Browsers look for a `<meta>` with the encoding in this many bytes before they begin to decode,
 /// and begin again if they meet one later.
@@ -86,37 +88,100 @@ fn guessed(bytes: &[u8]) -> &'static Encoding {
 /// The encoding that a page declares; unknown encodings are ignored.
 fn declared(html: &[u8]) -> Option<&'static Encoding> {
     let head = &html[..html.len().min(META_BYTES)];
-    in_meta(head).or_else(|| in_xml_declaration(html)).or_else(|| in_meta(html))
+    utf_16_by_its_first_tag(html)
+        .or_else(|| in_meta(head))
+        .or_else(|| in_xml_declaration(html))
+        .or_else(|| in_meta(html))
 }
 
-/// The encoding that the first `<meta>` with a known one declares, outside comments and scripts.
+/// UTF-16 without a byte order mark, if a page begins with a tag in it: between ASCII characters
+/// stand zeros, which no other encoding has there.
+fn utf_16_by_its_first_tag(html: &[u8]) -> Option<&'static Encoding> {
+    match *html {
+        [b'<', 0, b'!' | b'?' | b'a'..=b'z' | b'A'..=b'Z', 0, ..] => Some(UTF_16LE),
+        [0, b'<', 0, b'!' | b'?' | b'a'..=b'z' | b'A'..=b'Z', ..] => Some(UTF_16BE),
+        _ => None,
+    }
+}
+
+/// The encoding that the first `<meta>` with a known one declares, outside comments, scripts and the
+/// values of attributes. What is never closed hides nothing.
 fn in_meta(html: &[u8]) -> Option<&'static Encoding> {
     let mut rest = html;
-    let mut a_script_ends = true;
+    let (mut a_comment_ends, mut a_script_ends, mut a_quote_ends) = (true, true, true);
     while let Some(at) = memchr(b'<', rest) {
         rest = &rest[at + 1..];
-        if rest.starts_with(b"!--") {
-            rest = after(rest, b"-->")?;
-        } else if a_script_ends && begins_with(rest, b"script") {
-            match after_end_of_script(rest) {
+        let tag = rest.strip_prefix(b"/").unwrap_or(rest);
+        if a_comment_ends && rest.starts_with(b"!--") {
+            match after(rest, b"-->") {
                 Some(after) => rest = after,
-                None => a_script_ends = false,
+                None => a_comment_ends = false,
             }
-        } else if begins_with(rest, b"meta") {
-            let (meta, after) = rest.split_at(memchr(b'>', rest).unwrap_or(rest.len()));
-            rest = after;
-            if let Some(encoding) = encoding_in(meta, "charset") {
+        } else if tag.first().is_some_and(u8::is_ascii_alphabetic) {
+            let end = if a_quote_ends { end_of_tag(tag) } else { None };
+            a_quote_ends &= end.is_some();
+            let end = end.or_else(|| memchr(b'>', tag)).unwrap_or(tag.len());
+            let (tag, after) = tag.split_at(end);
+            if is_named(tag, b"meta")
+                && let Some(encoding) = of_meta(tag)
+            {
                 return Some(encoding);
+            }
+            if a_script_ends && !rest.starts_with(b"/") && is_named(tag, b"script") {
+                match after_end_of_script(after) {
+                    Some(after) => rest = after,
+                    None => a_script_ends = false,
+                }
+            } else {
+                rest = after;
             }
         }
     }
     None
 }
 
+/// The offset of the `>` that ends a tag, outside of quoted values.
+fn end_of_tag(tag: &[u8]) -> Option<usize> {
+    let mut at = 0;
+    loop {
+        at += memchr3(b'>', b'"', b'\'', &tag[at..])?;
+        let byte = tag[at];
+        if byte == b'>' {
+            return Some(at);
+        }
+        // A quote begins a value after an equals sign only.
+        let before = tag[..at].trim_ascii_end().last();
+        at += 1;
+        if before == Some(&b'=') {
+            at += memchr(byte, &tag[at..])? + 1;
+        }
+    }
+}
+
+/// The encoding of a `<meta>` without its brackets: its `charset`, or what its `content` names if it
+/// stands for the content type.
+fn of_meta(tag: &[u8]) -> Option<&'static Encoding> {
+    let tag = format!("{}>", String::from_utf8_lossy(tag)).to_ascii_lowercase();
+    let (tag, _) = Tag::read(&tag, 0, false)?;
+    let label = tag.attribute("charset").or_else(|| {
+        let stands = tag.attribute("http-equiv")?.trim() == "content-type";
+        tag.attribute("content").filter(|_| stands).and_then(|content| label_in(content, "charset"))
+    })?;
+    named(label.trim()).ok().map(readable)
+}
+
 /// The encoding that an XML declaration at the beginning of a page declares.
 fn in_xml_declaration(html: &[u8]) -> Option<&'static Encoding> {
     let declaration = html.strip_prefix(b"<?xml")?;
-    encoding_in(&declaration[..memchr(b'>', declaration)?], "encoding")
+    let declaration = &declaration[..memchr(b'>', declaration)?];
+    let attributes = String::from_utf8_lossy(declaration).to_ascii_lowercase();
+    label_in(&attributes, "encoding").and_then(|label| named(label).ok()).map(readable)
+}
+
+/// Whether a tag has this name, in any case.
+fn is_named(tag: &[u8], name: &[u8]) -> bool {
+    begins_with(tag, name)
+        && tag.get(name.len()).is_none_or(|&byte| byte.is_ascii_whitespace() || byte == b'/')
 }
 
 fn begins_with(html: &[u8], name: &[u8]) -> bool {
@@ -136,12 +201,7 @@ fn after_end_of_script(mut html: &[u8]) -> Option<&[u8]> {
     }
 }
 
-/// The known encoding that an attribute names: `charset=x`, or within `content="...; charset=x"`.
-fn encoding_in(attributes: &[u8], name: &str) -> Option<&'static Encoding> {
-    let attributes = String::from_utf8_lossy(attributes).to_ascii_lowercase();
-    label_in(&attributes, name).and_then(|label| named(label).ok()).map(readable)
-}
-
+/// The value of a name in `name=value`, with or without quotes.
 fn label_in<'a>(attributes: &'a str, name: &str) -> Option<&'a str> {
     let mut rest = attributes;
     while let Some((_, after)) = rest.split_once(name) {
@@ -200,6 +260,7 @@ mod tests {
             "<meta charset=nonsense><meta charset=\"cp1251\">",
             "<script>'<meta charset=utf-8>'</SCRIPT><meta charset=cp1251>",
             "<script><meta charset=cp1251>",
+            "<a title='a quote without an end><meta charset=cp1251>",
             "<?xml version='1.0' encoding='cp1251'?>",
             "<?xml version='1.0' encoding='utf-8'?><meta charset=cp1251>",
         ] {
@@ -221,6 +282,47 @@ mod tests {
         let late = late.replace("1251", "1252");
         let xml = [b"<?xml encoding='cp1251'?>", late.as_bytes(), b"\xf7"].concat();
         assert!(decoded(&xml, None, true).ends_with('\u{447}'));
+    }
+
+    #[test]
+    fn only_a_meta_element_of_the_page_declares_and_it_may_stand_anywhere() {
+        for decoy in [
+            "<meta name=description content='charset=utf-8 explained'>",
+            "<metadata charset=utf-8>",
+            "<a title='<meta charset=utf-8>'>",
+            "<a title=\"it's > 1 <meta charset=utf-8>\">",
+            "<script type=a>x = '<meta charset=utf-8>'</script>",
+            "<!-- <meta charset=utf-8> -->",
+            "<scripty>",
+            "<!-- a comment without an end",
+            "it's <b>bold</b> </script>",
+            "<?xml version='1.0' encoding='utf-8'?>",
+        ] {
+            for meta in [
+                "<meta charset=\"cp1251\">",
+                "<meta content='text/html; charset=CP1251' http-equiv='Content-Type'>",
+                "<META a='>' charset = x-cp1251 />",
+            ] {
+                let html = [decoy.as_bytes(), meta.as_bytes(), b"\xf7\xe0\xe9"].concat();
+                let text = decoded(&html, None, true);
+                assert!(text.ends_with("\u{447}\u{430}\u{439}"), "{decoy}{meta}: {text}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_page_in_utf_16_needs_no_byte_order_mark() {
+        let page = "<!DOCTYPE html><meta charset=utf-8><p>\u{447}\u{430}\u{439}";
+        for page in
+            [page, &page["<!DOCTYPE html>".len()..], &format!("<?xml version='1.0'?>{page}")]
+        {
+            let little: Vec<u8> = page.encode_utf16().flat_map(u16::to_le_bytes).collect();
+            let big: Vec<u8> = page.encode_utf16().flat_map(u16::to_be_bytes).collect();
+            assert_eq!(decoded(&little, None, true), page);
+            assert_eq!(decoded(&big, None, true), page);
+            // What came with the document counts more.
+            assert_ne!(decoded(&big, Some("utf-8"), true), page);
+        }
     }
 
     #[test]

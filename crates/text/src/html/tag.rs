@@ -18,7 +18,7 @@ pub(crate) struct Tag<'a> {
 impl<'a> Tag<'a> {
     /// The tag whose name begins at `name`, and the offset after the tag. `None` if the source ends
     /// within it.
-    pub(super) fn read(html: &'a str, name: usize, is_end: bool) -> Option<(Self, usize)> {
+    pub(crate) fn read(html: &'a str, name: usize, is_end: bool) -> Option<(Self, usize)> {
         let bytes = html.as_bytes();
         let length = bytes[name..].iter().position(|byte| ends_name(*byte))?;
         let attributes = Attributes { html, at: name + length, end: None };
@@ -35,7 +35,7 @@ impl<'a> Tag<'a> {
     }
 
     /// The value of the first attribute of this name, as the source spells it.
-    pub(super) fn attribute(&self, name: &str) -> Option<&'a str> {
+    pub(crate) fn attribute(&self, name: &str) -> Option<&'a str> {
         self.attributes.clone().find_map(|(other, value)| is(other, name).then_some(value))
     }
 }
