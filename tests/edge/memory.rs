@@ -6,6 +6,7 @@
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::Arc;
 
 use crate::client::{Connection, mixed, post};
 use crate::server::{Server, eventually, write};
@@ -107,6 +108,43 @@ async fn in_512_mib_writes_are_refused_before_the_kernel_kills() {
     assert_eq!(found.status, 200);
     assert_eq!(group.kills(), 0);
     assert!(server.memory_bytes() < GROUP_BYTES);
+}
+
+/// Characters that become many, marks that are composed together, and as many words as there can be.
+/// What does not fit is refused at once, and what is accepted is analysed one after the other.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn in_512_mib_twenty_texts_of_16_mib_of_the_worst_characters_kill_nothing() {
+    for (recipe, piece) in [("np2", "\u{fdfa}"), ("np2", "\u{344}"), ("textrank-22", "ab-cd-")] {
+        let Some(group) = Group::new("characters", GROUP_BYTES) else { return };
+        let server = Server::wrapped(
+            |inner| joined(&group, inner),
+            &[
+                ("DATA__RECIPE", recipe),
+                ("ENGINE__MEMORY_BYTES_MAX", "268435456"),
+                ("SERVER__BODIES_HELD_BYTES_MAX", "67108864"),
+                ("SERVER__REPLIES_HELD_BYTES_MAX", "33554432"),
+            ],
+        );
+        let text = piece.repeat((16 << 20) / piece.len());
+        let request = Arc::new(post("/v1/check-and-insert", "text/plain", text.as_bytes()));
+        let clients: Vec<_> = (0..20)
+            .map(|_| {
+                let (address, request) = (server.address.clone(), Arc::clone(&request));
+                tokio::spawn(async move {
+                    Connection::open(&address).await.unwrap().ask(&request).await
+                })
+            })
+            .collect();
+        let mut served = 0;
+        for client in clients {
+            let reply = client.await.unwrap().unwrap_or_else(|error| {
+                panic!("{recipe}: {error}; the kernel killed {}", group.kills())
+            });
+            served += u64::from(reply.status == 200);
+            assert!(reply.status == 200 || (reply.status, reply.retry_after) == (503, true));
+        }
+        assert!(served > 0 && group.kills() == 0, "{recipe}: {served}");
+    }
 }
 
 /// Most of the memory is of deltas that became segments: the allocator keeps it for a while.
