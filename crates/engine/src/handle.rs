@@ -431,7 +431,9 @@ impl Engine {
                     disk.freeing.explanation()
                 ))
             }
-            _ => None,
+            Readiness::Ready | Readiness::Stopping | Readiness::Failed | Readiness::MemoryFull => {
+                None
+            }
         }
     }
 

@@ -247,7 +247,9 @@ mod tests {
             if now < last {
                 let (_, until) = before.get_or_insert_with(|| (counted.clone(), now));
                 *until = now.min(*until);
-                counted.iter_mut().for_each(|counted| *counted = now.min(*counted));
+                for counted in &mut counted {
+                    *counted = now.min(*counted);
+                }
             } else if let Some((right, until)) = &before
                 && let Some(&back_from) = right.last()
                 && now >= back_from

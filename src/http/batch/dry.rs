@@ -74,10 +74,10 @@ impl DryBatch {
     /// take, the one of these: a model is in the directory of the service, so hyperplanes stand in.
     fn recipe(&self, content: &Content<'_>) -> Recipe {
         match (content, self.http.defaults.recipe) {
-            (Content::Vector(_), own @ Recipe::Hyperplanes { .. }) => own,
-            (Content::Vector(_), Recipe::Spectral { dimensions }) => {
-                Recipe::Hyperplanes { dimensions }
-            }
+            (
+                Content::Vector(_),
+                Recipe::Hyperplanes { dimensions } | Recipe::Spectral { dimensions },
+            ) => Recipe::Hyperplanes { dimensions },
             (Content::Vector(vector), _) => {
                 let own = || u16::try_from(vector.len()).unwrap_or(u16::MAX);
                 Recipe::Hyperplanes { dimensions: *self.dimensions.get_or_init(own) }

@@ -233,7 +233,7 @@ const fn flags(short: bool, stored: bool, outcome: Outcome) -> u8 {
 }
 
 /// What a look-up found, as a query and a check-and-insert reply with it.
-#[derive(Debug, PartialEq)]
+#[derive(Debug)]
 struct Found<H> {
     duplicate: bool,
     hits: H,

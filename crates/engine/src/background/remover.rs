@@ -41,7 +41,7 @@ const LOOK_EVERY: Duration = Duration::from_millis(200);
 const EXPIRY_SHARE: u32 = 20;
 /// After the clock was set forward, nothing that has expired is removed for this long, unless it is
 /// set back before.
-const CLOCK_TRUSTED_AFTER: Duration = Duration::from_secs(600);
+const CLOCK_TRUSTED_AFTER: Duration = Duration::from_mins(10);
 /// By how much the newest record may be later than the clock says.
 const RECORD_AHEAD_MS_MAX: u64 = 1_000;
 /// Documents that one pass over the view finds: at most 40 MiB.

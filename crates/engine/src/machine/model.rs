@@ -75,7 +75,9 @@ impl Model {
             if now < last {
                 let (_, until) = before.get_or_insert_with(|| (counted.clone(), now));
                 *until = now.min(*until);
-                counted.iter_mut().for_each(|counted| *counted = now.min(*counted));
+                for counted in &mut counted {
+                    *counted = now.min(*counted);
+                }
             } else if let Some((kept, until)) = &before
                 && let Some(&from) = kept.last()
                 && now >= from

@@ -8,6 +8,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use nearprint_fingerprint::{Fingerprint, Sketch};
+use nearprint_index::namespaces::NamespaceNumber;
 use nearprint_index::view::{Expired, Selection};
 
 use super::rig::{ENTROPY, commit_one, options, variable};
@@ -142,7 +143,7 @@ impl Life {
                     expired: Expired::Not(0),
                 };
                 let mut listed = core.view().list(selection, 3_000);
-                listed.retain(|listed| listed.posting.namespace == Default::default());
+                listed.retain(|listed| listed.posting.namespace == NamespaceNumber::DEFAULT);
                 listed.retain(|_| dice.below(2) == 0);
                 let documents = listed.iter().map(|l| (l.posting.sequence, l.masked)).collect();
                 let reason = Reason::Expiry;
