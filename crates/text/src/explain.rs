@@ -260,7 +260,9 @@ impl Spelling {
             Self::List(list) => {
                 let weights: Vec<(u64, f64)> =
                     list.iter().map(|(token, w)| (xxh3_64(token.as_bytes()), *w)).collect();
-                weights.iter().for_each(|&(hash, weight)| sums.add(hash, weight));
+                for &(hash, weight) in &weights {
+                    sums.add(hash, weight);
+                }
                 (weights, sums)
             }
             Self::Text(text, recipe) => {

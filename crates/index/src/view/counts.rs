@@ -79,13 +79,11 @@ impl View {
         let in_deltas = deltas.flat_map(|delta| delta.newest_puts(value, Sequence::ZERO));
         let mut expired =
             in_segments.chain(in_deltas).filter(|p| visibility.has_expired(*p)).peekable();
-        let gone = match expired.peek() {
-            None => 0,
-            Some(_) => {
-                let deleted = self.deleted(value);
-                expired.filter(|posting| !deleted.contains(posting.sequence)).count() as u64
-            }
-        };
+        let mut gone = 0;
+        if expired.peek().is_some() {
+            let deleted = self.deleted(value);
+            gone = expired.filter(|posting| !deleted.contains(posting.sequence)).count() as u64;
+        }
         all.expect("only what is there is removed") - gone
     }
 

@@ -19,7 +19,7 @@ pub(crate) fn walk<const WINDOW: usize>(text: &str, take: &mut dyn FnMut(&[u8]))
         window: String::new(),
         length: 0,
         is_in_word: false,
-        has_windows: false,
+        has_any: false,
         before: None,
         is_single: true,
     });
@@ -35,7 +35,7 @@ struct Windows<'a, const WINDOW: usize> {
     length: usize,
     is_in_word: bool,
     /// Whether the segment has had a whole window.
-    has_windows: bool,
+    has_any: bool,
     before: Option<char>,
     is_single: bool,
 }
@@ -50,17 +50,17 @@ impl<const WINDOW: usize> Windows<'_, WINDOW> {
         self.length += 1;
         if self.length == WINDOW {
             (self.take)(self.window.as_bytes());
-            self.has_windows = true;
+            self.has_any = true;
         }
     }
 
     /// Ends the segment; all of it is a feature if it is shorter than a window.
     fn end_segment(&mut self) {
-        if self.length > 0 && !self.has_windows {
+        if self.length > 0 && !self.has_any {
             (self.take)(self.window.as_bytes());
         }
         self.window.clear();
-        (self.length, self.has_windows) = (0, false);
+        (self.length, self.has_any) = (0, false);
     }
 }
 

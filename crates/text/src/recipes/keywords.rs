@@ -95,8 +95,8 @@ fn heaviest_by_tf_idf(text: &str, heaviest: usize) -> Vec<(String, f64)> {
         counts[number] += 1;
     });
     let words = words.without_table();
-    let total = counts.iter().map(|&count| u64::from(count)).sum::<u64>();
-    let weight = |count: u32, idf: f64| f64::from(count) * idf / total as f64;
+    let total: f64 = counts.iter().map(|&count| f64::from(count)).sum();
+    let weight = |count: u32, idf: f64| f64::from(count) * idf / total;
     let mut by_count: Vec<u32> = (0..words.len() as u32).collect();
     by_count.sort_unstable_by_key(|&number| std::cmp::Reverse(counts[number as usize]));
     let mut top = Heaviest::new(heaviest);
@@ -136,8 +136,9 @@ fn idfs_of_some(words: &[&str]) -> Vec<f64> {
     let Segmenter { jieba, weights, .. } = &*SEGMENTER;
     let text = words.join("\n");
     let found = weights.extract_keywords(jieba, &text, words.len(), Vec::new());
+    let count = f64::from(words.len() as u32);
     let mut found: Vec<(&str, f64)> =
-        found.iter().map(|word| (&*word.keyword, word.weight * words.len() as f64)).collect();
+        found.iter().map(|word| (&*word.keyword, word.weight * count)).collect();
     found.sort_unstable_by_key(|&(word, _)| word);
     let idf = |word: &&str| found.binary_search_by_key(word, |&(found, _)| found).ok();
     words.iter().map(|word| idf(word).map_or(*MEDIAN_IDF, |at| found[at].1)).collect()

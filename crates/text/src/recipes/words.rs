@@ -36,11 +36,11 @@ pub(crate) fn walk(
         text: String::new(),
         begin: None,
         lengths: VecDeque::new(),
-        has_rows: false,
+        has_any: false,
     });
     stream::read(text, &mut runs);
-    let Rows { take, text, has_rows, .. } = runs.finish();
-    if !has_rows && !text.is_empty() {
+    let Rows { take, text, has_any, .. } = runs.finish();
+    if !has_any && !text.is_empty() {
         take(text.as_bytes());
     }
 }
@@ -57,7 +57,7 @@ struct Rows<'a> {
     /// The lengths of the others, at most as many as make a row.
     lengths: VecDeque<usize>,
     /// Whether there have been enough words for a row.
-    has_rows: bool,
+    has_any: bool,
 }
 
 impl RunSink for Rows<'_> {
@@ -85,7 +85,7 @@ impl RunSink for Rows<'_> {
         }
         if self.lengths.len() == self.in_a_row {
             (self.take)(self.text.as_bytes());
-            self.has_rows = true;
+            self.has_any = true;
         }
     }
 
