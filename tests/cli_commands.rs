@@ -555,7 +555,7 @@ fn a_dry_run_refuses_what_an_import_refuses() {
         r#"{"id": "e", "text": "a text of words", "expires_in": 0}"#.to_owned(),
         r#"{"id": "f", "fingerprint": "00000000000000ff"}"#.to_owned(),
         r#"{"id": "g", "text": "a text of words", "metadata": [1]}"#.to_owned(),
-        r#"not json"#.to_owned(),
+        "not json".to_owned(),
     ];
     // Each alone, so that no limit on the reasons that are shown hides one.
     for (number, line) in lines.iter().enumerate() {

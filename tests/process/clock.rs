@@ -2,6 +2,11 @@
 //! right within a second, also after restarts; a start whose clock is far behind what is stored is
 //! refused, and names the way. Method: a real server whose clock libfaketime sets.
 
+#![expect(
+    clippy::disallowed_methods,
+    reason = "the test sets the clock of its server, and compares it with its own"
+)]
+
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -32,7 +37,7 @@ impl Clock {
     /// A right one; `None` without the library.
     fn right() -> Option<Self> {
         let library = library()?;
-        let folder = tempfile::tempdir().unwrap();
+        let folder = tempfile::tempdir().expect("the disk has space");
         let clock = Self { library, file: folder.path().join("clock"), folder };
         clock.set("+0");
         Some(clock)
@@ -41,8 +46,8 @@ impl Clock {
     /// Sets it, also for a server that runs: an offset in seconds, or `@` and a time.
     fn set(&self, to: &str) {
         let next = self.file.with_extension("next");
-        fs::write(&next, format!("{to}\n")).unwrap();
-        fs::rename(next, &self.file).unwrap();
+        fs::write(&next, format!("{to}\n")).expect("the disk has space");
+        fs::rename(next, &self.file).expect("it is there");
     }
 
     fn data(&self) -> PathBuf {

@@ -3,6 +3,8 @@
 //! that only read work on a directory that nobody may write. Method: a cleaner deletes files under
 //! a server; a mount that is read-only (which needs root).
 
+#![expect(clippy::disallowed_methods, reason = "the tests are the cleaner")]
+
 use std::path::Path;
 use std::process::{Command, Output};
 

@@ -159,6 +159,7 @@ impl Disk {
 }
 
 /// Appends numbers and syncs each, until the power goes; returns how many were synced before.
+#[expect(clippy::disallowed_methods, reason = "a program that is not nearprint")]
 fn begin_control(disk: &Disk, power_is_off: &Arc<AtomicBool>) -> JoinHandle<u64> {
     let mut file = File::create(disk.control_file()).expect("the disk has space");
     file.sync_all().expect("the disk works");
@@ -169,11 +170,12 @@ fn begin_control(disk: &Disk, power_is_off: &Arc<AtomicBool>) -> JoinHandle<u64>
             file.write_all(&number.to_le_bytes()).and_then(|()| file.sync_data()).is_ok()
                 && !power_is_off.load(Ordering::SeqCst)
         };
-        (1..).map(append).take_while(|synced| *synced).count() as u64
+        (1..=u64::MAX).map(append).take_while(|synced| *synced).count() as u64
     })
 }
 
 /// The disk must have kept what the control synced: then it is an oracle for the server too.
+#[expect(clippy::disallowed_methods, reason = "a program that is not nearprint")]
 fn check_control(disk: &Disk, control: JoinHandle<u64>) {
     let synced = control.join().expect("it does not panic");
     let kept = std::fs::read(disk.control_file()).unwrap_or_default();

@@ -73,8 +73,8 @@ fn spread(number: u64) -> Fingerprint {
     Fingerprint::new((number + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15))
 }
 
-fn named(name: &str) -> Option<Namespace> {
-    Some(Namespace::new(name).unwrap())
+fn namespace(name: &str) -> Namespace {
+    Namespace::new(name).unwrap()
 }
 
 async fn store(engine: &Engine, namespace: Option<Namespace>, numbers: std::ops::Range<u64>) {
@@ -120,19 +120,19 @@ async fn by_pages(engine: &Engine, mut query: ListQuery, limit: usize) -> (Vec<u
 async fn a_page_looks_at_what_it_lists() {
     let Opened { engine, counts, .. } = &open(20_000);
     store(engine, None, 0..20_000).await;
-    store(engine, named("small"), 20_000..20_100).await;
+    store(engine, Some(namespace("small")), 20_000..20_100).await;
     store(engine, None, 20_100..30_000).await;
     let (all, pages) = by_pages(engine, query(NamespaceFilter::All, None), 100).await;
     assert_eq!((all.len(), pages), (30_000, 300));
     assert_eq!(counts.passes(), 1, "one pass serves them all");
     assert!(counts.looked_at() <= 30_000 + 2 * pages, "{}", counts.looked_at());
     let before = counts.looked_at();
-    let small = NamespaceFilter::Namespace(named("small"));
+    let small = NamespaceFilter::Namespace(Some(namespace("small")));
     let (all, _) = by_pages(engine, query(small, None), 30).await;
     assert_eq!(all, (20_001..=20_100).collect::<Vec<_>>());
     assert_eq!(counts.passes(), 2);
     assert!(counts.looked_at() - before <= 110, "{}", counts.looked_at() - before);
-    let none = NamespaceFilter::Namespace(named("none"));
+    let none = NamespaceFilter::Namespace(Some(namespace("none")));
     assert_eq!(by_pages(engine, query(none, None), 30).await, (Vec::new(), 1));
     assert_eq!(counts.passes(), 2, "there is nothing to look for");
 }
@@ -182,11 +182,11 @@ async fn a_list_ends_when_its_caller_leaves() {
 async fn pages_of_namespaces_cost_their_own_length() {
     let Opened { engine, counts, .. } = &open(1_000);
     for number in 0..3_000 {
-        let namespace = named(&format!("n{number:04}"));
+        let namespace = Some(namespace(&format!("n{number:04}")));
         let document = Document { namespace, ..Document::bare(spread(number)) };
         drop(engine.begin_insert(document, Admission::Wait).await.unwrap());
     }
-    engine.remove_fingerprint(named("n0007"), spread(7)).await.unwrap();
+    engine.remove_fingerprint(Some(namespace("n0007")), spread(7)).await.unwrap();
     let (mut names, mut after, mut pages) = (Vec::new(), 0, 0);
     loop {
         let page = engine.namespaces(after, 100, |_| true).await.unwrap();
@@ -194,9 +194,9 @@ async fn pages_of_namespaces_cost_their_own_length() {
         pages += 1;
         if names.len() == 100 {
             // One that vanishes, and one that begins anew, while one pages.
-            engine.remove_fingerprint(named("n0500"), spread(500)).await.unwrap();
-            engine.remove_fingerprint(named("n0600"), spread(600)).await.unwrap();
-            store(engine, named("n0600"), 600..601).await;
+            engine.remove_fingerprint(Some(namespace("n0500")), spread(500)).await.unwrap();
+            engine.remove_fingerprint(Some(namespace("n0600")), spread(600)).await.unwrap();
+            store(engine, Some(namespace("n0600")), 600..601).await;
         }
         let Some(next) = page.next else { break };
         after = next;

@@ -44,9 +44,10 @@ impl OpenedDirectory {
         let (_, settings) = configuration::load(&sources)?;
         let engine = Engine::open_to_read_at_least(settings.engine).map_err(|error| {
             let what = format!("cannot open the data directory {}", data.display());
-            let next = match &error {
-                OpenError::ClockBehind { .. } => configuration::CLOCK_BEHIND_NEXT,
-                _ => "if a service runs on it, name the service instead: --server URL",
+            let next = if matches!(error, OpenError::ClockBehind { .. }) {
+                configuration::CLOCK_BEHIND_NEXT
+            } else {
+                "if a service runs on it, name the service instead: --server URL"
             };
             ErrorReport::new(what, next).because(error)
         })?;

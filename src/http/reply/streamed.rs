@@ -288,7 +288,7 @@ mod tests {
         let state = Arc::new(());
         let kept = Arc::clone(&state);
         let pieces = futures_util::stream::repeat_with(move || {
-            let _kept = &kept;
+            assert!(Arc::strong_count(&kept) > 1);
             Ok(Bytes::from_static(b"piece"))
         });
         let mut abandoned = body(places.take().unwrap(), Box::pin(pieces));

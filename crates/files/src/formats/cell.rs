@@ -145,7 +145,9 @@ fn write_flat(
         DataType::FixedSizeBinary(_) => {
             let mut digits = hex(array.as_fixed_size_binary().value(row));
             if is_uuid(field) {
-                [20, 16, 12, 8].into_iter().for_each(|at| digits.insert(at, '-'));
+                for at in [20, 16, 12, 8] {
+                    digits.insert(at, '-');
+                }
             }
             json(&digits, out)
         }

@@ -7,6 +7,7 @@ use proptest::prelude::*;
 use super::{empty, key, settle, settle_deltas};
 use crate::compaction::policy::Load;
 use crate::document::{Expiry, Sequence};
+use crate::levels::delta::DeltaAt;
 use crate::namespace_key::NamespaceKey;
 use crate::view::{COUNTED_MAX, Expired, Listed, Located, Put, Selection, View};
 use crate::visibility::Visibility;
@@ -192,9 +193,9 @@ fn a_reset_is_one_event_however_many_documents_it_removes() {
         view.put(Fingerprint::new(7), Put { namespace: space(1), expiry, ..Put::default() });
     }
     settle_deltas(&mut view);
-    let before: u32 = view.deltas().map(|delta| delta.length()).sum();
+    let before: u32 = view.deltas().map(DeltaAt::length).sum();
     view.reset(Fingerprint::new(7), space(1));
     view.advance();
-    let after: u32 = view.deltas().map(|delta| delta.length()).sum();
+    let after: u32 = view.deltas().map(DeltaAt::length).sum();
     assert_eq!((after - before, view.documents(), view.namespaces().len()), (1, 0, 0));
 }

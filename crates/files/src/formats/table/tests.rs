@@ -115,9 +115,9 @@ fn an_empty_file_or_a_header_alone_has_no_documents() {
 }
 
 /// Ids and texts, or reasons, of a table with this delimiter.
-fn read_bytes(bytes: &[u8], delimiter: u8, options: crate::ReadOptions) -> Vec<String> {
+fn read_bytes(bytes: &[u8], delimiter: u8, options: &crate::ReadOptions) -> Vec<String> {
     let source = Box::new(std::io::Cursor::new(bytes.to_vec()));
-    let file = File::new(&Context::of(&options), Path::new("f"), "", "record");
+    let file = File::new(&Context::of(options), Path::new("f"), "", "record");
     let shown = |item: Item| match item {
         Ok(FileRecord::Document(entry)) => {
             let Content::Text(text) = &entry.content else { panic!("{:?}", entry.content) };
@@ -133,7 +133,7 @@ fn read_bytes(bytes: &[u8], delimiter: u8, options: crate::ReadOptions) -> Vec<S
 fn a_sample_of_tsv_decides_about_quotes_unless_the_user_does() {
     let read = |text: &str, quoting| {
         let options = crate::ReadOptions { quoting, ..Default::default() };
-        read_bytes(text.as_bytes(), b'\t', options)
+        read_bytes(text.as_bytes(), b'\t', &options)
     };
     let plain = "id\ttext\n1\tone\n2\t\"Sociology\" is a word\n3\t\"never closed\n4\tfour\n";
     let expected = ["1|one", "2|\"Sociology\" is a word", "3|\"never closed", "4|four"];
@@ -151,7 +151,7 @@ fn a_sample_of_tsv_decides_about_quotes_unless_the_user_does() {
 fn a_table_that_is_not_utf8_is_one_error_that_names_its_encoding() {
     let rows = b"id,text\n1,plain\n2,caf\xe9 au lait\n3,d\xe9j\xe0 vu\n4,four\n";
     let read = |is_lenient| {
-        read_bytes(rows, b',', crate::ReadOptions { is_lenient, ..Default::default() })
+        read_bytes(rows, b',', &crate::ReadOptions { is_lenient, ..Default::default() })
     };
     let strict = read(false);
     assert_eq!(strict.len(), 2, "{strict:?}");
@@ -160,7 +160,7 @@ fn a_table_that_is_not_utf8_is_one_error_that_names_its_encoding() {
     assert_eq!((read(true).len(), &*read(true)[3]), (4, "4|four"));
     // One record of a file that is UTF-8.
     let mixed = b"id,text\n1,caf\xc3\xa9\n2,caf\xe9\n3,three\n";
-    let read = read_bytes(mixed, b',', crate::ReadOptions::default());
+    let read = read_bytes(mixed, b',', &crate::ReadOptions::default());
     assert_eq!(read, ["1|caf\u{e9}", "is not UTF-8", "3|three"]);
 }
 
