@@ -7,6 +7,10 @@
 //! cargo nextest run --release -p nearprint-text --test hostile --run-ignored only --no-capture
 //! ```
 
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+#![expect(clippy::cast_precision_loss, reason = "sizes of a test are small")]
+
+use std::fmt::Write as _;
 use std::time::Duration;
 
 use nearprint_text::{
@@ -81,10 +85,13 @@ fn english(bytes: usize) -> String {
 }
 
 fn texts(bytes: usize) -> Vec<(&'static str, String)> {
-    let each = |range: std::ops::RangeInclusive<u32>| {
-        made(bytes, move |mixed, text| text.push(mixed.of(range.clone())))
-    };
-    let mut texts: Vec<(&str, String)> = [
+    let mut texts = texts_of_one_piece(bytes);
+    texts.extend(mixed_texts(bytes));
+    texts
+}
+
+fn texts_of_one_piece(bytes: usize) -> Vec<(&'static str, String)> {
+    [
         ("a phrase in a character", "\u{fdfa}"),
         ("squared words", "\u{3316}"),
         ("letters that fold to three", "\u{390}"),
@@ -127,8 +134,14 @@ fn texts(bytes: usize) -> Vec<(&'static str, String)> {
     ]
     .into_iter()
     .map(|(name, piece)| (name, repeated(piece, bytes)))
-    .collect();
-    texts.extend([
+    .collect()
+}
+
+fn mixed_texts(bytes: usize) -> Vec<(&'static str, String)> {
+    let each = |range: std::ops::RangeInclusive<u32>| {
+        made(bytes, move |mixed, text| text.push(mixed.of(range.clone())))
+    };
+    vec![
         ("all two-letter words", words(bytes, 2)),
         ("all three-letter words", words(bytes, 3)),
         ("all four-letter words", words(bytes, 4)),
@@ -136,7 +149,7 @@ fn texts(bytes: usize) -> Vec<(&'static str, String)> {
         ("distinct long words", words(bytes, 12)),
         (
             "words of numbers",
-            made(bytes, |mixed, text| text.push_str(&format!("{:x} ", mixed.next() >> 40))),
+            made(bytes, |mixed, text| write!(text, "{:x} ", mixed.next() >> 40).unwrap()),
         ),
         ("base64", made(bytes, |mixed, text| text.push(mixed.of(0x30..=0x7a)))),
         ("all ASCII", each(0x20..=0x7e)),
@@ -157,8 +170,7 @@ fn texts(bytes: usize) -> Vec<(&'static str, String)> {
         ("all of Unicode", each(0x80..=0x2ffff)),
         ("Latin with accents", each(0xc0..=0x24f)),
         ("Greek with accents", each(0x1f00..=0x1fff)),
-    ]);
-    texts
+    ]
 }
 
 fn pages(bytes: usize) -> Vec<(&'static str, String)> {
@@ -210,6 +222,7 @@ fn pages(bytes: usize) -> Vec<(&'static str, String)> {
 }
 
 /// Forgets the peak of the resident memory, and returns what is resident now.
+#[expect(clippy::disallowed_methods, reason = "the system counts memory in a file of its own")]
 fn begin_peak() -> usize {
     std::fs::write("/proc/self/clear_refs", "5").unwrap();
     status("VmRSS:")
@@ -231,16 +244,18 @@ fn cpu() -> Duration {
 fn cost(work: impl FnOnce()) -> (usize, Duration) {
     let (begin, cpu_before) = (begin_peak(), cpu());
     work();
-    (status("VmHWM:").saturating_sub(begin), cpu() - cpu_before)
+    (status("VmHWM:").saturating_sub(begin), cpu().saturating_sub(cpu_before))
 }
 
 fn method(recipe: &str, extract: Extract) -> Method {
     Method { recipe: recipe.parse::<Recipe>().unwrap(), extract, ..Method::default() }
 }
 
+type Work = Box<dyn Fn(&Source<'_>)>;
+
 /// Each kind of work on a source, with its name.
-fn works() -> Vec<(String, Box<dyn Fn(&Source<'_>)>)> {
-    let mut works: Vec<(String, Box<dyn Fn(&Source<'_>)>)> = Vec::new();
+fn works() -> Vec<(String, Work)> {
+    let mut works: Vec<(String, Work)> = Vec::new();
     for recipe in RECIPES {
         let method = method(recipe, Extract::Content);
         works.push((
@@ -263,7 +278,7 @@ fn works() -> Vec<(String, Box<dyn Fn(&Source<'_>)>)> {
 /// The table, with the memory in multiples of the text and the time in multiples of English.
 #[test]
 #[ignore = "a table to read: minutes"]
-#[expect(clippy::print_stdout, reason = "it is the result")]
+#[expect(clippy::disallowed_methods, reason = "who runs it names the work")]
 fn table() {
     let bytes = std::env::var("HOSTILE_MIB").map_or(16, |mib| mib.parse().unwrap()) * MIB;
     let only = std::env::var("HOSTILE_WORK").unwrap_or_default();
