@@ -163,6 +163,14 @@ impl Place {
         Self { path: path.into(), record: None }
     }
 
+    /// The place of a record that begins this many bytes later.
+    pub(super) fn advanced(mut self, bytes: usize) -> Self {
+        if let Some(Position { offset: Some(offset), .. }) = &mut self.record {
+            *offset += bytes as u64;
+        }
+        self
+    }
+
     pub(super) fn bad(self, why: impl fmt::Display) -> BadEntry {
         BadEntry { place: self, raw: Raw::None, why: why.to_string() }
     }

@@ -2,6 +2,7 @@
 
 use std::io;
 use std::sync::Arc;
+use std::task::Poll;
 use std::time::Duration;
 
 use axum::body::Body;
@@ -96,7 +97,21 @@ pub(super) async fn streamed(batch: &Batch, slots: mpsc::Receiver<Slot<Reply>>) 
     drop(tokio::spawn(out.run(Finished { slots, current: None }, to_client)));
     // An error means that the task is gone, and so is what it would send.
     drop(released.await);
-    Body::from_stream(stream::poll_fn(move |context| pieces.poll_recv(context)))
+    // An error ends the connection, whatever is still to be sent. So it comes a turn later than the
+    // bytes before it, and the connection sends those in between.
+    let mut failure = None;
+    Body::from_stream(stream::poll_fn(move |context| {
+        if let Some(failure) = failure.take() {
+            return Poll::Ready(Some(Err(failure)));
+        }
+        let next = pieces.poll_recv(context);
+        if let Poll::Ready(Some(Err(error))) = next {
+            failure = Some(error);
+            context.waker().wake_by_ref();
+            return Poll::Pending;
+        }
+        next
+    }))
 }
 
 /// Replies in the order of the lines, each once it is finished.

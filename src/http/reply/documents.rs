@@ -21,7 +21,7 @@ pub(crate) struct DocumentReply<'a> {
     /// Null if it has none.
     pub(crate) id: Option<Cow<'a, str>>,
     pub(crate) fingerprint: Hex,
-    /// In the reply for a single document.
+    /// In the reply for a single document, and in lists with `include=sketch`.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
     recipe: Option<String>,
@@ -57,7 +57,11 @@ pub(crate) struct DocumentReply<'a> {
 
 impl<'a> DocumentReply<'a> {
     /// A document in a list.
-    pub(crate) fn listed(stored: &'a StoredDocument, parts: SelectionParts) -> Self {
+    pub(crate) fn listed(
+        stored: &'a StoredDocument,
+        parts: SelectionParts,
+        recipe: Recipe,
+    ) -> Self {
         let document = &stored.document;
         let metadata = document.metadata.as_ref().filter(|_| parts.metadata);
         let sketch = document.sketch.as_deref().filter(|_| parts.sketch);
@@ -65,7 +69,7 @@ impl<'a> DocumentReply<'a> {
             namespace: document.namespace.as_ref().map(|name| name.as_str().into()),
             id: document.id.as_ref().map(|id| id.as_str().into()),
             fingerprint: document.fingerprint.into(),
-            recipe: None,
+            recipe: parts.sketch.then(|| recipe.to_string()),
             short: document.short,
             verifiable: document.sketch.is_some(),
             sequence: stored.sequence.get(),
@@ -89,7 +93,7 @@ impl<'a> DocumentReply<'a> {
     /// The document with an id.
     pub(crate) fn single(stored: &'a StoredDocument, recipe: Recipe) -> Self {
         let parts = SelectionParts { metadata: true, sketch: false };
-        Self { recipe: Some(recipe.to_string()), ..Self::listed(stored, parts) }
+        Self { recipe: Some(recipe.to_string()), ..Self::listed(stored, parts, recipe) }
     }
 }
 
@@ -122,8 +126,13 @@ pub(crate) struct DocumentsReply<'a> {
 }
 
 impl<'a> DocumentsReply<'a> {
-    pub(crate) fn new(page: &'a Page<StoredDocument>, parts: SelectionParts) -> Self {
-        let documents = page.items.iter().map(|stored| DocumentReply::listed(stored, parts));
+    pub(crate) fn new(
+        page: &'a Page<StoredDocument>,
+        parts: SelectionParts,
+        recipe: Recipe,
+    ) -> Self {
+        let listed = |stored| DocumentReply::listed(stored, parts, recipe);
+        let documents = page.items.iter().map(listed);
         Self { documents: documents.collect(), next: page.next.map(Cursor) }
     }
 }
@@ -138,9 +147,13 @@ pub(crate) struct OriginalsReply<'a> {
 }
 
 impl<'a> OriginalsReply<'a> {
-    pub(crate) fn new(page: &'a Page<Original, ListPlace>, parts: SelectionParts) -> Self {
+    pub(crate) fn new(
+        page: &'a Page<Original, ListPlace>,
+        parts: SelectionParts,
+        recipe: Recipe,
+    ) -> Self {
         let touched = |original: &'a Original| {
-            DocumentReply::listed(&original.stored, parts).touched(Some(original.touch))
+            DocumentReply::listed(&original.stored, parts, recipe).touched(Some(original.touch))
         };
         let next = page.next.map(|(number, sequence)| format!("{number}.{sequence}"));
         Self { originals: page.items.iter().map(touched).collect(), next }
@@ -165,8 +178,9 @@ impl<'a> FingerprintDocumentsReply<'a> {
         namespace: Option<&'a Namespace>,
         page: &'a Page<StoredDocument>,
         parts: SelectionParts,
+        recipe: Recipe,
     ) -> Self {
-        let DocumentsReply { documents, next } = DocumentsReply::new(page, parts);
+        let DocumentsReply { documents, next } = DocumentsReply::new(page, parts, recipe);
         let namespace = namespace.map(Namespace::as_str);
         Self { fingerprint: fingerprint.into(), namespace, documents, next }
     }

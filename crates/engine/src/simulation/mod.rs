@@ -15,6 +15,5 @@ mod removals;
 mod repair;
 mod rig;
 mod snapshots;
-mod stored;
 mod sweep;
 mod threads;

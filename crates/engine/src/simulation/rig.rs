@@ -10,11 +10,10 @@ use futures_util::FutureExt as _;
 use nearprint_fingerprint::{Distance, Fingerprint, MinResemblance};
 use nearprint_index::compaction::policy::Load;
 use nearprint_index::namespace_key::NamespaceKey;
-use nearprint_index::view::View;
+use nearprint_index::view::{Expired, Selection, View};
 use nearprint_text::Recipe;
 
 use super::draw::{NAMESPACES, batch, document, fingerprint, id, namespace};
-use super::stored::{check_stored, has_record};
 use super::sweep::sweep;
 use crate::api::error::Refused;
 use crate::api::options::{Durability, Options};
@@ -549,4 +548,29 @@ pub(super) fn commit_one<C: Command>(core: &mut Core, command: C) -> Result<C::R
     let (write, pending) = queued(command, BEGIN_S * 1_000);
     commit(core, vec![write]).unwrap();
     pending.wait().now_or_never().expect("it is answered")
+}
+
+/// Checks that every document with a record of its own reads as it was stored.
+fn check_stored(view: &View, records: &Records, model: &Model) -> Result<(), String> {
+    let all = Selection {
+        namespace: None,
+        after: Sequence::ZERO,
+        upto: view.sequence(),
+        expired: Expired::Any,
+    };
+    let listed: Vec<_> = view.list(all, 1 << 20).iter().map(|l| l.posting.sequence).collect();
+    for (sequence, document) in model.documents() {
+        if listed.contains(sequence) && has_record(document) {
+            let stored = reader::stored(records, *sequence);
+            if stored.as_ref().map(|stored| &stored.document) != Ok(document) {
+                return Err(format!("document {sequence} reads as {stored:?}"));
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Whether a document is more than a fingerprint, so that its record shows something.
+fn has_record(document: &Document) -> bool {
+    document.id.is_some() || document.sketch.is_some() || document.metadata.is_some()
 }

@@ -60,7 +60,7 @@ impl Lines {
 
     /// Takes the line that ends before `end`, and `skipped` bytes after it.
     fn complete(&mut self, end: usize, skipped: usize) -> Option<Item> {
-        let place = self.place();
+        let mut place = self.place();
         let taken = self.window.take(end);
         self.window.skip(skipped);
         self.number += 1;
@@ -73,6 +73,7 @@ impl Lines {
         }
         // Files with a byte order mark may have been put one after the other.
         let bytes = taken.slice_ref(content::without_mark(&taken));
+        place = place.advanced(taken.len() - bytes.len());
         let content = bytes.trim_ascii();
         if content.is_empty() {
             return None;

@@ -13,7 +13,7 @@ struct Document<'a> {
     namespace: Option<String>,
     id: Option<String>,
     fingerprint: String,
-    recipe: String,
+    recipe: Option<String>,
     sequence: u64,
     stored_at_ms: u64,
     expires_at: Option<u32>,
@@ -76,7 +76,8 @@ impl<'a> ExportRows<'a> {
         let [metadata, sketch] = self.more;
         cells.extend(metadata.then(|| Cell::from(document.metadata.map(RawValue::get))));
         if sketch {
-            cells.extend([Cell::from(&*document.recipe), document.sketch.as_deref().into()]);
+            cells.push(document.recipe.as_deref().into());
+            cells.push(document.sketch.as_deref().into());
         }
         self.rows.row(&cells)
     }

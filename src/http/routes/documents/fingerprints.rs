@@ -39,9 +39,11 @@ pub(crate) async fn get_fingerprint(
     let namespace = parameters.namespace;
     reach.check(namespace.as_ref().map(Namespace::as_str))?;
     let (bytes_max, share) = service.replies.page();
+    let recipe = service.options.defaults.recipe;
     let options = parts.page(limit, bytes_max);
     let page = service.engine.documents_of(namespace.as_ref(), fingerprint, after, options).await?;
-    let reply = FingerprintDocumentsReply::new(fingerprint, namespace.as_ref(), &page, parts);
+    let reply =
+        FingerprintDocumentsReply::new(fingerprint, namespace.as_ref(), &page, parts, recipe);
     Ok(budget::page(&reply, share))
 }
 

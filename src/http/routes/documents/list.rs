@@ -71,5 +71,6 @@ async fn page(
     let (bytes_max, share) =
         if is_searched { service.replies.searched_page() } else { service.replies.page() };
     let page = service.engine.list(query, parts.page(limit, bytes_max)).await?;
-    Ok(budget::page(&DocumentsReply::new(&page, parts), share))
+    let recipe = service.options.defaults.recipe;
+    Ok(budget::page(&DocumentsReply::new(&page, parts, recipe), share))
 }

@@ -38,5 +38,6 @@ pub(crate) async fn get_originals(
     let (bytes_max, share) = service.replies.page();
     let query = OriginalsQuery { reach, order, after };
     let page = service.engine.originals(query, parts.page(limit, bytes_max)).await?;
-    Ok(budget::page(&OriginalsReply::new(&page, parts), share))
+    let recipe = service.options.defaults.recipe;
+    Ok(budget::page(&OriginalsReply::new(&page, parts, recipe), share))
 }

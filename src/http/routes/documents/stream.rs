@@ -5,6 +5,7 @@ use std::io;
 use axum::body::Bytes;
 use axum::response::Response;
 use nearprint_engine::{DocumentStream, PageOptions};
+use nearprint_text::Recipe;
 
 use crate::http::batch::replies::last_line;
 use crate::http::problem::Problem;
@@ -33,8 +34,9 @@ pub(super) fn respond(
     let parts = parameters.include.unwrap_or_default();
     let place = service.exports.take()?;
     let documents = service.engine.stream(query);
-    let lines =
-        futures_util::stream::unfold(Some(documents), move |documents| lines(documents, parts));
+    let recipe = service.options.defaults.recipe;
+    let next = move |documents| lines(documents, parts, recipe);
+    let lines = futures_util::stream::unfold(Some(documents), next);
     let last = |problem: Problem| Ok(Bytes::from(last_line(&problem)));
     Ok(place.respond("application/x-ndjson", Box::pin(lines), last))
 }
@@ -43,6 +45,7 @@ pub(super) fn respond(
 async fn lines(
     documents: Option<DocumentStream>,
     parts: SelectionParts,
+    recipe: Recipe,
 ) -> Option<(io::Result<Bytes>, Option<DocumentStream>)> {
     let mut documents = documents?;
     let options: PageOptions = parts.page(PIECE_DOCUMENTS, PIECE_BYTES);
@@ -53,7 +56,7 @@ async fn lines(
     };
     let mut lines = Vec::with_capacity(PIECE_BYTES);
     for stored in &read {
-        let line = DocumentReply::listed(stored, parts);
+        let line = DocumentReply::listed(stored, parts, recipe);
         serde_json::to_writer(&mut lines, &line).expect("replies are JSON");
         lines.push(b'\n');
     }

@@ -1,3 +1,5 @@
+//! Tables of every dialect, as their readers see them.
+
 use std::io::BufReader;
 use std::path::Path;
 
