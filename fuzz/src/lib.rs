@@ -255,10 +255,11 @@ pub fn records(bytes: &[u8]) {
     let options = ReadOptions { form: RecordForm::Both, ..ReadOptions::from(format) };
     let stream = std::io::Cursor::new(content.to_vec());
     let Ok(records) = FileRecords::of_stream(stream, options) else { return };
-    let is_plain =
-        [&b"\x1f\x8b"[..], b"BZh", b"\xfd7zXZ"].iter().all(|magic| !content.starts_with(magic))
-            && content.get(1..3) != Some(b"\xb5\x2f")
-            && content.get(1..3) != Some(b"\x2a\x4d");
+    // Offsets are those of the decompressed text in UTF-8.
+    let others = [&b"\x1f\x8b"[..], b"BZh", b"\xfd7zXZ", b"\xff\xfe", b"\xfe\xff"];
+    let is_plain = others.iter().all(|magic| !content.starts_with(magic))
+        && content.get(1..3) != Some(b"\xb5\x2f")
+        && content.get(1..3) != Some(b"\x2a\x4d");
     let mut last = 0;
     for (items, record) in records.enumerate() {
         let (place, raw) = match record {

@@ -19,7 +19,7 @@ use crate::http::request::{json, parameters, schema};
 
 /// The fields of a document, which every request takes in JSON.
 const DOCUMENT: &[&str] =
-    &["text", "html", "features", "vector", "fingerprint", "recipe", "id", "extract"];
+    &["text", "html", "features", "vector", "fingerprint", "recipe", "sketch", "id", "extract"];
 
 /// A request for documents.
 #[derive(Debug)]
@@ -460,7 +460,7 @@ mod tests {
 
     #[test]
     fn a_report_has_the_code_the_field_and_what_is_wrong() {
-        let takes = "text, html, features, vector, fingerprint, recipe, id, extract, distance, limit, \
+        let takes = "text, html, features, vector, fingerprint, recipe, sketch, id, extract, distance, limit, \
                      min_similarity, search, counts, on_duplicate, touch, namespace, max_age, expires_in, \
                      expires_at, include, metadata";
         for (json, code, field, detail) in [
