@@ -6,8 +6,10 @@
 //! digits, which is one word. The words are those of the whole text, but in one case: Han without a
 //! separator in which words of the dictionary overlap for [`OVERLAPS_MAX`] bytes is cut there. No
 //! sentence does that; one word repeated a hundred thousand times may. Where Han goes on for more
-//! than a piece without a separator, two segmentations that are exactly as likely may also be told
-//! apart by rounding in another way than in the whole.
+//! than a piece without a separator, a tie may also go another way than in the whole: of two
+//! segmentations into the same words in another order (three times one character as one and two, or
+//! as two and one), jieba takes the one whose sum is rounded up, and a piece has another sum. Where
+//! the pieces end depends on the text alone, and so its words are always the same.
 //! Tested against the segmentation of the whole text.
 
 use jieba_rs::Jieba;
@@ -232,6 +234,27 @@ mod tests {
         ) {
             let text = parts.concat();
             prop_assert_eq!(in_pieces(&text, piece), whole(&text));
+        }
+
+        /// Han without separators is cut where no word crosses, which decides nothing but ties: the
+        /// words are the same in another order, and so exactly as likely.
+        #[test]
+        fn pieces_without_separators_have_the_same_words_but_for_ties(
+            parts in prop::collection::vec(
+                prop_oneof![
+                    3 => "[\u{4e2d}\u{56fd}\u{4eba}\u{6c11}\u{5927}\u{5b66}\u{751f}]{1,20}",
+                    1 => "\u{6c5f}\u{5357}style",
+                ],
+                1..20,
+            ),
+            piece in 12..150_usize,
+        ) {
+            let text = parts.concat();
+            let (mut words, mut expected) = (in_pieces(&text, piece), whole(&text));
+            prop_assert_eq!(words.concat(), expected.concat());
+            words.sort_unstable();
+            expected.sort_unstable();
+            prop_assert_eq!(words, expected);
         }
     }
 
