@@ -71,6 +71,21 @@ impl Letter {
         };
         Self { bytes: u32::from_le_bytes(utf_8), length, kind }
     }
+
+    /// What it spells, if it spells a character. Decoded here, because the check of any bytes takes
+    /// several times as long.
+    #[inline]
+    pub(crate) fn character(self) -> Option<char> {
+        let [a, b, c, d] = self.bytes.to_le_bytes().map(u32::from);
+        let low = |byte: u32| byte & 0x3f;
+        char::from_u32(match self.length {
+            1 => a,
+            2 => (a & 0x1f) << 6 | low(b),
+            3 => (a & 0x0f) << 12 | low(b) << 6 | low(c),
+            4 => (a & 0x07) << 18 | low(b) << 12 | low(c) << 6 | low(d),
+            _ => return None,
+        })
+    }
 }
 
 /// What the characters of the Basic Multilingual Plane become.
@@ -223,6 +238,14 @@ mod tests {
                 assert_eq!(Letter::of(normal.chars().next().unwrap()), letter);
             }
         }
+    }
+
+    #[test]
+    fn a_letter_spells_its_character() {
+        for character in '\0'..=char::MAX {
+            assert_eq!(Letter::of(character).character(), Some(character));
+        }
+        assert_eq!(Letter::INVISIBLE.character(), None);
     }
 
     #[test]

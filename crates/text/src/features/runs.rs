@@ -237,12 +237,9 @@ impl<S: RunSink> CharacterSink for Runs<S> {
     }
 
     fn letter(&mut self, letter: Letter) {
-        let utf_8 = letter.bytes.to_le_bytes();
-        let spelling = std::str::from_utf8(&utf_8[..usize::from(letter.length)]);
-        let spelling = spelling.unwrap_or_default();
-        let Some(character) = spelling.chars().next() else { return };
+        let Some(character) = letter.character() else { return };
         match letter.kind {
-            Kind::Word => self.letters(spelling),
+            Kind::Word => self.letters(character.encode_utf8(&mut [0; 4])),
             Kind::Mark => self.mark(character),
             Kind::Hangul | Kind::Han | Kind::Kana => self.cjk(character),
             Kind::Space => self.space(' '),

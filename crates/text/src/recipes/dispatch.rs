@@ -61,10 +61,18 @@ pub(crate) fn analyse_by(
         Recipe::Np2Five => return Ok(analyse_windows::<WIDER_WINDOW>(text, wanted)?),
         Recipe::Words { .. } => {
             let mut counts = FeatureCounts::new();
-            walk_features(text, recipe, &mut |feature| counts.add(xxh3_64(feature)));
-            let sums = counts.sums().ok_or(EmptyDocument)?;
             // Counting distinct features costs several times as much as the fingerprint.
-            let distinct = wanted.features.then(|| distinct_features(text, recipe));
+            let mut tally =
+                wanted.features.then(|| Tally::with_capacity(text.len()).bounded_by(text));
+            walk_features(text, recipe, &mut |feature| {
+                let hash = xxh3_64(feature);
+                counts.add(hash);
+                if let Some(tally) = &mut tally {
+                    tally.add(&[hash], &mut [0]);
+                }
+            });
+            let sums = counts.sums().ok_or(EmptyDocument)?;
+            let distinct = tally.map(|tally| distinct_features(tally, text, recipe));
             let bits = sums.iter().rev().fold(0, |bits, &sum| bits << 1 | u64::from(sum > 0));
             (bits, distinct, Margins::of_whole_sums(&sums))
         }
@@ -116,15 +124,12 @@ impl FeatureCounts {
     }
 }
 
-/// The number of distinct features of a text.
-fn distinct_features(text: &str, recipe: Recipe) -> usize {
-    let mut tally = Tally::with_capacity(text.len()).bounded_by(text);
-    loop {
+/// The number of distinct features of a text that has been read once.
+fn distinct_features(mut tally: Tally, text: &str, recipe: Recipe) -> usize {
+    while tally.next_partition() {
         walk_features(text, recipe, &mut |feature| tally.add(&[xxh3_64(feature)], &mut [0]));
-        if !tally.next_partition() {
-            return tally.distinct();
-        }
     }
+    tally.distinct()
 }
 
 /// Passes each occurrence of a feature in a text to `take`. Recipes whose features are not found by
