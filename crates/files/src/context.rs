@@ -333,12 +333,16 @@ pub(super) fn too_long() -> String {
     format!("longer than {DOCUMENT_BYTES_MAX} bytes")
 }
 
-/// How much may be read a second time to find where the records after a broken one begin.
+/// The most bytes that may be read a second time without records that are read in between.
+const READ_AGAIN_MAX: usize = 8 * DOCUMENT_BYTES_MAX;
+
+/// How much may be read a second time to find where the records after a broken one begin. Together
+/// with what records earn, a file is read at most twice, and [`READ_AGAIN_MAX`] bytes more.
 pub(super) struct Budget(usize);
 
 impl Default for Budget {
     fn default() -> Self {
-        Self(8 * DOCUMENT_BYTES_MAX)
+        Self(READ_AGAIN_MAX)
     }
 }
 
@@ -352,5 +356,10 @@ impl Budget {
             }
             None => false,
         }
+    }
+
+    /// A record of this many bytes was read.
+    pub(super) fn earn(&mut self, bytes: usize) {
+        self.0 = self.0.saturating_add(bytes).min(READ_AGAIN_MAX);
     }
 }

@@ -7,9 +7,11 @@ use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
+use csv_core::Reader;
+
 use super::LayoutFault;
 use crate::context::Context;
-use crate::formats::table::{Dialect, Quoting};
+use crate::formats::table::{self, Dialect, Quoting};
 use crate::reader::Opener;
 use crate::source::BytesRead;
 use crate::{Format, ReadOptions};
@@ -34,7 +36,7 @@ struct Shape {
 pub(crate) enum Fit {
     AsTheyAre,
     Rewritten {
-        from: Dialect,
+        from: Box<Reader>,
         to: Dialect,
         /// For each column of the copy, that of the file.
         columns: Vec<usize>,
@@ -102,7 +104,7 @@ impl TableLayout {
         } else {
             self.names.iter().filter_map(column).collect()
         };
-        Fit::Rewritten { from: *from, to, columns }
+        Fit::Rewritten { from: Box::new(from.reader()), to, columns }
     }
 }
 
@@ -112,7 +114,7 @@ impl Fit {
         let Self::Rewritten { from, to, columns } = self else {
             return Some(Cow::Borrowed(record));
         };
-        let own = from.cells(record);
+        let own = table::cells(&mut Reader::clone(from), record);
         if own.len() != columns.len() {
             return None;
         }

@@ -18,7 +18,7 @@ use crate::entry::{DOCUMENT_BYTES_MAX, FileRecord, Item, Place, Raw};
 use crate::mapping::{Fields, RecordValue};
 use crate::source::{Charset, Window};
 
-pub(crate) use quoting::Dialect;
+pub(crate) use quoting::{Dialect, cells};
 pub use quoting::{Quoting, quoted};
 
 /// What the first record of a table is.
@@ -192,7 +192,7 @@ impl TableRows {
     /// Goes on after the first line end of the record at the start of the window, and takes what is
     /// before it.
     fn resume(&mut self, bytes: usize) -> Bytes {
-        self.reader = self.dialect.reader();
+        self.reader.reset();
         self.number += 1;
         let line =
             memchr(b'\n', &self.window.bytes()[..bytes]).filter(|_| self.budget.allows(bytes));
@@ -213,7 +213,9 @@ impl TableRows {
             return true;
         }
         let mut lines = self.window.bytes()[line + 1..bytes].split(|&byte| byte == b'\n');
-        lines.any(|line| self.dialect.cells(line).len() == columns)
+        let has_all = lines.any(|line| cells(&mut self.reader, line).len() == columns);
+        self.reader.reset();
+        has_all
     }
 
     /// Drops the rest of a line.
@@ -255,8 +257,11 @@ impl TableRows {
                 Ok(Some(self.broken(place, raw, "has a quote that is not closed")))
             }
             Found::TooLong => {
-                self.resume(self.window.bytes().len());
-                Ok(Some(Err(place.bad(too_long()))))
+                let bytes = self.window.bytes().len();
+                let is_quoted = self.has_lines(bytes);
+                self.resume(bytes);
+                let why = if is_quoted { far_quote() } else { too_long() };
+                Ok(Some(Err(place.bad(why))))
             }
         }
     }
@@ -280,6 +285,7 @@ impl TableRows {
         }
         let mut raw = self.window.take(bytes);
         raw.truncate(without_line_end(&raw).len());
+        self.budget.earn(bytes);
         self.number += 1;
         let end = self.ends[count - 1];
         let Ok(cells) = str::from_utf8(&self.cells[..end]) else {
@@ -343,10 +349,15 @@ impl TableRows {
         let place = self.file.place(0, Some(self.window.offset()));
         let mut raw = self.window.take(bytes);
         raw.truncate(without_line_end(&raw).len());
-        let names = cells(&self.cells, &self.ends[..count]);
+        let names = names(&self.cells, &self.ends[..count]);
         self.header = Some(names);
         self.file.other(place, raw, HEADERS)
     }
+}
+
+/// Why a record of several lines above the limit is refused: no quote is looked for any further.
+fn far_quote() -> String {
+    format!("{}, or has a quote that is not closed", too_long())
 }
 
 fn without_line_end(record: &[u8]) -> &[u8] {
@@ -354,7 +365,7 @@ fn without_line_end(record: &[u8]) -> &[u8] {
     record.strip_suffix(b"\r").unwrap_or(record)
 }
 
-fn cells(cells: &[u8], ends: &[usize]) -> Vec<String> {
+fn names(cells: &[u8], ends: &[usize]) -> Vec<String> {
     let starts = std::iter::once(0).chain(ends.iter().copied());
     let cells = starts.zip(ends).map(|(start, &end)| String::from_utf8_lossy(&cells[start..end]));
     cells.map(|cell| cell.trim().to_owned()).collect()
@@ -371,7 +382,7 @@ impl Iterator for TableRows {
             let place = self.place();
             self.number += 1;
             self.window.skip_all_but(0);
-            self.reader = self.dialect.reader();
+            self.reader.reset();
             Some(Err(place.bad(error)))
         })
     }

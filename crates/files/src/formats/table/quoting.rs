@@ -28,19 +28,13 @@ pub(crate) struct Dialect {
 }
 
 impl Dialect {
-    pub(super) fn reader(self) -> Reader {
+    /// A reader of records. To make one takes as long as to read some thousand bytes, so it is made
+    /// once for a file.
+    pub(crate) fn reader(self) -> Reader {
         let is_quoted = self.quoting == Some(Quoting::Double);
+        #[cfg(test)]
+        READERS.set(READERS.get() + 1);
         ReaderBuilder::new().delimiter(self.delimiter).quoting(is_quoted).build()
-    }
-
-    /// The cells of one record, without quotes.
-    pub(crate) fn cells(self, record: &[u8]) -> Vec<Vec<u8>> {
-        let input = [record, b"\n"].concat();
-        let (mut bytes, mut ends) = (vec![0; input.len()], vec![0; input.len() + 1]);
-        let (_, _, _, count) = self.reader().read_record(&input, &mut bytes, &mut ends);
-        let ends = &ends[..count];
-        let starts = std::iter::once(0).chain(ends.iter().copied());
-        starts.zip(ends).map(|(start, &end)| bytes[start..end].to_vec()).collect()
     }
 
     /// Appends a record of these cells.
@@ -65,6 +59,17 @@ impl Dialect {
             out.push(b'"');
         }
     }
+}
+
+/// The cells of one record, without quotes. The reader forgets what it read before.
+pub(crate) fn cells(reader: &mut Reader, record: &[u8]) -> Vec<Vec<u8>> {
+    reader.reset();
+    let input = [record, b"\n"].concat();
+    let (mut bytes, mut ends) = (vec![0; input.len()], vec![0; input.len() + 1]);
+    let (_, _, _, count) = reader.read_record(&input, &mut bytes, &mut ends);
+    let ends = &ends[..count];
+    let starts = std::iter::once(0).chain(ends.iter().copied());
+    starts.zip(ends).map(|(start, &end)| bytes[start..end].to_vec()).collect()
 }
 
 /// A cell of a table, in quotes if it needs them (RFC 4180).
@@ -107,8 +112,9 @@ pub(super) fn of_sample(sample: &[u8], delimiter: u8, columns: usize) -> Option<
 fn is_of_records(sample: &[u8], dialect: Dialect, columns: usize) -> bool {
     let (mut cells, mut ends) = (vec![0; sample.len() + 1], vec![0; sample.len() + 2]);
     let mut rest = sample;
+    let mut reader = dialect.reader();
     while !rest.is_empty() {
-        let mut reader = dialect.reader();
+        reader.reset();
         let (result, read, _, count) = reader.read_record(rest, &mut cells, &mut ends);
         if result != ReadRecordResult::Record {
             return true;
@@ -147,6 +153,12 @@ pub(super) fn is_well_quoted(record: &[u8], delimiter: u8) -> bool {
 }
 
 #[cfg(test)]
+thread_local! {
+    /// How many readers this thread has made.
+    pub(super) static READERS: std::cell::Cell<usize> = const { std::cell::Cell::new(0) };
+}
+
+#[cfg(test)]
 mod tests {
     use super::*;
 
@@ -171,9 +183,17 @@ mod tests {
             let cells = [&b"1"[..], b"\"two\" words", b"", b"three, 3"];
             let mut record = Vec::new();
             dialect.write(&cells, &mut record);
-            assert_eq!(dialect.cells(&record), cells, "{}", record.escape_ascii());
+            assert_eq!(
+                super::cells(&mut dialect.reader(), &record),
+                cells,
+                "{}",
+                record.escape_ascii()
+            );
         }
         let csv = Dialect { delimiter: b',', quoting: Some(Quoting::Double) };
-        assert_eq!(csv.cells(b"\"a\nb\",\"c \"\"d\"\"\""), [&b"a\nb"[..], b"c \"d\""]);
+        assert_eq!(
+            cells(&mut csv.reader(), b"\"a\nb\",\"c \"\"d\"\"\""),
+            [&b"a\nb"[..], b"c \"d\""]
+        );
     }
 }

@@ -174,3 +174,47 @@ fn a_record_of_several_lines_that_is_cut_off_is_one_error() {
     );
     check("id,text\n1,one\n2", &["1|one", "f record 2 (byte 14): has 1 cell"]);
 }
+
+#[test]
+fn open_quotes_are_read_by_one_reader() {
+    // Each line opens a quote that the next one closes, or one that the next one does not close.
+    let open = "1,\"1\n".repeat(999);
+    let chained = "1,\"a\",\"b\n".repeat(9);
+    let cut = format!("1,\"{}", "a\n".repeat(9));
+    for text in [&*open, &*chained, &cut] {
+        let before = quoting::READERS.get();
+        let read = read(&format!("id,text\n{text}"), 1 << 10);
+        assert!(read[1..].iter().all(|item| item.starts_with("f record")), "{read:?}");
+        assert_eq!(quoting::READERS.get() - before, 1);
+    }
+    let before = quoting::READERS.get();
+    let sample = "2\t\"a\nb\"\n".repeat(99);
+    quoting::of_sample(sample.as_bytes(), b'\t', 2);
+    assert_eq!(quoting::READERS.get() - before, 1);
+}
+
+#[test]
+fn a_quote_is_looked_for_as_far_as_a_record_may_be_long() {
+    let text = format!("id,text\n0,\"a\",\"b\n{}", "1,1\n".repeat(98));
+    let all = read(&text, 16);
+    assert!(all[1].ends_with("bytes, or has a quote that is not closed"), "{all:?}");
+    assert_eq!(all.len(), 1 + 99, "the lines after it are read");
+}
+
+#[test]
+fn what_is_read_again_is_earned_by_records() {
+    let source = Box::new(BufReader::new(&b"id,text\n1,one\n2,\"two\n3,three\n4,four\n"[..]));
+    let options = crate::ReadOptions::default();
+    let file = File::new(&Context::of(&options), Path::new("f"), "", "record");
+    let mut table = TableRows::new(file, Window::new(source), b',');
+    table.budget.allows(8 * DOCUMENT_BYTES_MAX);
+    assert!(!table.budget.allows(1));
+    table.by_ref().take(2).for_each(drop);
+    assert!(table.budget.allows("1,one\n".len()));
+    assert!(!table.budget.allows(1));
+    // Nothing is left for the lines behind the quote.
+    assert_eq!(table.flatten().count(), 0);
+    let mut budget = Budget::default();
+    budget.earn(1);
+    assert!(!budget.allows(8 * DOCUMENT_BYTES_MAX + 1));
+}
