@@ -13,6 +13,13 @@ const MAGIC: &[u8] = b"\x1f\x8b\x08";
 /// archives have a member a record.
 const REPLAY_BYTES_MAX: usize = 1 << 20;
 
+/// The most bytes that are read a second time behind broken members. Each new byte earns [`EARNED`]
+/// more, up to this again: a cut member is noticed after its end, so that it and some of the next
+/// one are read twice.
+const READ_AGAIN_MAX: usize = 8 << 20;
+/// How many bytes may be read again for one that is new.
+const EARNED: usize = 4;
+
 /// The decompressed members of a source, one after the other.
 pub(super) struct Members<R> {
     state: State<R>,
@@ -87,31 +94,73 @@ impl<R: BufRead> Read for Members<R> {
 /// A reader that can go back to a mark.
 struct Replay<R> {
     reader: R,
-    /// What was read since the mark.
+    /// What was read since some time before the mark.
     kept: Vec<u8>,
+    /// Where the mark is in it.
+    mark: usize,
     /// How much of it has been read again.
     at: usize,
     /// More was read since the mark than is kept.
     is_full: bool,
+    /// How much may still be read a second time.
+    again: usize,
+    /// How many kept bytes were moved.
+    #[cfg(test)]
+    moved: usize,
 }
 
 impl<R: BufRead> Replay<R> {
     fn new(reader: R) -> Self {
-        Self { reader, kept: Vec::new(), at: 0, is_full: false }
-    }
-
-    /// Sets the mark here.
-    fn mark(&mut self) {
-        self.kept.drain(..self.at);
-        self.at = 0;
-        self.is_full = false;
-    }
-
-    /// Goes back to after the first byte at the mark, if everything since is kept.
-    fn rewind(&mut self) {
-        if !self.is_full {
-            self.at = self.kept.len().min(1);
+        Self {
+            reader,
+            kept: Vec::new(),
+            mark: 0,
+            at: 0,
+            is_full: false,
+            again: READ_AGAIN_MAX,
+            #[cfg(test)]
+            moved: 0,
         }
+    }
+
+    /// Sets the mark here. A buffer may hold thousands of members, so what comes before the mark is
+    /// dropped only when it is the larger part.
+    fn mark(&mut self) {
+        self.mark = self.at;
+        self.is_full = false;
+        if self.mark >= self.kept.len() - self.mark {
+            self.drop_first(self.mark);
+        }
+    }
+
+    /// Drops the first kept bytes, and goes on after them.
+    fn drop_first(&mut self, count: usize) {
+        self.kept.drain(..count);
+        (self.mark, self.at) = (0, 0);
+        #[cfg(test)]
+        {
+            self.moved += self.kept.len();
+        }
+    }
+
+    /// Goes back to after the first byte at the mark, if everything since is kept and may be read
+    /// again.
+    fn rewind(&mut self) {
+        let start = self.kept.len().min(self.mark + 1);
+        if self.is_full {
+            return;
+        }
+        if start >= self.at {
+            self.at = start;
+        } else if let Some(left) = self.again.checked_sub(self.at - start) {
+            self.again = left;
+            self.at = start;
+        }
+    }
+
+    /// This many bytes are read for the first time.
+    fn earn(&mut self, count: usize) {
+        self.again = self.again.saturating_add(count.saturating_mul(EARNED)).min(READ_AGAIN_MAX);
     }
 }
 
@@ -125,8 +174,7 @@ impl<R: BufRead> Replay<R> {
             }
             // The magic number may lie across two buffers.
             let searched = self.kept.len().saturating_sub(MAGIC.len() - 1).max(self.at);
-            self.kept.drain(..searched);
-            self.at = 0;
+            self.drop_first(searched);
             let data = self.reader.fill_buf()?;
             let count = data.len();
             if count == 0 {
@@ -134,6 +182,7 @@ impl<R: BufRead> Replay<R> {
             }
             self.kept.extend_from_slice(data);
             self.reader.consume(count);
+            self.earn(count);
         }
     }
 }
@@ -156,17 +205,57 @@ impl<R: BufRead> BufRead for Replay<R> {
             self.at += count;
             return;
         }
-        self.is_full |= self.kept.len() + count > REPLAY_BYTES_MAX;
+        self.is_full |= self.kept.len() - self.mark + count > REPLAY_BYTES_MAX;
         if self.is_full {
             self.kept.clear();
+            self.mark = 0;
         } else if let Ok(data) = self.reader.fill_buf() {
             self.kept.extend_from_slice(&data[..count]);
         }
         self.at = self.kept.len();
         self.reader.consume(count);
+        self.earn(count);
     }
 }
 
 fn invalid(why: &str) -> io::Error {
     io::Error::new(io::ErrorKind::InvalidData, why)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn kept_bytes_are_not_moved_for_each_member() {
+        let members = [MAGIC, &[0xff; 20]].concat().repeat(9_999);
+        let mut replay = Replay::new(&members[..]);
+        let mut found = 0;
+        while replay.find_member().unwrap() {
+            replay.mark();
+            replay.consume(MAGIC.len());
+            found += 1;
+        }
+        assert_eq!(found, 9_999);
+        assert!(replay.moved <= members.len(), "{} of {}", replay.moved, members.len());
+    }
+
+    #[test]
+    fn members_that_swallow_those_after_them_are_not_all_read_again() {
+        // A block of 65,280 bytes that are stored as they are: those of the next 4,352 members.
+        let member = b"\x1f\x8b\x08\0\0\0\0\0\0\x03\0\x00\xff\xff\x00";
+        let broken = [&member.repeat(20_000)[..], &[0xff; 99]].concat();
+        let mut members = Members::new(&broken[..]);
+        let (mut buffer, mut read) = (vec![0; 64 << 10], 0);
+        loop {
+            match members.read(&mut buffer) {
+                Ok(0) => break,
+                Ok(count) => read += count,
+                Err(_) => {}
+            }
+        }
+        assert!(read > 4_352 * member.len(), "{read}");
+        let most = READ_AGAIN_MAX + (1 + EARNED) * broken.len();
+        assert!(read <= most, "{read} of at most {most}");
+    }
 }
