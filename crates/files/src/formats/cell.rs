@@ -248,7 +248,7 @@ fn list(item: &Field, items: &dyn Array, out: &mut Vec<u8>) -> Result<(), String
 
 /// The position in a dictionary that the key of a row names.
 #[expect(clippy::wildcard_enum_match_arm, reason = "keys are integers")]
-fn key_of(keys: &dyn Array, row: usize) -> Option<usize> {
+pub(super) fn key_of(keys: &dyn Array, row: usize) -> Option<usize> {
     macro_rules! key {
         ($type:ty) => {
             usize::try_from(keys.as_primitive::<$type>().value(row)).ok()

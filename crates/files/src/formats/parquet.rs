@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 use arrow_array::cast::AsArray as _;
 use arrow_array::{Array, RecordBatch};
-use arrow_schema::{DataType, Field, FieldRef, Fields as Columns};
+use arrow_schema::{DataType, Field, FieldRef, Fields as Columns, Schema};
 use parquet::arrow::ProjectionMask;
 use parquet::arrow::arrow_reader::{
     ArrowReaderMetadata, ArrowReaderOptions, ParquetRecordBatchReader,
@@ -19,11 +19,12 @@ use parquet::arrow::arrow_reader::{
 };
 use parquet::basic::LogicalType;
 use parquet::errors::ParquetError;
+use parquet::file::metadata::ColumnChunkMetaData;
 use parquet::schema::types::ColumnDescPtr;
 
 use super::cell;
-use crate::context::{File, FingerprintSample};
-use crate::entry::{Item, Place, Raw};
+use crate::context::{File, FingerprintSample, too_long};
+use crate::entry::{DOCUMENT_BYTES_MAX, Item, Place, Raw};
 use crate::mapping::{Fields, RecordValue, is_wanted, within};
 use crate::source::{self, BytesRead};
 
@@ -60,6 +61,31 @@ pub(crate) struct Rows {
 pub(crate) fn footer(path: &Path) -> Result<ArrowReaderMetadata, ParquetError> {
     let source = source::open_file(path)?;
     guarded(|| ArrowReaderMetadata::load(&source, ArrowReaderOptions::new()))
+}
+
+/// The same file, whose texts and bytes are views of its pages: a text is not copied for each row
+/// that has it from a dictionary, nor a long one out of its page.
+fn with_views(metadata: ArrowReaderMetadata) -> ArrowReaderMetadata {
+    let schema = metadata.schema();
+    let columns: Columns = schema.fields().iter().map(with_view).collect();
+    let schema = Arc::new(Schema::new_with_metadata(columns, schema.metadata().clone()));
+    let options = ArrowReaderOptions::new().with_schema(schema);
+    let read = || ArrowReaderMetadata::try_new(Arc::clone(metadata.metadata()), options);
+    guarded(read).unwrap_or(metadata)
+}
+
+#[expect(clippy::wildcard_enum_match_arm, reason = "no other type has views")]
+fn with_view(column: &FieldRef) -> FieldRef {
+    let kind = match column.data_type() {
+        DataType::Dictionary(_, words) => words.as_ref(),
+        kind => kind,
+    };
+    let view = match kind {
+        DataType::Utf8 | DataType::LargeUtf8 => DataType::Utf8View,
+        DataType::Binary | DataType::LargeBinary => DataType::BinaryView,
+        _ => return Arc::clone(column),
+    };
+    Arc::new(column.as_ref().clone().with_data_type(view))
 }
 
 /// The columns of a file, of which those that hold UUIDs say so.
@@ -104,6 +130,8 @@ impl Rows {
             metadata.schema().fields().iter().map(|field| field.name().clone()).collect();
         let mapping = &file.context.mapping;
         let is_raw = file.context.form.has_raw();
+        // Rows that are written elsewhere keep the types of their file.
+        let metadata = if is_raw { metadata } else { with_views(metadata) };
         let is_read = |name: &str| is_raw || is_wanted(name, mapping);
         let wanted = (0..).zip(names.iter()).filter(|(_, name)| is_read(name));
         let mask = if is_raw {
@@ -139,7 +167,12 @@ impl Rows {
         let groups = self.metadata.metadata().row_groups();
         let group = groups.get(self.group)?;
         let rows = u64::try_from(group.num_rows()).unwrap_or(0);
-        let bytes = u64::try_from(group.total_byte_size()).unwrap_or(0);
+        // A dictionary has each text once; a batch of rows may have it for each.
+        let bytes = |column: &ColumnChunkMetaData| {
+            let unpacked = column.unencoded_byte_array_data_bytes().unwrap_or(0);
+            u64::try_from(unpacked.max(column.uncompressed_size())).unwrap_or(0)
+        };
+        let bytes = group.columns().iter().map(bytes).fold(0, u64::saturating_add);
         let packed = usize::try_from(group.compressed_size()).unwrap_or(0);
         let fitting = BATCH_BYTES / bytes.checked_div(rows).unwrap_or(1).max(1);
         let batch = usize::try_from(fitting.clamp(1, BATCH_ROWS_MAX)).unwrap_or(1);
@@ -262,9 +295,23 @@ fn guarded<T>(work: impl FnOnce() -> Result<T, ParquetError>) -> Result<T, Parqu
     })
 }
 
-/// A cell as a value: text as it is, anything else as JSON; `None` if it is null.
-#[expect(clippy::wildcard_enum_match_arm, reason = "every other type goes through JSON")]
+/// A cell as a value: text as it is, anything else as JSON; `None` if it is null. A text above the
+/// limit of documents is refused before anything copies it.
 fn value<'a>(
+    field: &Field,
+    array: &'a dyn Array,
+    row: usize,
+) -> Result<Option<RecordValue<'a>>, String> {
+    match whole_value(field, array, row)? {
+        Some(RecordValue::Text(text)) if text.len() > DOCUMENT_BYTES_MAX => {
+            Err(format!("is {}", too_long()))
+        }
+        value => Ok(value),
+    }
+}
+
+#[expect(clippy::wildcard_enum_match_arm, reason = "every other type goes through JSON")]
+fn whole_value<'a>(
     field: &Field,
     array: &'a dyn Array,
     row: usize,
@@ -284,11 +331,18 @@ fn value<'a>(
         DataType::FixedSizeBinary(_) if !cell::is_uuid(field) => {
             RecordValue::Hex(cell::hex(array.as_fixed_size_binary().value(row)))
         }
+        DataType::Dictionary(_, kind) => {
+            let dictionary = array.as_any_dictionary();
+            let key = cell::key_of(dictionary.keys(), row);
+            let key = key.ok_or("has a key beyond its dictionary")?;
+            let word = field.clone().with_data_type(kind.as_ref().clone());
+            return whole_value(&word, dictionary.values().as_ref(), key);
+        }
         _ => {
             let mut json = Vec::new();
             cell::write_json(field, array, row, &mut json)?;
             let json = String::from_utf8(json).map_err(|error| error.to_string())?;
-            // UUIDs, times and the words of a dictionary are texts too.
+            // UUIDs and times are texts too.
             if json.starts_with('"') {
                 RecordValue::Text(Cow::Owned(
                     serde_json::from_str(&json).map_err(|e| e.to_string())?,
@@ -326,5 +380,91 @@ impl Fields for Row<'_> {
 
     fn spelt(&self, name: &str) -> Option<&str> {
         self.names.iter().map(String::as_str).find(|own| own.eq_ignore_ascii_case(name))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![expect(clippy::disallowed_methods, reason = "tests lay out their own files")]
+
+    use arrow_array::types::Int32Type;
+    use arrow_array::{ArrayRef, DictionaryArray, StringArray};
+    use parquet::arrow::ArrowWriter;
+
+    use super::*;
+    use crate::context::{Context, RecordForm};
+    use crate::entry::FileRecord;
+    use crate::mapping::Mapping;
+
+    /// Reads a file with one column of texts: what its items are, and its first batch.
+    fn read(texts: ArrayRef, form: RecordForm) -> (Vec<String>, Arc<RecordBatch>) {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("texts.parquet");
+        let batch = RecordBatch::try_from_iter([("text", texts)]).unwrap();
+        let file = std::fs::File::create(&path).unwrap();
+        let mut writer = ArrowWriter::try_new(file, batch.schema(), None).unwrap();
+        writer.write(&batch).unwrap();
+        writer.close().unwrap();
+        let file = File::new(&Context::new(Mapping::default(), form), &path, "", "row");
+        let mut rows = Rows::open(file, &path, BytesRead::default()).unwrap();
+        let first = rows.next().unwrap();
+        let batch = Arc::clone(&rows.batch.as_ref().unwrap().0);
+        let shown = |item: Item| match item {
+            Ok(FileRecord::Document(entry)) => {
+                format!("a text of {} bytes", entry.content.bytes())
+            }
+            Ok(FileRecord::Other(other)) => panic!("{other:?}"),
+            Err(bad) => bad.why,
+        };
+        (std::iter::once(first).chain(rows).map(shown).collect(), batch)
+    }
+
+    /// Sixty rows of two long texts.
+    fn repeated() -> [ArrayRef; 2] {
+        let texts = [0, 1].map(|end| format!("{}{end}", "a long text ".repeat(40_000)));
+        let rows = || (0..60).map(|row| &*texts[row % 2]);
+        let words: DictionaryArray<Int32Type> = rows().collect();
+        [Arc::new(StringArray::from_iter_values(rows())), Arc::new(words)]
+    }
+
+    #[test]
+    fn rows_share_the_texts_of_a_dictionary() {
+        for texts in repeated() {
+            let (items, batch) = read(texts, RecordForm::Parsed);
+            assert_eq!(items, ["a text of 480001 bytes"; 60]);
+            let views = batch.column(0).as_string_view();
+            assert!(views.len() > 2);
+            assert_eq!(views.value(0).as_ptr(), views.value(2).as_ptr());
+        }
+    }
+
+    #[test]
+    fn words_of_a_dictionary_are_borrowed() {
+        let [_, words] = repeated();
+        let field = Field::new("text", words.data_type().clone(), true);
+        for row in [0, 2] {
+            let read = value(&field, words.as_ref(), row).unwrap().unwrap();
+            assert!(matches!(read, RecordValue::Text(Cow::Borrowed(_))));
+        }
+    }
+
+    #[test]
+    fn a_batch_of_rows_is_bounded_by_the_unpacked_size_of_its_texts() {
+        let [plain, _] = repeated();
+        let (items, batch) = read(plain, RecordForm::Both);
+        assert_eq!(items.len(), 60);
+        let bytes = batch.num_rows() as u64 * 480_001;
+        assert!(bytes <= BATCH_BYTES, "{} rows", batch.num_rows());
+        assert_eq!(*batch.column(0).data_type(), DataType::Utf8, "it is written as it is read");
+    }
+
+    #[test]
+    fn a_text_above_the_limit_is_refused_by_name_and_the_others_are_read() {
+        let long = "x".repeat(DOCUMENT_BYTES_MAX + 1);
+        let texts = StringArray::from(vec![&long[1..], &*long, "a text"]);
+        let (items, _) = read(Arc::new(texts), RecordForm::Parsed);
+        let expected = ["a text of 8388608 bytes", "a text of 6 bytes"];
+        assert_eq!([&*items[0], &*items[2]], expected);
+        assert_eq!(items[1], "`text` is longer than 8388608 bytes");
     }
 }
