@@ -140,6 +140,52 @@ fn an_insert_with_an_expiry_renews_the_stored_document() {
 }
 
 #[test]
+fn an_expiry_is_taken_off_by_an_insert_that_says_never() {
+    let server = Server::start();
+    let at = 4_000_000_000_u64;
+    let ways: [(&str, &str, &dyn Fn(&str, Value) -> Value); 5] = [
+        ("insert", "", &|path, body| server.post(path, &body).json()),
+        ("check-and-insert", "", &|path, body| server.post(path, &body).json()),
+        ("insert", "?expires_in=never", &|path, mut body| {
+            body.as_object_mut().unwrap().remove("expires_in");
+            server.post(path, &body).json()
+        }),
+        ("insert/batch", "", &|path, body| server.post_lines(path, &body.to_string())[0].clone()),
+        ("check-and-insert/batch", "?expires_at=4100000000", &|path, body| {
+            server.post_lines(path, &body.to_string())[0].clone()
+        }),
+    ];
+    for (number, (route, query, send)) in (0_u64..).zip(ways) {
+        let (id, bits) = (number.to_string(), hex(number * 0xffff));
+        server.insert_all([json!({"id": id, "fingerprint": bits, "expires_at": at})]);
+        assert_eq!(expires_at(&server, &id), at, "{route}{query}");
+        let body = json!({"id": id, "fingerprint": bits, "expires_in": "never"});
+        let reply = send(&format!("/v1/{route}{query}"), body);
+        assert_eq!(reply["outcome"], "refreshed", "{route}{query} {reply}");
+        assert_eq!(expires_at(&server, &id), json!(null), "{route}{query}");
+        // A retry says nothing of an expiry, and changes nothing.
+        server.insert_all([json!({"id": id, "fingerprint": bits, "expires_at": at})]);
+        server.insert(&id, &bits);
+        assert_eq!(expires_at(&server, &id), at, "{route}{query}");
+    }
+    assert_eq!(server.get("/v1/stats").json()["documents"], 5);
+}
+
+#[test]
+fn a_document_that_never_expires_does_not_get_the_expiry_of_the_configuration() {
+    let server = Server::with(|config| config.documents.expires_in_s = 1);
+    server.insert_all([
+        json!({"id": "kept", "fingerprint": hex(1), "expires_in": "never"}),
+        json!({"id": "gone", "fingerprint": hex(2)}),
+    ]);
+    server.post_packed("/v1/insert/batch?expires_in=never", &[], &[4]).json();
+    assert_eq!(expires_at(&server, "kept"), json!(null));
+    poll(|| (server.get("/v1/documents/gone").status == 404).then_some(()));
+    poll(|| (server.get("/v1/stats").json()["documents"] == 2).then_some(()));
+    assert_eq!(server.query(&hex(4))["hits"][0]["document_count"], 1);
+}
+
+#[test]
 fn an_expiry_out_of_range_is_refused() {
     let server = Server::start();
     let past = now_s() - 1;
@@ -149,6 +195,10 @@ fn an_expiry_out_of_range_is_refused() {
         ("expires_in", json!(1.5)),
         ("expires_in", json!(-1)),
         ("expires_in", json!("60")),
+        ("expires_in", json!("Never")),
+        ("expires_in", json!("")),
+        ("expires_in", json!(false)),
+        ("expires_at", json!("never")),
         ("expires_at", json!(0)),
         ("expires_at", json!(past)),
         ("expires_at", json!(4_294_967_296_u64)),
@@ -162,6 +212,9 @@ fn an_expiry_out_of_range_is_refused() {
     }
     let both = json!({"fingerprint": hex(1), "expires_in": 1, "expires_at": 4_000_000_000_u64});
     let refused = (400, "invalid_value".to_owned(), "expires_at".to_owned());
+    assert_eq!(server.post("/v1/insert", &both).problem_at(), refused);
+    let both =
+        json!({"fingerprint": hex(1), "expires_in": "never", "expires_at": 4_000_000_000_u64});
     assert_eq!(server.post("/v1/insert", &both).problem_at(), refused);
     let body = json!({"fingerprint": hex(1), "expires_in": 1});
     let split = server.post("/v1/insert?expires_at=4000000000", &body);

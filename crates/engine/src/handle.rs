@@ -14,8 +14,8 @@ use crate::api::error::{OpenError, Refused};
 use crate::api::observer::Observer;
 use crate::api::options::Options;
 use crate::api::replies::{
-    Admission, Findings, OnDuplicate, PackedInserted, PackedQuery, QueryOptions, Readiness,
-    Removed, SnapshotInfo, StoredDocument, Written,
+    Admission, Findings, PackedInserted, PackedQuery, QueryOptions, Readiness, Removed,
+    SnapshotInfo, StoreOptions, StoredDocument, Written,
 };
 use crate::background::snapshot::snapshots::Export;
 use crate::background::snapshot::snapshotter::SnapshotRequest;
@@ -23,7 +23,7 @@ use crate::background::threads::Threads;
 use crate::background::watcher::DiskState;
 use crate::blocking::off_async;
 use crate::clock;
-use crate::document::{Document, DocumentId, Namespace, Packed};
+use crate::document::{DocumentId, Namespace, Packed};
 use crate::groups::board::Board;
 use crate::jobs::PurgeOwners;
 use crate::machine::change::PACKED_MAX;
@@ -235,13 +235,13 @@ impl Engine {
     /// [`Refused`], and then nothing changed.
     pub async fn begin_insert(
         &self,
-        document: Document,
+        insert: impl Into<Insert>,
         admission: Admission,
     ) -> Result<Pending<Written>, Refused> {
-        self.submit(Insert { document }, admission, 0).await
+        self.submit(insert.into(), admission, 0).await
     }
 
-    /// Looks up a document and stores it unless a hit counts (or even so, with `on_duplicate`),
+    /// Looks up a document and stores it unless a hit counts (or even so, if `storing` says so),
     /// in one atomic step.
     ///
     /// # Errors
@@ -250,7 +250,7 @@ impl Engine {
         &self,
         sought: impl Into<Sought>,
         options: QueryOptions,
-        on_duplicate: impl Into<OnDuplicate>,
+        storing: impl Into<StoreOptions>,
         admission: Admission,
     ) -> Result<Pending<Checked>, Refused> {
         let QueryOptions { criteria, limit, .. } = options;
@@ -262,9 +262,9 @@ impl Engine {
         let sought = sought.into();
         let lookup = self.look_up(&sought, options, at_ms, verify).await?;
         let bytes = lookup.bytes();
-        let OnDuplicate { store, touch } = on_duplicate.into();
+        let StoreOptions { store_duplicates, touch, renew: renews } = storing.into();
         let Sought { document, margins } = sought;
-        let command = CheckAndInsert { document, margins, criteria, store_duplicates: store };
+        let command = CheckAndInsert { document, margins, criteria, store_duplicates, renews };
         let touches = touch.then(|| Arc::clone(&self.shared.touches));
         let command = SearchedCheckAndInsert { command, lookup, limit, touches };
         self.submit_at(command, at_ms, admission, bytes).await

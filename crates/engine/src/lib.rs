@@ -79,7 +79,7 @@ pub use crate::background::snapshot::snapshots::Export;
 pub use crate::background::snapshot::state_file::StateFile;
 pub use crate::groups::pages::{GroupInfo, GroupPage, MemberInfo};
 pub use crate::jobs::{GroupsRequest, GroupsWork, Job, JobOwner, Work};
-pub use crate::machine::commands::Verdict;
+pub use crate::machine::commands::{Insert, Verdict};
 pub use crate::machine::jobs::{JobFailure, JobState, NamespaceFilter, Purge, PurgeWork};
 pub use crate::machine::query::{Criteria, Hit, HitDocument, SearchKind, Verification};
 pub use crate::originals::query::{ListPlace, Original, OriginalsOrder, OriginalsQuery};
@@ -92,9 +92,9 @@ pub use api::error::{OpenError, Refused};
 pub use api::observer::Observer;
 pub use api::options::{Durability, Options, SMALL_SEGMENT_MAX};
 pub use api::replies::{
-    Admission, DiskStats, Findings, Freeing, MemoryStats, NamespaceInfo, OnDuplicate,
-    PackedInserted, PackedQuery, Page, PageOptions, QueryOptions, Readiness, RecordSpace, Removed,
-    SegmentStats, SnapshotInfo, Stats, StoredDocument, Written,
+    Admission, DiskStats, Findings, Freeing, MemoryStats, NamespaceInfo, PackedInserted,
+    PackedQuery, Page, PageOptions, QueryOptions, Readiness, RecordSpace, Removed, SegmentStats,
+    SnapshotInfo, Stats, StoreOptions, StoredDocument, Written,
 };
 pub use handle::Engine;
 pub use open::model::read_file as read_model;

@@ -1,9 +1,7 @@
 //! The options of an import.
 
-use std::num::NonZero;
-
 use clap::builder::NonEmptyStringValueParser;
-use nearprint_files::offer::{DuplicateAction, IdSource};
+use nearprint_files::offer::{DuplicateAction, ExpiresIn, FieldValue as _, IdSource, Value};
 use nearprint_files::{
     BatchOptions, BodyKind, Charset, FingerprintFormat, Format, Mapping, Quoting, ReadOptions,
 };
@@ -14,9 +12,10 @@ pub(crate) struct ImportOptions {
     /// The namespace of documents whose record names none; the default one without it
     #[arg(long, value_name = "NAME", value_parser = NonEmptyStringValueParser::new())]
     pub(crate) namespace: Option<String>,
-    /// Forget documents after this time, if their record does not say when
-    #[arg(long, value_name = "SECONDS")]
-    pub(crate) expires_in: Option<NonZero<u64>>,
+    /// Forget documents after this time, if their record does not say when; `never` keeps them, and
+    /// takes the expiry off those that are stored already
+    #[arg(long, value_name = "SECONDS", value_parser = expires_in)]
+    pub(crate) expires_in: Option<ExpiresIn>,
     /// Make ids for documents without one. A document without an id that is imported again is
     /// stored again
     #[arg(long, value_enum, value_name = "WHAT")]
@@ -36,6 +35,13 @@ pub(crate) struct ImportOptions {
     /// How many hits each reply lists
     #[arg(skip = 1_u16)]
     pub(crate) limit: u16,
+}
+
+/// Reads `--expires-in`.
+fn expires_in(text: &str) -> Result<ExpiresIn, String> {
+    let read = ExpiresIn::read(Value::Parameter(text)).ok();
+    let read = read.filter(|expiry| *expiry != ExpiresIn::Seconds(0));
+    read.ok_or_else(|| "it takes a whole number of seconds, 1 or more, or `never`".to_owned())
 }
 
 /// Which fields of records are what, and how files are read.

@@ -145,7 +145,7 @@ fn path(options: &ImportOptions) -> String {
             ("min_similarity", check.and_then(|check| Some(check.min_similarity?.to_string()))),
             ("on_duplicate", check.filter(|o| insert_duplicates(o)).map(|_| "insert".to_owned())),
             ("namespace", options.namespace.clone()),
-            ("expires_in", options.expires_in.map(|seconds| seconds.to_string())),
+            ("expires_in", options.expires_in.map(|expiry| expiry.to_string())),
             ("id_from", options.id_from.map(id_from)),
         ],
     )
@@ -155,10 +155,9 @@ fn path(options: &ImportOptions) -> String {
 mod tests {
     use std::io::{BufRead, BufReader, Read, Write};
     use std::net::{TcpListener, TcpStream};
-    use std::num::NonZero;
     use std::thread::{self, JoinHandle};
 
-    use nearprint_files::offer::Content;
+    use nearprint_files::offer::{Content, ExpiresIn};
     use nearprint_files::{Place, Raw};
 
     use super::*;
@@ -264,7 +263,7 @@ mod tests {
     fn options_are_defaults_of_all_lines_and_a_line_may_say_more() {
         let options = ImportOptions {
             namespace: Some("crawl 7".to_owned()),
-            expires_in: NonZero::new(60),
+            expires_in: Some(ExpiresIn::Seconds(60)),
             id_from: Some(IdSource::TextHash),
             ..OPTIONS
         };

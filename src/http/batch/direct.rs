@@ -124,11 +124,11 @@ impl DirectBatch {
 
     async fn begin(&self, document: Prepared) -> Result<Begun, Problem> {
         let (engine, wait) = (&self.service.engine, Admission::Wait);
-        let Prepared { sought, options, on_duplicate, .. } = document;
         Ok(if self.operation == Operation::Insert {
-            Begun::Insert(engine.begin_insert(sought.document, wait).await?)
+            Begun::Insert(engine.begin_insert(document.into_insert(), wait).await?)
         } else {
-            let begun = engine.begin_check_and_insert(sought, options, on_duplicate, wait);
+            let Prepared { sought, options, storing, .. } = document;
+            let begun = engine.begin_check_and_insert(sought, options, storing, wait);
             Begun::CheckAndInsert(begun.await?)
         })
     }

@@ -260,10 +260,9 @@ impl Batch {
     ) -> Result<(usize, Finishing<Reply>), Problem> {
         let document = document?;
         let subject = Subject::from(&document);
-        let Prepared { sought, options, on_duplicate, .. } = document;
         let engine = &self.service.engine;
         if self.operation == Operation::Insert {
-            let pending = engine.begin_insert(sought.document, Admission::Wait).await?;
+            let pending = engine.begin_insert(document.into_insert(), Admission::Wait).await?;
             let reply = async move {
                 let written = pending.wait().await?;
                 count_verdict(written.verdict);
@@ -271,8 +270,9 @@ impl Batch {
             };
             return Ok((0, reply.boxed()));
         }
+        let Prepared { sought, options, storing, .. } = document;
         let pending =
-            engine.begin_check_and_insert(sought, options, on_duplicate, Admission::Wait).await?;
+            engine.begin_check_and_insert(sought, options, storing, Admission::Wait).await?;
         let (bytes, batch) = (pending.bytes(), Arc::clone(self));
         let reply = async move {
             let Checked { written, found } = pending.wait().await?;

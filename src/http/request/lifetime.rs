@@ -4,7 +4,7 @@ use std::ops::RangeInclusive;
 
 use nearprint_engine::Refused;
 use nearprint_engine::document::Expiry;
-use nearprint_files::offer::OfferOptions;
+use nearprint_files::offer::{ExpiresIn, OfferOptions};
 
 use crate::http::options::RequestDefaults;
 use crate::http::problem::Problem;
@@ -37,10 +37,15 @@ impl Lifetime {
                 "expires_at",
                 "A document has either expires_in or expires_at, not both.",
             )),
-            (Some(seconds), None) if EXPIRES_IN.contains(&seconds) => Ok(Self::Seconds(seconds)),
-            (Some(seconds), None) => Err(Problem::invalid(
+            (Some(ExpiresIn::Never), None) => Ok(Self::Unlimited),
+            (Some(ExpiresIn::Seconds(seconds)), None) if EXPIRES_IN.contains(&seconds) => {
+                Ok(Self::Seconds(seconds))
+            }
+            (Some(ExpiresIn::Seconds(seconds)), None) => Err(Problem::invalid(
                 "expires_in",
-                format!("expires_in is {seconds}; it takes whole seconds, 1 to 3155760000."),
+                format!(
+                    "expires_in is {seconds}; it takes whole seconds, 1 to 3155760000, or `never`."
+                ),
             )),
             (None, Some(_)) if Expiry::MAX.has_passed(now_ms) => {
                 Err(Refused::ClockBeyondExpiries.into())

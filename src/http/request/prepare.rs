@@ -6,10 +6,10 @@
 use bytes::Bytes;
 use nearprint_engine::document::{Document, DocumentId, Metadata};
 use nearprint_engine::machine::query::{Criteria, Sought};
-use nearprint_engine::{OnDuplicate, QueryOptions};
+use nearprint_engine::{Insert, QueryOptions, StoreOptions};
 use nearprint_files::offer::{
-    Content, DuplicateAction, FieldSet as _, FingerprintOrigin, IdSource, Offer, OfferOptions,
-    OfferedId, OfferedMetadata,
+    Content, DuplicateAction, ExpiresIn, FieldSet as _, FingerprintOrigin, IdSource, Offer,
+    OfferOptions, OfferedId, OfferedMetadata,
 };
 use nearprint_fingerprint::{Distance, Fingerprint, MinResemblance, Sketch};
 use nearprint_text::{Analysis, Explained, Method, charset};
@@ -44,7 +44,14 @@ pub(crate) struct Prepared {
     pub(crate) options: QueryOptions,
     /// The threshold in `options`, as the request has it.
     pub(crate) min_similarity: f64,
-    pub(crate) on_duplicate: OnDuplicate,
+    pub(crate) storing: StoreOptions,
+}
+
+impl Prepared {
+    /// The command that stores it without a look-up.
+    pub(crate) fn into_insert(self) -> Insert {
+        Insert { document: self.sought.document, renews: self.storing.renew }
+    }
 }
 
 /// Reads the body of a single request.
@@ -230,9 +237,11 @@ pub(crate) fn offer(
         explained,
         options: query,
         min_similarity: options.min_similarity.unwrap_or(defaults.min_similarity),
-        on_duplicate: OnDuplicate {
-            store: options.on_duplicate == Some(DuplicateAction::Insert),
+        storing: StoreOptions {
+            store_duplicates: options.on_duplicate == Some(DuplicateAction::Insert),
             touch: options.touch != Some(false),
+            // Whoever says nothing of an expiry repeats a request, and leaves it as it is.
+            renew: options.expires_in == Some(ExpiresIn::Never),
         },
     })
 }

@@ -52,13 +52,11 @@ fn described(kind: FieldKind, doc: &str) -> RefOr<Schema> {
     let doc = Some(doc.trim()).filter(|doc| !doc.is_empty());
     match kind {
         FieldKind::Text(min, max) => text(min, max).description(doc).into(),
-        FieldKind::Whole(min, max) => ObjectBuilder::new()
-            .schema_type(Type::Integer)
-            .format(Some(SchemaFormat::KnownFormat(KnownFormat::Int64)))
-            .minimum(Some(min))
-            .maximum(Some(max))
-            .description(doc)
-            .into(),
+        FieldKind::Whole(min, max) => whole(min, max).description(doc).into(),
+        FieldKind::WholeOr(min, max, other) => {
+            let other = ObjectBuilder::new().schema_type(Type::String).enum_values(Some([other]));
+            OneOfBuilder::new().item(whole(min, max)).item(other).description(doc).into()
+        }
         FieldKind::Number(min, max) => ObjectBuilder::new()
             .schema_type(Type::Number)
             .minimum(Some(min))
@@ -105,6 +103,14 @@ fn described(kind: FieldKind, doc: &str) -> RefOr<Schema> {
 fn text(min: usize, max: usize) -> ObjectBuilder {
     let given = |length: usize| Some(length).filter(|&length| length > 0);
     ObjectBuilder::new().schema_type(Type::String).min_length(given(min)).max_length(given(max))
+}
+
+fn whole(min: u64, max: u64) -> ObjectBuilder {
+    ObjectBuilder::new()
+        .schema_type(Type::Integer)
+        .format(Some(SchemaFormat::KnownFormat(KnownFormat::Int64)))
+        .minimum(Some(min))
+        .maximum(Some(max))
 }
 
 fn choice(names: &'static [&'static str]) -> ObjectBuilder {

@@ -43,7 +43,7 @@ pub(crate) async fn post_check_and_insert(
         .begin_check_and_insert(
             prepared.sought,
             prepared.options,
-            prepared.on_duplicate,
+            prepared.storing,
             Admission::Shed,
         )
         .await?;

@@ -36,7 +36,7 @@ pub(crate) async fn post_insert(
     reach.check_document(&prepared.sought.document)?;
     let subject = Subject::from(&prepared);
     let engine = &service.engine;
-    let pending = engine.begin_insert(prepared.sought.document, Admission::Shed).await?;
+    let pending = engine.begin_insert(prepared.into_insert(), Admission::Shed).await?;
     let written = pending.wait().await?;
     count_verdict(written.verdict);
     Ok(Json(InsertReply::new(&subject, written)).into_response())

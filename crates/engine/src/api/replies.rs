@@ -19,19 +19,22 @@ pub struct QueryOptions {
     pub with_metadata: bool,
 }
 
-/// What a check-and-insert does with a duplicate.
+/// What storing a document does about what is stored already.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct OnDuplicate {
-    /// It is stored nevertheless.
-    pub store: bool,
-    /// Its original is counted as such.
+pub struct StoreOptions {
+    /// A duplicate is stored nevertheless.
+    pub store_duplicates: bool,
+    /// The original of a duplicate is counted as such.
     pub touch: bool,
+    /// A document whose id has its fingerprint already is stored anew even if it has neither an
+    /// expiry nor metadata: that takes the expiry of the stored one off.
+    pub renew: bool,
 }
 
-impl From<bool> for OnDuplicate {
-    /// Whether it is stored; its original is counted.
-    fn from(store: bool) -> Self {
-        Self { store, touch: true }
+impl From<bool> for StoreOptions {
+    /// Whether duplicates are stored; their originals are counted.
+    fn from(store_duplicates: bool) -> Self {
+        Self { store_duplicates, touch: true, renew: false }
     }
 }
 

@@ -76,7 +76,7 @@ impl Machine {
     }
 
     pub(crate) fn insert(&mut self, command: Insert) -> Applied<Verdict> {
-        let Insert { mut document } = command;
+        let Insert { mut document, renews } = command;
         let visibility = self.visibility(document.namespace.as_ref());
         let own = document
             .id
@@ -85,7 +85,11 @@ impl Machine {
         let own = own.filter(|own| !visibility.has_expired(own.posting));
         let verdict = match own {
             Some(own) if own.masked == visibility.masked(document.fingerprint) => {
-                if refreshes(&document) { Verdict::Refreshed } else { Verdict::AlreadyPresent }
+                if refreshes(&document, renews) {
+                    Verdict::Refreshed
+                } else {
+                    Verdict::AlreadyPresent
+                }
             }
             Some(_) => Verdict::Replaced,
             None => Verdict::Inserted,
@@ -106,14 +110,14 @@ impl Machine {
         search: &Search,
     ) -> Applied<Verdict> {
         assert_eq!(search.since, self.view.sequence(), "the search is up to date");
-        let CheckAndInsert { mut document, store_duplicates, .. } = command;
+        let CheckAndInsert { mut document, store_duplicates, renews, .. } = command;
         let visibility = search.visibility;
         let own = search.own.filter(|own| !visibility.has_expired(own.posting));
         let is_same = own.is_some_and(|own| own.masked == visibility.masked(document.fingerprint));
         // A document that is too old to count is stored again, as if it were another.
         let is_retry = is_same && own.is_some_and(|own| own.posting.sequence >= visibility.since);
         let verdict = if is_retry {
-            if refreshes(&document) { Verdict::Refreshed } else { Verdict::AlreadyPresent }
+            if refreshes(&document, renews) { Verdict::Refreshed } else { Verdict::AlreadyPresent }
         } else if search.is_duplicate(document.short) {
             Verdict::Duplicate { stored: store_duplicates }
         } else if is_same {
@@ -373,8 +377,8 @@ impl Machine {
 }
 
 /// Whether a document changes one with its id and its fingerprint.
-fn refreshes(document: &Document) -> bool {
-    document.expiry.is_some() || document.metadata.is_some()
+fn refreshes(document: &Document, renews: bool) -> bool {
+    renews || document.expiry.is_some() || document.metadata.is_some()
 }
 
 fn put_packed(packed: Packed) -> Option<Change> {

@@ -13,8 +13,19 @@ use crate::machine::query::Criteria;
 
 /// Stores a document, whatever is stored already. The reply is a [`Verdict`].
 #[derive(Debug, Clone)]
-pub(crate) struct Insert {
+pub struct Insert {
+    /// What is stored.
     pub document: Document,
+    /// Whether a document whose id has its fingerprint already is stored anew even if it has neither
+    /// an expiry nor metadata: that takes the expiry of the stored one off.
+    pub renews: bool,
+}
+
+impl From<Document> for Insert {
+    /// A document without an expiry and metadata that is there already is a retry.
+    fn from(document: Document) -> Self {
+        Self { document, renews: false }
+    }
 }
 
 /// Stores a document unless it is a near-duplicate of another. The reply is a [`Verdict`].
@@ -27,6 +38,8 @@ pub(crate) struct CheckAndInsert {
     pub criteria: Criteria,
     /// Store it even if it is one.
     pub store_duplicates: bool,
+    /// As in [`Insert`].
+    pub renews: bool,
 }
 
 /// Stores bare fingerprints, all of them.

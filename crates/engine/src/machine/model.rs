@@ -214,9 +214,10 @@ impl Model {
         hits
     }
 
-    pub fn insert(&mut self, document: &Document) -> Verdict {
+    /// `renews` stores a document anew whose id has its fingerprint already.
+    pub fn insert(&mut self, document: &Document, renews: bool) -> Verdict {
         let verdict = match self.own(document) {
-            Some((_, own)) if own.fingerprint == document.fingerprint => retried(document),
+            Some((_, own)) if own.fingerprint == document.fingerprint => retried(document, renews),
             Some(_) => Verdict::Replaced,
             None => Verdict::Inserted,
         };
@@ -231,16 +232,17 @@ impl Model {
         &mut self,
         document: &Document,
         criteria: Criteria,
-        store_duplicates: bool,
+        (store_duplicates, renews): (bool, bool),
     ) -> Verdict {
-        self.check_and_insert_likely(document, criteria, store_duplicates, &|_| false)
+        let how = (store_duplicates, renews);
+        self.check_and_insert_likely(document, criteria, how, &|_| false)
     }
 
     pub fn check_and_insert_likely(
         &mut self,
         document: &Document,
         criteria: Criteria,
-        store_duplicates: bool,
+        (store_duplicates, renews): (bool, bool),
         likely: IsLikely<'_>,
     ) -> Verdict {
         let first = self.hits(document, criteria, likely).into_iter().next();
@@ -249,7 +251,7 @@ impl Model {
         let is_same = own.is_some_and(|(_, fingerprint)| fingerprint == document.fingerprint);
         let is_recent = own.is_some_and(|(at, _)| self.is_recent(at, criteria.max_age_s));
         let verdict = match (is_same && is_recent, duplicate, own) {
-            (true, ..) => retried(document),
+            (true, ..) => retried(document, renews),
             (false, true, _) => Verdict::Duplicate { stored: store_duplicates },
             (false, false, Some(_)) if is_same => Verdict::Refreshed,
             (false, false, Some(_)) => Verdict::Replaced,
@@ -383,8 +385,8 @@ impl Model {
 }
 
 /// What happens to a document whose id has its fingerprint already.
-fn retried(document: &Document) -> Verdict {
-    if document.expiry.is_some() || document.metadata.is_some() {
+fn retried(document: &Document, renews: bool) -> Verdict {
+    if renews || document.expiry.is_some() || document.metadata.is_some() {
         Verdict::Refreshed
     } else {
         Verdict::AlreadyPresent

@@ -37,8 +37,9 @@ const BEGIN_S: u64 = 1_000_000;
 
 #[derive(Debug, Clone)]
 enum Step {
-    Insert(Document),
-    CheckAndInsert(Sought, Criteria, bool),
+    Insert(Insert),
+    /// Also whether it stores duplicates, and whether it renews what is there already.
+    CheckAndInsert(Sought, Criteria, (bool, bool)),
     InsertPacked(Packed),
     CheckAndInsertPacked(Packed, Criteria),
     Remove(Option<Namespace>, DocumentId),
@@ -157,11 +158,12 @@ fn criteria() -> impl Strategy<Value = Criteria> {
 fn steps() -> impl Strategy<Value = Step> {
     let placed = (namespaces(), fingerprints(), any::<bool>());
     prop_oneof![
-        6 => documents().prop_map(Step::Insert),
-        12 => (documents(), prop::option::weighted(0.8, margins()), criteria(), any::<bool>())
-            .prop_map(|(document, margins, criteria, store)| {
+        6 => (documents(), any::<bool>())
+            .prop_map(|(document, renews)| Step::Insert(Insert { document, renews })),
+        12 => (documents(), prop::option::weighted(0.8, margins()), criteria(), any::<(bool, bool)>())
+            .prop_map(|(document, margins, criteria, how)| {
                 let sought = Sought { document, margins: margins.map(Box::new) };
-                Step::CheckAndInsert(sought, criteria, store)
+                Step::CheckAndInsert(sought, criteria, how)
             }),
         2 => batches().prop_map(Step::InsertPacked),
         3 => (batches(), criteria()).prop_map(|(batch, c)| Step::CheckAndInsertPacked(batch, c)),
@@ -257,13 +259,13 @@ impl Rig {
         self.machine.set_time(self.now_ms);
         self.model.set_time(self.now_ms);
         match step {
-            Step::Insert(document) => {
-                let expected = self.model.insert(document);
-                let applied = self.machine.insert(Insert { document: document.clone() });
+            Step::Insert(insert) => {
+                let expected = self.model.insert(&insert.document, insert.renews);
+                let applied = self.machine.insert(insert.clone());
                 assert_eq!(self.journal(applied), expected);
             }
-            Step::CheckAndInsert(sought, criteria, store_duplicates) => {
-                self.check_and_insert(sought, *criteria, *store_duplicates);
+            Step::CheckAndInsert(sought, criteria, how) => {
+                self.check_and_insert(sought, *criteria, *how);
             }
             Step::InsertPacked(batch) => {
                 self.model.enact(&Change::PutPacked { packed: batch.clone() });
@@ -376,7 +378,7 @@ impl Rig {
 
     /// Searches the readers' view, and the newest one if that search is too old: what the engine
     /// does.
-    fn check_and_insert(&mut self, sought: &Sought, criteria: Criteria, store: bool) {
+    fn check_and_insert(&mut self, sought: &Sought, criteria: Criteria, how: (bool, bool)) {
         let Sought { document, margins } = sought;
         let shape = self.machine.view().shape();
         let (permutation, distance_max) = (Arc::clone(&shape.permutation), shape.distance_max);
@@ -389,7 +391,7 @@ impl Rig {
         let hits = self.model.hits(document, criteria, &finds);
         let known = hits.iter().map(|hit| self.counts(hit.3, document, criteria));
         let expected_counts: Vec<DocumentCounts> = known.collect();
-        let expected = self.model.check_and_insert_likely(document, criteria, store, &finds);
+        let expected = self.model.check_and_insert_likely(document, criteria, how, &finds);
         // The newest view at its own time: what every older search must come to.
         let published_ms = std::mem::replace(&mut self.published_ms, self.now_ms);
         let newest = self.search(self.machine.view(), sought, criteria);
@@ -406,7 +408,8 @@ impl Rig {
             newest.shown(short).iter().map(|found| shown(found, short)).collect::<Vec<_>>(),
         );
         let (document, margins) = (document.clone(), margins.clone());
-        let command = CheckAndInsert { document, margins, criteria, store_duplicates: store };
+        let (store_duplicates, renews) = how;
+        let command = CheckAndInsert { document, margins, criteria, store_duplicates, renews };
         let applied = self.machine.check_and_insert(command, &search);
         assert_eq!(self.journal(applied), expected);
         let found: Vec<_> = search.shown(short).iter().map(|found| shown(found, short)).collect();
@@ -538,7 +541,8 @@ impl Crowd {
         let near: Vec<u64> = pairs.chain((0..64).map(|bit| 1 << bit)).collect();
         for (number, bits) in near.iter().enumerate() {
             let sketch = has_sketch(number).then(|| Box::new(plain_sketch(2)));
-            rig.take(&Step::Insert(Document { sketch, ..Document::bare(Fingerprint::new(*bits)) }));
+            let document = Document { sketch, ..Document::bare(Fingerprint::new(*bits)) };
+            rig.take(&Step::Insert(document.into()));
         }
         assert!(near.len() > MATCHES_KEPT_MAX + 500);
         Self { rig, near }
@@ -593,7 +597,7 @@ fn an_identical_text_is_found_among_any_number_of_others_under_its_fingerprint()
         Document { sketch, ..Document::bare(Fingerprint::new(7)) }
     };
     for number in 0..1_000 {
-        rig.take(&Step::Insert(text(number)));
+        rig.take(&Step::Insert(text(number).into()));
     }
     let criteria = Criteria {
         min_resemblance: MinResemblance::of_similarity(0.99),
@@ -614,7 +618,7 @@ fn an_identical_text_is_shown_first_in_a_crowd_of_bare_fingerprints() {
     let mut crowd = Crowd::new(|_| false);
     let sketch = Some(Box::new(plain_sketch(1)));
     let text = Document { sketch, ..Document::bare(Fingerprint::new(0)) };
-    crowd.rig.take(&Step::Insert(text));
+    crowd.rig.take(&Step::Insert(text.into()));
     let search = crowd.search(true);
     assert!(search.matches[0].verification.is_confirmed());
     assert_eq!((search.matches[0].distance, search.unverified), (Distance::ZERO, 0));
@@ -634,7 +638,7 @@ fn bare_fingerprints_take_no_place_in_a_likely_search() {
     let bare: Vec<u64> = found.by_ref().take(LIKELY_MAX + 500).collect();
     assert_eq!(bare.len(), LIKELY_MAX + 500);
     for flips in bare {
-        rig.take(&Step::Insert(Document::bare(Fingerprint::new(flips))));
+        rig.take(&Step::Insert(Document::bare(Fingerprint::new(flips)).into()));
     }
     let text = |bits| {
         let sketch = Some(Box::new(plain_sketch(1)));
@@ -644,7 +648,7 @@ fn bare_fingerprints_take_no_place_in_a_likely_search() {
         let is_last = flips.count_ones() > 3 && flips & 1 << 23 != 0;
         is_last && naive::finds(&margins, *flips, &permutation, distance_max)
     });
-    rig.take(&Step::Insert(text(near.unwrap())));
+    rig.take(&Step::Insert(text(near.unwrap()).into()));
     let criteria = Criteria {
         min_resemblance: MinResemblance::of_similarity(0.83),
         search: SearchKind::Likely,

@@ -94,7 +94,7 @@ impl Truth {
                 let id = DocumentId::new(format!("document {third} {at}")).ok();
                 let document = Document { id, ..Document::bare(Fingerprint::new(dice.roll())) };
                 stored.push(document.clone());
-                group.push(queued(Insert { document }, 0).0);
+                group.push(queued(Insert::from(document), 0).0);
             }
             stored.extend(fingerprints.iter().copied().map(Document::bare));
             group.push(queued(InsertPacked { packed: fingerprints.into() }, 0).0);

@@ -109,7 +109,7 @@ pub(super) fn sweep(core: &Core, snapshots: &Snapshots) -> Result<(), StorageErr
 pub(super) fn directory_of_today() -> SimulatedDisk {
     let disk = SimulatedDisk::new();
     let Recovered { mut core, mut snapshots, .. } = open(&disk);
-    let insert = |document| Insert { document };
+    let insert = Insert::from;
     let packed = (0..BARE).map(bare).collect::<Vec<_>>().into();
     commit(&mut core, [InsertPacked { packed }]);
     commit(&mut core, (0..KEPT_APART).map(|number| insert(kept_apart(number))));

@@ -51,7 +51,7 @@ fn a_directory_that_is_far_ahead_of_the_clock_opens_only_if_that_is_accepted() {
     let mut rig = Rig::recover(&disk, Durability::Always, History::new(), Sequence::ZERO).unwrap();
     let stored = |core: &mut Core, bits, at_ms| {
         let document = Document::bare(Fingerprint::new(bits));
-        commit(core, vec![queued(Insert { document }, at_ms).0]).unwrap();
+        commit(core, vec![queued(Insert::from(document), at_ms).0]).unwrap();
     };
     stored(&mut rig.core, 1, clock::now_ms() - AHEAD_MS);
     assert!(opens(&disk.copy(), Some(1_000)).is_ok(), "it is behind the clock");

@@ -135,7 +135,7 @@ fn a_snapshot_for_another_distance_is_ignored_and_removed_later() {
     assert_eq!(check(&disk.copy(), &history), 6);
     let mut rig = Rig::recover_with(&disk, &for_distance(6), history, Sequence::ZERO).unwrap();
     assert_eq!(rig.snapshots.list().len(), 1, "only that of the new distance");
-    let insert = Insert { document: Document::bare(Fingerprint::new(1)) };
+    let insert = Insert::from(Document::bare(Fingerprint::new(1)));
     commit_one(&mut rig.core, insert).unwrap();
     rig.snapshot().unwrap();
     let old_names: Vec<_> = old.list().unwrap();

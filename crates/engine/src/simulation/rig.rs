@@ -378,19 +378,21 @@ impl Rig {
         match dice.below(14) {
             0..3 => {
                 let document = document(dice, &secret, now_ms);
-                let verdict = self.expect(|model| model.insert(&document));
-                checked(Insert { document }, at_ms, move |reply| reply.verdict == verdict)
+                let renews = dice.below(3) == 0;
+                let verdict = self.expect(|model| model.insert(&document, renews));
+                checked(Insert { document, renews }, at_ms, move |reply| reply.verdict == verdict)
             }
             3..6 => {
                 let document = document(dice, &secret, now_ms);
-                let store_duplicates = dice.below(2) == 0;
+                let (store_duplicates, renews) = (dice.below(2) == 0, dice.below(3) == 0);
                 let lookup = self.look_up(searched, searched_ms, &document, criteria);
                 let (verdict, matches) = self.expect(|model| {
                     let matches = model.matches(&document, criteria);
-                    (model.check_and_insert(&document, criteria, store_duplicates), matches)
+                    let how = (store_duplicates, renews);
+                    (model.check_and_insert(&document, criteria, how), matches)
                 });
                 let command =
-                    CheckAndInsert { document, margins: None, criteria, store_duplicates };
+                    CheckAndInsert { document, margins: None, criteria, store_duplicates, renews };
                 let (limit, touches) = (usize::MAX, None);
                 let command = SearchedCheckAndInsert { command, lookup, limit, touches };
                 checked(command, at_ms, move |reply| {

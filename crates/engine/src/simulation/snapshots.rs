@@ -156,7 +156,7 @@ fn an_id_behind_many_documents_without_one_is_shown() {
     let document = Document { id: Some(id.clone()), ..Document::bare(fingerprint) };
     let bare = InsertPacked { packed: vec![fingerprint; 40].into() };
     commit_one(&mut rig.core, bare).unwrap();
-    commit_one(&mut rig.core, Insert { document }).unwrap();
+    commit_one(&mut rig.core, Insert::from(document)).unwrap();
     let (state, bare) = (rig.core.published(), Document::bare(fingerprint));
     let probe = Probe::new(&bare, None, Criteria::within(Distance::default()), 0, &[0; 16]);
     let lookup = RecordLookup::begin(&state.view, &probe, false);
@@ -177,7 +177,7 @@ fn a_record_that_was_compared_is_not_read_again_for_its_id() {
     let sketch = Some(Box::new(Sketch::from_bytes(&[7; Sketch::BYTES])));
     let document = Document { sketch, ..Document::bare(Fingerprint::new(7)) };
     let stored = Document { id: Some(id.clone()), ..document.clone() };
-    commit_one(&mut rig.core, Insert { document: stored }).unwrap();
+    commit_one(&mut rig.core, Insert::from(stored)).unwrap();
     rig.snapshot().unwrap();
     let state = rig.core.published();
     let min_resemblance = MinResemblance::of_similarity(0.8);

@@ -160,7 +160,7 @@ impl Life {
                     metadata: (bytes > 0).then(|| Metadata::new(metadata).unwrap()),
                     ..Document::bare(fingerprint)
                 };
-                commit_one(core, Insert { document }).unwrap();
+                commit_one(core, Insert::from(document)).unwrap();
             }
         }
     }

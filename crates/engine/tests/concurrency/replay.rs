@@ -144,10 +144,11 @@ fn shown(model: &Model, probe: &Document) -> Shown {
 
 fn replay(model: &mut Model, request: &Request) -> Reply {
     match request {
-        Request::Insert(document) => Reply::Verdict(model.insert(document), Vec::new()),
+        Request::Insert(document) => Reply::Verdict(model.insert(document, false), Vec::new()),
         Request::CheckAndInsert(document, store_duplicates) => {
             let hits = shown(model, document);
-            Reply::Verdict(model.check_and_insert(document, criteria(), *store_duplicates), hits)
+            let how = (*store_duplicates, false);
+            Reply::Verdict(model.check_and_insert(document, criteria(), how), hits)
         }
         Request::Remove(document) => {
             let id = document.id.clone().expect("drawn with one");

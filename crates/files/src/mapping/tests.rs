@@ -137,6 +137,8 @@ fn what_the_service_keeps_with_a_document_is_passed_on_as_it_is() {
     let expected =
         [("namespace", "7"), ("metadata", r#"{"n": 1.50, "n": 2}"#), ("expires_in", "60")];
     assert_eq!(passed, expected.map(|(name, json)| (name, json.into())));
+    let never = parse(br#"{"text": "t", "expires_in": "never"}"#).unwrap();
+    assert_eq!(never.passed, [("expires_in", r#""never""#.into())]);
     let text = br#"{"text": "t", "metadata": "{\"n\": 1}"}"#;
     assert_eq!(parse(text).unwrap().passed, [("metadata", r#"{"n": 1}"#.into())]);
 }

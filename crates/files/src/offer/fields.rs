@@ -24,6 +24,8 @@ pub enum FieldKind {
     Text(usize, usize),
     /// A whole number of at least and at most this.
     Whole(u64, u64),
+    /// A whole number of at least and at most this, or this name.
+    WholeOr(u64, u64, &'static str),
     /// A number of at least and at most this.
     Number(f64, f64),
     /// `true` or `false`.

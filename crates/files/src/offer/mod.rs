@@ -15,6 +15,7 @@ mod metadata;
 mod value;
 
 use std::borrow::Cow;
+use std::fmt;
 
 use nearprint_engine::document::{DocumentId, Namespace};
 use nearprint_engine::machine::query::SearchKind;
@@ -95,6 +96,25 @@ pub enum DuplicateAction {
     Insert,
 }
 
+/// In how many seconds a document expires.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ExpiresIn {
+    /// In this many.
+    Seconds(u64),
+    /// It does not, and an expiry that it has is taken off.
+    Never,
+}
+
+impl fmt::Display for ExpiresIn {
+    /// As a query parameter has it.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Seconds(seconds) => seconds.fmt(f),
+            Self::Never => f.write_str("never"),
+        }
+    }
+}
+
 /// What hits show of their documents in addition to their ids.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct HitParts {
@@ -155,8 +175,9 @@ crate::fields! {
         namespace: Namespace [FieldKind::NAMESPACE],
         /// Only documents that were stored at most this many seconds ago count.
         max_age: u64 [FieldKind::Whole(1, u32::MAX as u64)],
-        /// In how many seconds the document expires.
-        expires_in: u64 [FieldKind::Whole(1, 3_155_760_000)],
+        /// In how many seconds the document expires. `never` keeps it until it is removed, whatever
+        /// the default, and takes the expiry off a stored document that has its id and fingerprint.
+        expires_in: ExpiresIn [FieldKind::WholeOr(1, 3_155_760_000, "never")],
         /// When the document expires, in seconds since 1970.
         expires_at: u64 [FieldKind::Whole(1, u32::MAX as u64)],
         /// Any JSON object; opaque to the service.
@@ -295,6 +316,13 @@ mod tests {
                 FieldKind::Whole(min, max) => {
                     assert!(read(name, &min.to_string()) && read(name, &max.to_string()), "{name}");
                     for wrong in ["-1", "+1", "1.5", "x", ""] {
+                        assert!(!read(name, wrong), "{name} {wrong}");
+                    }
+                }
+                FieldKind::WholeOr(min, max, other) => {
+                    assert!(read(name, &min.to_string()) && read(name, &max.to_string()), "{name}");
+                    assert!(read(name, other), "{name} {other}");
+                    for wrong in ["-1", "+1", "1.5", "x", "", "Never", "\"never\""] {
                         assert!(!read(name, wrong), "{name} {wrong}");
                     }
                 }

@@ -14,7 +14,7 @@ use nearprint_fingerprint::{Fingerprint, Sketch};
 use nearprint_text::{DIMENSIONS_MAX, Extract};
 
 use super::fault::{Fault, shortened};
-use super::{DuplicateAction, IdSource, OfferedId, escapes, json};
+use super::{DuplicateAction, ExpiresIn, IdSource, OfferedId, escapes, json};
 
 /// The value of a field as its door has it.
 #[derive(Debug, Clone, Copy)]
@@ -253,6 +253,21 @@ impl FieldValue<'_> for OriginalsOrder {
 impl FieldValue<'_> for DuplicateAction {
     fn read(value: Value<'_>) -> Result<Self, Fault> {
         value.choice("skip or insert", &[("skip", Self::Skip), ("insert", Self::Insert)])
+    }
+}
+
+impl FieldValue<'_> for ExpiresIn {
+    fn read(value: Value<'_>) -> Result<Self, Fault> {
+        let takes = "a whole number of seconds, or `never`";
+        match value {
+            Value::Json(json) if json.starts_with('"') => {
+                value.choice(takes, &[("never", Self::Never)])
+            }
+            Value::Cell("never") | Value::Parameter("never") => Ok(Self::Never),
+            Value::Json(_) | Value::Cell(_) | Value::Parameter(_) => {
+                value.parsed(takes).map(Self::Seconds)
+            }
+        }
     }
 }
 
