@@ -66,6 +66,31 @@ fn several_documents_with_one_fingerprint_are_all_returned_once_each() {
 }
 
 #[test]
+fn a_count_that_stops_says_that_there_are_more() {
+    let server = Server::start();
+    let store = |value: u64, count: usize, query: &str| {
+        let path = format!("/v1/insert/batch{query}");
+        server.post_packed(&path, &[], &vec![value; count]).json();
+    };
+    store(1, 1_000, "?expires_in=1000");
+    store(1 << 20, 1_001, "?expires_in=1000");
+    store(1 << 40, 1_001, "");
+    let counted = |value: u64| {
+        let body = json!({"fingerprint": hex(value), "distance": 0});
+        let hit = server.post("/v1/query", &body).json()["hits"][0].clone();
+        let line = server.post_lines("/v1/query/batch", &body.to_string())[0]["hits"][0].clone();
+        assert_eq!(hit, line);
+        (hit["document_count"].clone(), hit["document_count_is_at_least"].clone())
+    };
+    let (exact, at_least) = (json!(null), json!(true));
+    assert_eq!(counted(1 << 40), (json!(1_001), exact.clone()));
+    assert_eq!(counted(1), (json!(1_000), exact.clone()));
+    assert_eq!(counted(1 << 20), (json!(1_000), at_least.clone()));
+    server.insert("a", &hex(1));
+    assert_eq!(counted(1), (json!(1_000), at_least));
+}
+
+#[test]
 fn hits_are_ordered_by_distance_then_age_then_fingerprint_and_always_the_same() {
     let server = Server::start();
     for (id, bits) in [("a", 0b11), ("b", 0b101), ("c", 0b1), ("d", 0b10), ("e", 0)] {

@@ -85,6 +85,9 @@ pub struct GroupsWork {
     pub groups: u64,
     /// How many documents they have.
     pub documents: u64,
+    /// How many fingerprints may belong to a larger group, because they have more sketches than are
+    /// compared.
+    pub partly_compared: u64,
 }
 
 impl Job {

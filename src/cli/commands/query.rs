@@ -129,14 +129,18 @@ impl Columns {
             first = " ".repeat(width);
         }
         let listed = hit.documents.len() as u64;
+        let at_least = if hit.document_count_is_at_least { "at least " } else { "" };
         match hit.document_count.saturating_sub(listed) {
             0 if listed > 0 => Ok(()),
             // What has neither an id nor metadata is not listed.
             0 | 1 if listed == 0 => writeln!(out, "{first}  a document without an id"),
             more if listed == 0 => {
-                writeln!(out, "{first}  {} documents without an id", count(more))
+                writeln!(out, "{first}  {at_least}{} documents without an id", count(more))
             }
-            more => writeln!(out, "{first}  and {} more with the same fingerprint", count(more)),
+            more => {
+                let more = count(more);
+                writeln!(out, "{first}  and {at_least}{more} more with the same fingerprint")
+            }
         }
     }
 

@@ -269,6 +269,9 @@ impl Found<&[HitReply<'_>]> {
 /// The values of `confirmed`.
 const CONFIRMED: [Option<bool>; 3] = [None, Some(false), Some(true)];
 
+/// Added to the number of the value of `confirmed` where more documents were there than counted.
+const AT_LEAST: u8 = 4;
+
 /// False if it has parts for which a record has no place.
 fn pack_hit(hit: &HitReply<'_>, out: &mut Vec<u8>) -> bool {
     let HitReply {
@@ -278,12 +281,14 @@ fn pack_hit(hit: &HitReply<'_>, out: &mut Vec<u8>) -> bool {
         confirmed,
         documents,
         document_count,
+        document_count_is_at_least,
         differing_bits,
     } = hit;
     put_fingerprint(out, *fingerprint);
     out.push(*distance);
     let confirmed = CONFIRMED.iter().position(|value| value == confirmed);
-    out.push(confirmed.expect("all values are in the table") as u8);
+    let at_least = if *document_count_is_at_least { AT_LEAST } else { 0 };
+    out.push(confirmed.expect("all values are in the table") as u8 | at_least);
     let units = similarity.map(units_of);
     put_optional(out, units);
     put_number(out, *document_count);
@@ -384,7 +389,8 @@ impl<'r> Reader<'r> {
 
     fn hit(&mut self) -> HitReply<'r> {
         let (fingerprint, distance) = (self.fingerprint(), self.byte());
-        let confirmed = CONFIRMED.get(usize::from(self.byte())).copied().flatten();
+        let flags = self.byte();
+        let confirmed = CONFIRMED.get(usize::from(flags & !AT_LEAST)).copied().flatten();
         let similarity = self.optional().map(similarity_of);
         let document_count = self.number();
         let documents = (0..self.count()).map(|_| self.document()).collect();
@@ -395,6 +401,7 @@ impl<'r> Reader<'r> {
             confirmed,
             documents,
             document_count,
+            document_count_is_at_least: flags & AT_LEAST != 0,
             differing_bits: None,
         }
     }
@@ -433,15 +440,18 @@ mod tests {
         let similarity = proptest::option::of((0..=10_000_usize).prop_map(similarity_of));
         let verified = (similarity, any::<Option<bool>>());
         let documents = proptest::collection::vec(document(), 0..4);
-        (any::<(u64, u8, u64)>(), verified, documents).prop_map(
-            |((bits, distance, document_count), (similarity, confirmed), documents)| HitReply {
-                fingerprint: Hex(bits),
-                distance,
-                similarity,
-                confirmed,
-                documents,
-                document_count,
-                differing_bits: None,
+        (any::<(u64, u8, u64, bool)>(), verified, documents).prop_map(
+            |((bits, distance, document_count, at_least), (similarity, confirmed), documents)| {
+                HitReply {
+                    fingerprint: Hex(bits),
+                    distance,
+                    similarity,
+                    confirmed,
+                    documents,
+                    document_count,
+                    document_count_is_at_least: at_least,
+                    differing_bits: None,
+                }
             },
         )
     }
@@ -542,6 +552,7 @@ mod tests {
                 confirmed: None,
                 documents: vec![document],
                 document_count: 1,
+                document_count_is_at_least: false,
                 differing_bits: None,
             };
             let reply = QueryReply {

@@ -72,6 +72,12 @@ enum WorkReply {
         groups: u64,
         /// How many documents they have.
         documents: u64,
+        /// How many fingerprints have more than 256 sketches, of which 256 were compared, and
+        /// others near them that are in other groups, so that they may belong together;
+        /// otherwise missing.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        #[schema(nullable = false)]
+        partly_compared: Option<u64>,
     },
 }
 
@@ -127,6 +133,7 @@ impl From<Job> for JobReply {
                     sequence: work.sequence.map(Sequence::get),
                     groups: work.groups,
                     documents: work.documents,
+                    partly_compared: Some(work.partly_compared).filter(|&count| count > 0),
                 },
             ),
         };

@@ -160,6 +160,9 @@ pub(crate) struct HitReply<'a> {
     pub(crate) documents: Vec<HitDocumentReply<'a>>,
     /// How many documents it has. Up to 1,000 are counted where some of them expire or are too old.
     pub(crate) document_count: u64,
+    /// `true` if there are more than were counted; otherwise missing.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub(crate) document_count_is_at_least: bool,
     /// With `"explain": true`: the bits in which it differs, with their sums in the query.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
@@ -190,6 +193,7 @@ impl<'a> HitReply<'a> {
             confirmed,
             documents: hit.documents.iter().map(HitDocumentReply::from).collect(),
             document_count: hit.document_count,
+            document_count_is_at_least: hit.document_count_is_at_least,
             differing_bits: None,
         }
     }

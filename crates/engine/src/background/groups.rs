@@ -75,7 +75,7 @@ fn find(shared: &Arc<Shared>, run: &GroupsRun) -> Result<FoundGroups, JobFailure
         upto: view.sequence(),
         expired: Expired::Not(visibility.now_s),
     };
-    let search = Search::begin(view, selection, request.criteria.distance);
+    let mut search = Search::begin(view, selection, request.criteria.distance);
     let pieces = search.pieces() as u64;
     run.total.store(pieces + pieces / COLLECTED, Ordering::Relaxed);
     let evidence = || RecordEvidence { shared, run, records: RecordReader::new(&state.records) };
@@ -89,6 +89,7 @@ fn find(shared: &Arc<Shared>, run: &GroupsRun) -> Result<FoundGroups, JobFailure
         run.done.fetch_add(1, Ordering::Relaxed);
         Ok(())
     })?;
+    search.count_partly_compared(&mut judge())?;
     let groups = search.finish(request.size_min, |member| member);
     let names = names(shared, &state, &groups)?;
     Ok(FoundGroups { groups, names })

@@ -216,6 +216,7 @@ fn shown(job: &jobs::Job<Arc<GroupsRun>>) -> Job {
         total: run.total.load(Ordering::Relaxed),
         groups: groups.map_or(0, |groups| groups.all().len() as u64),
         documents: groups.map_or(0, |groups| groups.documents() as u64),
+        partly_compared: groups.map_or(0, Groups::partly_compared),
     }))
 }
 

@@ -16,8 +16,8 @@ use crate::machine::query::Criteria;
 pub struct Insert {
     /// What is stored.
     pub document: Document,
-    /// Whether a document whose id has its fingerprint already is stored anew even if it has neither
-    /// an expiry nor metadata: that takes the expiry of the stored one off.
+    /// Whether a document whose id has its fingerprint already is stored anew even if it has
+    /// neither an expiry nor metadata: that takes the expiry of the stored one off.
     pub renews: bool,
 }
 

@@ -115,6 +115,8 @@ pub struct Hit {
     /// How many documents it has. Where some of them expire or are too old, it counts up to
     /// [`COUNTED_MAX`](nearprint_index::view::COUNTED_MAX).
     pub document_count: u64,
+    /// There are more than were counted.
+    pub document_count_is_at_least: bool,
 }
 
 /// A document that has the fingerprint of a hit.

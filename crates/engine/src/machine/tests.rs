@@ -160,10 +160,10 @@ fn steps() -> impl Strategy<Value = Step> {
     prop_oneof![
         6 => (documents(), any::<bool>())
             .prop_map(|(document, renews)| Step::Insert(Insert { document, renews })),
-        12 => (documents(), prop::option::weighted(0.8, margins()), criteria(), any::<(bool, bool)>())
+        12 => (documents(), prop::option::weighted(0.8, margins()), criteria(), any::<[bool; 2]>())
             .prop_map(|(document, margins, criteria, how)| {
                 let sought = Sought { document, margins: margins.map(Box::new) };
-                Step::CheckAndInsert(sought, criteria, how)
+                Step::CheckAndInsert(sought, criteria, how.into())
             }),
         2 => batches().prop_map(Step::InsertPacked),
         3 => (batches(), criteria()).prop_map(|(batch, c)| Step::CheckAndInsertPacked(batch, c)),
@@ -446,6 +446,7 @@ impl Rig {
         let counts = DocumentCounts {
             documents: stored().count() as u64,
             listed: stored().filter(|d| d.id.is_some() || d.metadata.is_some()).count() as u64,
+            is_at_least: false,
         };
         assert!(counts.documents <= COUNTED_MAX, "the number is exact");
         counts

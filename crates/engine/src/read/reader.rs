@@ -116,12 +116,14 @@ impl RecordLookup {
     fn hit(&self, state: &Published, found: &Match) -> Result<Hit, Refused> {
         let shown = shown(&state.view, &self.search, found);
         let documents = shown.map(|posting| self.documents.get(&state.records, posting));
+        let counts = others_of(&self.search, found);
         Ok(Hit {
             fingerprint: found.fingerprint,
             distance: found.distance,
             verification: found.verification,
             documents: documents.collect::<Result<_, _>>()?,
-            document_count: others_of(&self.search, found).documents,
+            document_count: counts.documents,
+            document_count_is_at_least: counts.is_at_least,
         })
     }
 }
@@ -246,12 +248,13 @@ fn unreadable(sequence: Sequence, error: &str) -> Refused {
 fn others_of(search: &Search, found: &Match) -> DocumentCounts {
     let masked = search.visibility.masked(found.fingerprint);
     let own = search.own.filter(|own| own.masked == masked && search.visibility.sees(own.posting));
-    let DocumentCounts { documents, listed } = found.counts;
+    let DocumentCounts { documents, listed, is_at_least } = found.counts;
     match own {
         None => found.counts,
         Some(own) => DocumentCounts {
             documents: documents.saturating_sub(1),
             listed: listed.saturating_sub(u64::from(own.posting.is_listed)),
+            is_at_least,
         },
     }
 }

@@ -115,7 +115,7 @@ impl Index {
             upto: self.view.sequence(),
             expired: Expired::Not(0),
         };
-        let search = Search::begin(&self.view, selection, criteria.distance);
+        let mut search = Search::begin(&self.view, selection, criteria.distance);
         let (pieces, likely) = (search.pieces() as u64, criteria.is_likely(scanned));
         let all = if likely { 2 * pieces } else { pieces };
         let watch = |done| {
@@ -127,6 +127,7 @@ impl Index {
         if likely {
             search.run_likely(criteria.threads, judge, |done| watch(pieces + done))?;
         }
+        search.count_partly_compared(&mut judge())?;
         Ok(search.finish(2, |member| self.document(member.sequence)))
     }
 

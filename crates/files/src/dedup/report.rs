@@ -28,12 +28,21 @@ pub struct Report {
     pub kept: u64,
     /// Documents that go.
     pub dropped: u64,
+    /// How many fingerprints may belong to a larger group, because they have more sketches than are
+    /// compared; missing if there are none.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub partly_compared: u64,
     /// Bytes of content of all documents.
     pub content_bytes: u64,
     /// Bytes of content of those that go.
     pub dropped_bytes: u64,
     /// The largest groups.
     pub largest: Vec<Largest>,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes fields so")]
+const fn is_zero(count: &u64) -> bool {
+    *count == 0
 }
 
 /// A large group.
@@ -66,6 +75,7 @@ impl Report {
             in_collection: scanned.known.len() as u64,
             kept: documents - gone.len() as u64,
             dropped: gone.len() as u64,
+            partly_compared: groups.partly_compared(),
             content_bytes: bytes(&mut (0..scanned.len() as u32)),
             dropped_bytes: bytes(&mut gone.iter().copied()),
             largest: largest

@@ -16,7 +16,7 @@ use crate::visibility::Visibility;
 
 /// The maximum number of sketches of one fingerprint that are compared with those of another, each
 /// with another sample: texts with the same sample are nearly the same.
-const SKETCHES_COMPARED_MAX: usize = 256;
+pub(super) const SKETCHES_COMPARED_MAX: usize = 256;
 
 /// Fingerprints whose sketches each judge keeps: at most 8 MiB, and a tenth of it as a rule, because
 /// few fingerprints have many documents.
@@ -135,6 +135,29 @@ impl<'a, S: EvidenceSource> SketchJudge<'a, S> {
         Visibility { namespace, mask: 0, ..self.visibility }
     }
 
+    /// The documents of a fingerprint that are compared, and whether there are others.
+    fn oldest_of_samples(
+        &self,
+        masked: Fingerprint,
+        namespace: NamespaceNumber,
+    ) -> (Vec<Sequence>, bool) {
+        let (mut samples, mut oldest) = (HashSet::new(), Vec::new());
+        for posting in self.view.documents_of(masked, self.of_namespace(namespace)) {
+            if self.source.sample(posting).is_some_and(|sample| samples.insert(sample)) {
+                if oldest.len() == SKETCHES_COMPARED_MAX {
+                    return (oldest, true);
+                }
+                oldest.push(posting.sequence);
+            }
+        }
+        (oldest, false)
+    }
+
+    /// Whether a fingerprint has sketches that are not compared with those of others.
+    pub(super) fn leaves_sketches(&self, masked: Fingerprint, namespace: NamespaceNumber) -> bool {
+        self.threshold.is_some() && self.oldest_of_samples(masked, namespace).1
+    }
+
     fn compared(
         &mut self,
         masked: Fingerprint,
@@ -148,15 +171,7 @@ impl<'a, S: EvidenceSource> SketchJudge<'a, S> {
         if self.kept.len() >= KEPT {
             self.kept.clear();
         }
-        let (mut samples, mut oldest) = (HashSet::new(), Vec::new());
-        for posting in self.view.documents_of(masked, self.of_namespace(namespace)) {
-            if self.source.sample(posting).is_some_and(|sample| samples.insert(sample)) {
-                oldest.push(posting.sequence);
-                if oldest.len() == SKETCHES_COMPARED_MAX {
-                    break;
-                }
-            }
-        }
+        let (oldest, _) = self.oldest_of_samples(masked, namespace);
         let mut compared = Compared { sketches: Vec::with_capacity(oldest.len()), is_short: true };
         for document in oldest {
             let Evidence { is_short, sketch, .. } = self.source.evidence(document)?;

@@ -36,6 +36,7 @@ pub use union_find::UnionFind;
 
 use crate::document::Sequence;
 use crate::groups::documents::DocumentSet;
+use crate::groups::judge::SKETCHES_COMPARED_MAX;
 use crate::lookup::Lookup;
 use crate::namespaces::NamespaceNumber;
 use crate::permutation::Permuted;
@@ -104,6 +105,7 @@ pub struct Search<'a> {
     distance: Distance,
     documents: DocumentSet,
     joined: UnionFind,
+    partly_compared: u64,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -131,6 +133,7 @@ pub struct Member {
 pub struct Groups<M = Member> {
     groups: Vec<Group>,
     members: Vec<M>,
+    partly_compared: u64,
 }
 
 impl<'a> Search<'a> {
@@ -142,7 +145,7 @@ impl<'a> Search<'a> {
         assert!(distance <= view.shape().distance_max, "the index ends at distance_max");
         let documents = DocumentSet::of(view, selection);
         let joined = UnionFind::new(documents.len());
-        Self { view, distance, documents, joined }
+        Self { view, distance, documents, joined, partly_compared: 0 }
     }
 
     pub fn documents(&self) -> usize {
@@ -266,10 +269,47 @@ impl<'a> Search<'a> {
         Ok(())
     }
 
+    /// Counts the fingerprints that may belong to a larger group: those with more sketches than are
+    /// compared, and another near them that has not joined. Call it last, on this thread: which
+    /// pairs were compared depends on the order of the pieces, and which are apart does not.
+    ///
+    /// # Errors
+    /// Those of the judge.
+    pub fn count_partly_compared<S: EvidenceSource>(
+        &mut self,
+        judge: &mut SketchJudge<'_, S>,
+    ) -> Result<(), S::Error> {
+        let (mut lookup, mut first, end) = (Lookup::default(), 0, self.documents.len());
+        while first < end {
+            let mut others = first + 1..end;
+            let next = others.find(|&at| !self.documents.is_repeated(at)).unwrap_or(end);
+            if next - first > SKETCHES_COMPARED_MAX {
+                judge.goes_on()?;
+                let masked = self.view.shape().permutation.restore(self.documents.value(first));
+                let is_cut = judge.leaves_sketches(masked, self.documents.namespace(first));
+                let is_partly = is_cut && self.is_apart_from_any(first, &mut lookup);
+                self.partly_compared += u64::from(is_partly);
+            }
+            first = next;
+        }
+        Ok(())
+    }
+
+    /// Whether a fingerprint near that of a document is in another group.
+    fn is_apart_from_any(&self, at: usize, lookup: &mut Lookup) -> bool {
+        let (query, namespace) = (self.documents.value(at), self.documents.namespace(at));
+        let mut is_apart = false;
+        self.view.near_values(lookup, &[query], self.distance, &mut |_, value| {
+            let other = self.documents.find(value, namespace);
+            is_apart |= other.is_some_and(|other| !self.joined.are_joined(at, other));
+        });
+        is_apart
+    }
+
     /// The groups of at least `size_min` documents, once all pieces were run. `member` makes what is
     /// kept of each document.
     pub fn finish<M>(self, size_min: u32, member: impl Fn(Member) -> M) -> Groups<M> {
-        let Self { view, documents, joined, .. } = self;
+        let Self { view, documents, joined, partly_compared, .. } = self;
         // By root: the size of its group, and then where the next member of the group goes.
         let mut places = vec![0_u32; documents.len()];
         (0..documents.len()).for_each(|at| places[joined.root(at)] += 1);
@@ -310,7 +350,7 @@ impl<'a> Search<'a> {
                 member(Member { sequence, masked: view.shape().permutation.restore(value) })
             }));
         }
-        Groups { groups, members }
+        Groups { groups, members, partly_compared }
     }
 }
 
@@ -386,6 +426,12 @@ impl<M> Groups<M> {
         self.members.len()
     }
 
+    /// How many fingerprints may belong to a larger group, because not all of their sketches were
+    /// compared ([`Search::count_partly_compared`]).
+    pub const fn partly_compared(&self) -> u64 {
+        self.partly_compared
+    }
+
     /// Memory in bytes.
     pub fn bytes(&self) -> u64 {
         let groups = self.groups.capacity() * size_of::<Group>();
@@ -395,7 +441,7 @@ impl<M> Groups<M> {
 
 impl<M> Default for Groups<M> {
     fn default() -> Self {
-        Self { groups: Vec::new(), members: Vec::new() }
+        Self { groups: Vec::new(), members: Vec::new(), partly_compared: 0 }
     }
 }
 

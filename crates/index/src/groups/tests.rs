@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use nearprint_fingerprint::{MinResemblance, Sketch};
 use proptest::prelude::*;
 
 use super::*;
@@ -230,6 +231,63 @@ fn a_group_tells_its_members_oldest_first_with_their_fingerprints() {
         found.members(group).iter().map(|m| (m.sequence.get(), m.masked.bits())).collect();
     assert_eq!(members, [(2, 7), (3, 0), (4, 1 << 40), (5, 7)]);
     assert_eq!(found.documents(), 4);
+}
+
+/// The texts of documents have sketches by the number of the change that stored them; that of the
+/// last one is like that of another.
+struct Sketches {
+    last: u64,
+    like: u64,
+}
+
+fn sketch_of(number: u64) -> Sketch {
+    let hash = |bin: usize| xxhash_rust::xxh3::xxh3_64_with_seed(&bin.to_le_bytes(), number);
+    let code = |bin: usize| (hash(bin) % 3 + 1) as u8;
+    Sketch::from_codes(&std::array::from_fn(code))
+}
+
+impl EvidenceSource for Sketches {
+    type Error = std::convert::Infallible;
+
+    fn evidence(&mut self, document: Sequence) -> Result<Evidence, Self::Error> {
+        let number = document.get();
+        let sketch = sketch_of(if number == self.last { self.like } else { number });
+        Ok(Evidence { is_short: false, sketch: Some(sketch), margins: None })
+    }
+}
+
+/// How many groups a crowd under one fingerprint and a document near it make, whose sketch is like
+/// that of one of the crowd; and how many fingerprints were partly compared.
+fn crowd_and_another(crowd: u64, like: u64) -> (usize, u64) {
+    let mut view = View::new(Shape {
+        distance_max: distance(3),
+        delta_events: 16,
+        small_max: 24,
+        permutation: Arc::new(Permutation::from_secret(0x5eed)),
+    });
+    for number in 1..=crowd + 1 {
+        let sketch = Some(Box::new(sketch_of(if number > crowd { like } else { number })));
+        let bits = if number > crowd { 1 } else { 0 };
+        view.put(Fingerprint::new(bits), Put { sketch, ..Put::default() });
+    }
+    let judge = || {
+        let visibility = Visibility::DEFAULT;
+        let threshold = MinResemblance::of_similarity(0.9);
+        SketchJudge::new(&view, visibility, threshold, Sketches { last: crowd + 1, like })
+    };
+    let mut search = Search::begin(&view, selection(&view, None), distance(3));
+    let Ok(()) = search.run(1, judge, |_| Ok(()));
+    let Ok(()) = search.count_partly_compared(&mut judge());
+    let groups = search.finish(1, |member| member);
+    (groups.all().len(), groups.partly_compared())
+}
+
+#[test]
+fn a_fingerprint_whose_sketches_are_not_all_compared_is_counted_if_that_may_matter() {
+    assert_eq!(crowd_and_another(256, 256), (1, 0), "all are compared");
+    assert_eq!(crowd_and_another(256, 999), (2, 0), "none is alike");
+    assert_eq!(crowd_and_another(257, 257), (2, 1), "the one that is alike is left");
+    assert_eq!(crowd_and_another(257, 1), (1, 0), "they have joined");
 }
 
 /// Stops after some fingerprints.

@@ -51,7 +51,11 @@ impl View {
             let postings = self.postings_from(value, visibility.since);
             let seen = postings.filter(|posting| visibility.sees(*posting));
             let mut counts = DocumentCounts::default();
-            for posting in seen.take(COUNTED_MAX as usize) {
+            for posting in seen {
+                if counts.documents == COUNTED_MAX {
+                    counts.is_at_least = true;
+                    break;
+                }
                 counts.documents += 1;
                 counts.listed += u64::from(posting.is_listed);
             }
@@ -121,6 +125,7 @@ impl View {
             _ => Some(DocumentCounts {
                 documents: u64::try_from(tally.documents).expect("only what is there is removed"),
                 listed: u64::try_from(tally.listed).expect("only what is there is removed"),
+                is_at_least: false,
             }),
         }
     }

@@ -50,6 +50,8 @@ pub struct DocumentCounts {
     pub documents: u64,
     /// Those with an id or metadata, which hits list.
     pub listed: u64,
+    /// There are more, which were not counted.
+    pub is_at_least: bool,
 }
 
 /// A stored document, where the index has it.

@@ -153,5 +153,12 @@ fn show(job: &JobReply, groups: &[Group], out: &mut dyn Write) -> Result<()> {
     let [found, documents] =
         [job.groups, job.documents].map(|number| count(number.unwrap_or_default()));
     writeln!(out, "\n{found} groups, {documents} documents in them")?;
+    if let Some(partly) = job.partly_compared {
+        let partly = count(partly);
+        writeln!(
+            out,
+            "{partly} fingerprints have too many sketches, and may belong to larger groups"
+        )?;
+    }
     Ok(())
 }

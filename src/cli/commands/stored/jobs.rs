@@ -60,6 +60,8 @@ pub(super) struct JobReply {
     pub(super) groups: Option<u64>,
     /// The number of documents in the groups.
     pub(super) documents: Option<u64>,
+    /// The number of fingerprints of which not all sketches were compared.
+    pub(super) partly_compared: Option<u64>,
     /// 0 to 1.
     progress: f64,
     begun_at_ms: u64,
