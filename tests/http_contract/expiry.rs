@@ -139,11 +139,14 @@ fn an_insert_with_an_expiry_renews_the_stored_document() {
     assert_eq!(expires_at(&server, "a"), 4_100_000_000_u64);
 }
 
+/// Sends a document to a path, and returns its reply.
+type Send<'s> = &'s dyn Fn(&str, Value) -> Value;
+
 #[test]
 fn an_expiry_is_taken_off_by_an_insert_that_says_never() {
     let server = Server::start();
     let at = 4_000_000_000_u64;
-    let ways: [(&str, &str, &dyn Fn(&str, Value) -> Value); 5] = [
+    let ways: [(&str, &str, Send<'_>); 5] = [
         ("insert", "", &|path, body| server.post(path, &body).json()),
         ("check-and-insert", "", &|path, body| server.post(path, &body).json()),
         ("insert", "?expires_in=never", &|path, mut body| {

@@ -131,7 +131,7 @@ pub struct Member {
 /// `M` is what is kept of each document.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Groups<M = Member> {
-    groups: Vec<Group>,
+    all: Vec<Group>,
     members: Vec<M>,
     partly_compared: u64,
 }
@@ -350,7 +350,7 @@ impl<'a> Search<'a> {
                 member(Member { sequence, masked: view.shape().permutation.restore(value) })
             }));
         }
-        Groups { groups, members, partly_compared }
+        Groups { all: groups, members, partly_compared }
     }
 }
 
@@ -408,7 +408,7 @@ impl Groups {
 impl<M> Groups<M> {
     /// The groups, in their order.
     pub fn all(&self) -> &[Group] {
-        &self.groups
+        &self.all
     }
 
     /// The documents of a group, oldest first.
@@ -418,7 +418,7 @@ impl<M> Groups<M> {
 
     /// The documents of each group, oldest first.
     pub fn iter(&self) -> impl Iterator<Item = &[M]> {
-        self.groups.iter().map(|group| self.members(group))
+        self.all.iter().map(|group| self.members(group))
     }
 
     /// The number of documents in all groups.
@@ -434,14 +434,14 @@ impl<M> Groups<M> {
 
     /// Memory in bytes.
     pub fn bytes(&self) -> u64 {
-        let groups = self.groups.capacity() * size_of::<Group>();
+        let groups = self.all.capacity() * size_of::<Group>();
         (groups + self.members.capacity() * size_of::<M>()) as u64
     }
 }
 
 impl<M> Default for Groups<M> {
     fn default() -> Self {
-        Self { groups: Vec::new(), members: Vec::new(), partly_compared: 0 }
+        Self { all: Vec::new(), members: Vec::new(), partly_compared: 0 }
     }
 }
 

@@ -241,7 +241,8 @@ struct Sketches {
 }
 
 fn sketch_of(number: u64) -> Sketch {
-    let hash = |bin: usize| xxhash_rust::xxh3::xxh3_64_with_seed(&bin.to_le_bytes(), number);
+    let hash =
+        |bin: usize| xxhash_rust::xxh3::xxh3_64_with_seed(&(bin as u64).to_le_bytes(), number);
     let code = |bin: usize| (hash(bin) % 3 + 1) as u8;
     Sketch::from_codes(&std::array::from_fn(code))
 }
@@ -267,7 +268,7 @@ fn crowd_and_another(crowd: u64, like: u64) -> (usize, u64) {
     });
     for number in 1..=crowd + 1 {
         let sketch = Some(Box::new(sketch_of(if number > crowd { like } else { number })));
-        let bits = if number > crowd { 1 } else { 0 };
+        let bits = u64::from(number > crowd);
         view.put(Fingerprint::new(bits), Put { sketch, ..Put::default() });
     }
     let judge = || {
