@@ -110,11 +110,11 @@ impl TableLayout {
 
 impl Fit {
     /// A record, or a header, for the copy; `None` if it has not the cells of its table.
-    pub(crate) fn fitted<'a>(&self, record: &'a [u8]) -> Option<Cow<'a, [u8]>> {
+    pub(crate) fn fitted<'a>(&mut self, record: &'a [u8]) -> Option<Cow<'a, [u8]>> {
         let Self::Rewritten { from, to, columns } = self else {
             return Some(Cow::Borrowed(record));
         };
-        let own = table::cells(&mut Reader::clone(from), record);
+        let own = table::cells(from, record);
         if own.len() != columns.len() {
             return None;
         }
