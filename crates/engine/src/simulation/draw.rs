@@ -16,7 +16,8 @@ pub(super) fn namespace(dice: &mut Dice) -> Option<Namespace> {
 
 pub(super) fn expiry(dice: &mut Dice, now_ms: u64) -> Option<Expiry> {
     let after = dice.below(6) as u64;
-    (dice.below(4) == 0).then(|| Expiry::at(now_ms / 1_000 + after).unwrap())
+    // There is no expiry in the first second of 1970, to which the clock may be set.
+    (dice.below(4) == 0).then(|| Expiry::at((now_ms / 1_000 + after).max(1)).unwrap())
 }
 
 pub(super) fn batch(dice: &mut Dice, secret: &[u8; 16], now_ms: u64) -> Packed {
