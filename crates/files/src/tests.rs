@@ -346,7 +346,7 @@ fn a_record_without_a_text_or_above_the_limit_is_reported_and_the_rest_is_read()
         assert_eq!(ids, ["1", "3"], "{}: {bad:?}", case.name);
         assert_eq!(bad.len(), 1, "{}: {bad:?}", case.name);
         assert_eq!(bad[0].0, Some(2), "{}", case.name);
-        assert!(bad[0].1.starts_with("longer than"), "{}: {bad:?}", case.name);
+        assert!(bad[0].1.contains("longer than"), "{}: {bad:?}", case.name);
     }
 }
 
