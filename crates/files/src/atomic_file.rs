@@ -253,7 +253,7 @@ fn remove_left_behind(folder: &Path, name: &std::ffi::OsStr) {
 pub(crate) struct AtomicFolder {
     path: PathBuf,
     partial: TempDir,
-    /// Its lock, which says that it is being written.
+    /// Its lock, which shows that it is being written.
     _lock: File,
 }
 

@@ -91,7 +91,7 @@ fn new_file(path: &Path) -> io::Result<PathBuf> {
             Err(_) => return Ok(found),
         }
     }
-    Err(io::Error::other("it is no name of a file"))
+    Err(io::Error::other("it is not the name of a file"))
 }
 
 /// Whether a path leads to what the standard output is: `/dev/stdout`, or the file that a shell has

@@ -15,6 +15,22 @@ use crate::http::reply::wire::Subject;
 use crate::http::request::prepare::{self, Prepared, Setting};
 use crate::http::service::Service;
 
+/// What `each` makes of the documents, in their order; all cores work on them.
+pub(super) fn on_all_cores<T: Send>(
+    entries: &[&Entry],
+    each: &(impl Fn(&&Entry) -> T + Sync),
+) -> Vec<T> {
+    let threads = thread::available_parallelism().map_or(1, usize::from);
+    thread::scope(|scope| {
+        let pieces = entries.chunks(entries.len().div_ceil(threads).max(1));
+        let running: Vec<_> = pieces
+            .map(|piece| scope.spawn(move || piece.iter().map(each).collect::<Vec<T>>()))
+            .collect();
+        let done = running.into_iter().map(thread::ScopedJoinHandle::join);
+        done.flat_map(|piece| piece.expect("an analysis does not panic")).collect()
+    })
+}
+
 /// A batch on a service in this process.
 pub(crate) struct DirectBatch {
     service: Arc<Service>,
@@ -82,17 +98,7 @@ impl DirectBatch {
         each: &(impl Fn(&&Entry, &Setting) -> T + Sync),
     ) -> Vec<T> {
         let setting = self.service.setting();
-        let threads = thread::available_parallelism().map_or(1, usize::from);
-        let piece = |piece: &[&Entry]| -> Vec<T> {
-            piece.iter().map(|entry| each(entry, &setting)).collect()
-        };
-        thread::scope(|scope| {
-            let pieces = entries.chunks(entries.len().div_ceil(threads).max(1));
-            let running: Vec<_> =
-                pieces.map(|entries| scope.spawn(move || piece(entries))).collect();
-            let done = running.into_iter().map(thread::ScopedJoinHandle::join);
-            done.flat_map(|piece| piece.expect("an analysis does not panic")).collect()
-        })
+        on_all_cores(entries, &|entry| each(entry, &setting))
     }
 
     fn prepare(&self, entry: &Entry, setting: &Setting) -> Result<Prepared, Problem> {

@@ -2,13 +2,13 @@
 //! before the engine has it, without a service.
 
 use std::sync::OnceLock;
-use std::thread;
 
 use nearprint_engine::Engine;
 use nearprint_files::Entry;
 use nearprint_files::offer::{Content, OfferOptions};
 use nearprint_text::Recipe;
 
+use crate::http::batch::direct::on_all_cores;
 use crate::http::batch::run::Operation;
 use crate::http::batch::source;
 use crate::http::options::{HttpOptions, RequestDefaults};
@@ -41,21 +41,11 @@ impl DryBatch {
 
     /// For each document, why it would be refused. Analyses them on all cores.
     pub(crate) fn run(&self, entries: &[&Entry]) -> Vec<Option<Problem>> {
-        let threads = thread::available_parallelism().map_or(1, usize::from);
-        let piece = |piece: &[&Entry]| -> Vec<Option<Problem>> {
-            piece.iter().map(|entry| self.refused(entry).err()).collect()
-        };
         // The first vector of the files decides how many dimensions all have.
         for entry in entries {
             self.recipe(&entry.content);
         }
-        thread::scope(|scope| {
-            let pieces = entries.chunks(entries.len().div_ceil(threads).max(1));
-            let running: Vec<_> =
-                pieces.map(|entries| scope.spawn(move || piece(entries))).collect();
-            let done = running.into_iter().map(thread::ScopedJoinHandle::join);
-            done.flat_map(|piece| piece.expect("an analysis does not panic")).collect()
-        })
+        on_all_cores(entries, &|entry| self.refused(entry).err())
     }
 
     fn refused(&self, entry: &Entry) -> Result<(), Problem> {
