@@ -4,8 +4,8 @@
 //! pieces of the text, so its author could choose them to collide. Their positions are therefore
 //! chosen by multiplication with a random number of this process, as in the maps of the standard
 //! library. No answer depends on that number. About 4 ns a key while the table fits a cache; 19 to
-//! 38 bytes a distinct key, or as much as the text ([`Tally::bounded_by`]). Tested against a map of
-//! the standard library.
+//! 38 bytes a distinct key, or three times the text ([`Tally::bounded_by`]). Tested against a map
+//! of the standard library.
 
 use std::hash::{BuildHasher, RandomState};
 use std::sync::LazyLock;
@@ -79,7 +79,7 @@ impl Tally {
     /// An empty table for about `expected` keys, if they are few.
     pub(crate) fn with_capacity(expected: usize) -> Self {
         Self {
-            slots: vec![[0; 3]; slots_for(expected.min(EXPECTED_MAX))],
+            slots: empty(slots_for(expected.min(EXPECTED_MAX))),
             slots_max: usize::MAX,
             multiplier: *MULTIPLIER,
             partition: Partition { bits: 0, number: 0 },
@@ -88,12 +88,12 @@ impl Tally {
         }
     }
 
-    /// Limits the memory to the size of the text (half as much again while it grows). If the keys
-    /// do not fit, the table counts only one partition of them, and the text must be read again for
-    /// each other partition ([`Self::next_partition`]): at most about thirty times, for a text of
-    /// random single characters.
+    /// Limits the memory to three times the size of the text (half as much again while it grows).
+    /// If the keys do not fit, the table counts only one partition of them, and the text must be
+    /// read again for each other partition ([`Self::next_partition`]): at most about ten times, for
+    /// a text of random single characters.
     pub(crate) fn bounded_by(self, text: &str) -> Self {
-        self.with_slots_max((text.len() / size_of::<Slot>()).max(SLOTS_MAX_LEAST))
+        self.with_slots_max((3 * text.len() / size_of::<Slot>()).max(SLOTS_MAX_LEAST))
     }
 
     /// Limits the number of slots, which must be at least twice the number of keys added at a time.
@@ -105,7 +105,7 @@ impl Tally {
     pub(crate) fn make_room(&mut self, keys: usize) {
         let slots = slots_for(keys).min(self.slots_max);
         if self.distinct == 0 && slots > self.slots.len() {
-            self.slots = vec![[0; 3]; slots];
+            self.slots = empty(slots);
         }
     }
 
@@ -174,7 +174,7 @@ impl Tally {
                 Partition { bits: self.partition.bits + 1, number: 2 * self.partition.number };
         }
         self.distinct = 0;
-        for old in std::mem::replace(&mut self.slots, vec![[0; 3]; slots]) {
+        for old in std::mem::replace(&mut self.slots, empty(slots)) {
             let place = key_of(old).wrapping_mul(self.multiplier);
             if let Some(offset) = self.partition.offset(place)
                 && old[2] > 0
@@ -191,6 +191,17 @@ impl Tally {
 /// The number of slots that `keys` keys fill to five eighths.
 const fn slots_for(keys: usize) -> usize {
     (keys * 8 / 5 + 2).next_power_of_two()
+}
+
+/// Empty slots.
+///
+/// Written here rather than taken zeroed from the system, because slots are read before they are
+/// written: the system would map its page of zeros at the read, and replace it at the write, which
+/// takes two faults a page and an interrupt of the other cores (half the time of a long text).
+fn empty(slots: usize) -> Vec<Slot> {
+    let mut table = Vec::with_capacity(slots);
+    table.resize(slots, [0; 3]);
+    table
 }
 
 /// The slot with this key, or the empty one where it belongs.
