@@ -45,8 +45,75 @@ pub struct ListQuery {
 #[derive(Debug)]
 pub struct DocumentStream {
     shared: Arc<Shared>,
-    /// `None` while a slice has it, and after the end.
+    /// `None` while a page has it, and after the end or an error.
     listing: Option<Listing>,
+}
+
+/// A page of a list that is being filled, in slices.
+trait Filling: Sized + Send + 'static {
+    type Item;
+    /// What a run has for each item.
+    type Known: Send + Sync + 'static;
+
+    /// Whether the list has been looked at to its end.
+    fn is_at_end(&self) -> bool;
+
+    /// Whether the next slice looks at little more than it lists.
+    fn is_light(&self) -> bool;
+
+    /// How many items it has looked at.
+    fn looked_at(&self) -> usize;
+
+    /// The run that continues the list, if one is kept.
+    fn kept_run(&self, scans: &Scans) -> Option<Arc<Run<Self::Known>>>;
+
+    /// The run that continues the list; takes a pass over the view if none is kept.
+    fn run(&self, scans: &Scans) -> Arc<Run<Self::Known>>;
+
+    /// Looks at the next items of a run, at most [`SLICE`], or as many as the page lists. Blocks:
+    /// it reads records.
+    fn fill(&mut self, run: &Run<Self::Known>) -> Result<Slice, Refused>;
+
+    /// Its items, and where the next page begins.
+    fn finish(self) -> (Vec<Self::Item>, u64);
+}
+
+/// How a slice ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Slice {
+    /// There is more to look at, or the list is at its end.
+    Begun,
+    /// The page is full, and there is another item.
+    Full,
+}
+
+/// Runs the next slice of a page; under a permit, unless it is light and a run is kept.
+async fn slice<F: Filling>(shared: &Arc<Shared>, mut page: F) -> Result<(F, Slice), Refused> {
+    let kept = page.kept_run(&shared.scans);
+    let needs_permit = kept.is_none() || !page.is_light();
+    let own = Arc::clone(shared);
+    let work = move || {
+        let before = page.looked_at();
+        let run = kept.unwrap_or_else(|| page.run(&own.scans));
+        let slice = page.fill(&run)?;
+        own.scans.looked_at(page.looked_at() - before);
+        Ok((page, slice))
+    };
+    if needs_permit { shared.scans.slice(work).await } else { off_async(work).await }
+}
+
+/// Fills a page, until it has looked at `list_scan_max` items.
+async fn fill<F: Filling>(shared: &Arc<Shared>, mut page: F) -> Result<Page<F::Item>, Refused> {
+    let mut ended = Slice::Begun;
+    while ended == Slice::Begun
+        && !page.is_at_end()
+        && page.looked_at() < shared.scans.looked_at_max
+    {
+        (page, ended) = slice(shared, page).await?;
+    }
+    let has_more = !page.is_at_end();
+    let (items, after) = page.finish();
+    Ok(Page { items, next: has_more.then_some(after) })
 }
 
 /// A list of documents of a view, and how far it has come.
@@ -59,112 +126,25 @@ struct Listing {
     after: Sequence,
     now_s: u32,
     records: RecordReader,
-    /// How many documents the current page has looked at.
-    looked_at: usize,
-}
-
-/// A page that is being filled.
-struct Filling {
-    space: PageSpace,
-    items: Vec<StoredDocument>,
-}
-
-/// How a slice ended.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Slice {
-    /// There is more to look at.
-    Begun,
-    /// The page is full, and there is another document.
-    Full,
-}
-
-type DocumentRun = Arc<Run<Fingerprint>>;
-
-impl Filling {
-    fn new(options: PageOptions) -> Self {
-        Self { space: PageSpace::new(options), items: Vec::new() }
-    }
 }
 
 impl Listing {
-    fn new(state: Arc<Published>, query: ListQuery, secret: &[u8; 16]) -> Self {
+    fn new(shared: &Shared, query: ListQuery) -> Self {
+        let state = shared.published.load_full();
         let ListQuery { reach, prefix, after } = query;
         Self {
-            namespace: reach.in_view(&state.view, secret),
+            namespace: reach.in_view(&state.view, &shared.id_secret),
             prefix,
             after,
             now_s: second(clock::now_ms()),
             records: RecordReader::new(&state.records),
-            looked_at: 0,
             state,
         }
     }
 
-    fn is_at_end(&self) -> bool {
-        self.after >= self.state.view.sequence() || self.namespace == Some(NamespaceNumber::NONE)
-    }
-
-    /// The run that continues it, if one is kept.
-    fn kept_run(&self, scans: &Scans) -> Option<DocumentRun> {
-        scans.documents.find(&self.namespace, self.after.get(), self.state.view.sequence().get())
-    }
-
-    /// The run that continues it; takes a pass over the view if none is kept.
-    fn run(&self, scans: &Scans) -> DocumentRun {
-        run_of(scans, &self.state, self.namespace, self.after)
-    }
-
-    /// Looks at the next documents of a run, at most [`SLICE`], or as many as a page without a
-    /// prefix has. Blocks: it reads records.
-    fn fill(&mut self, run: &Run<Fingerprint>, page: &mut Filling) -> Result<Slice, Refused> {
-        let mut left =
-            SLICE.max(if self.prefix.is_none() { page.space.room().saturating_add(1) } else { 0 });
-        while left > 0 {
-            let rest = run.after(self.after.get());
-            let wanted = if self.prefix.is_none() {
-                page.space.room().saturating_add(1)
-            } else {
-                LOCATED_MAX
-            };
-            let some = &rest[..rest.len().min(wanted.min(LOCATED_MAX)).min(left)];
-            let Some((last, _)) = some.last() else {
-                self.after = Sequence::new(run.upto);
-                return Ok(Slice::Begun);
-            };
-            left -= some.len();
-            if self.add(some, page)? == Slice::Full {
-                return Ok(Slice::Full);
-            }
-            self.after = Sequence::new(*last);
-        }
-        Ok(Slice::Begun)
-    }
-
-    /// Adds those of these documents that are wanted to the page.
-    fn add(&mut self, some: &[(u64, Fingerprint)], page: &mut Filling) -> Result<Slice, Refused> {
-        let some: Vec<_> = some.iter().map(|&(at, masked)| (Sequence::new(at), masked)).collect();
-        self.looked_at += some.len();
-        for located in self.state.view.documents_at(&some) {
-            let posting = located.posting;
-            let has_expired = posting.expiry.is_some_and(|expiry| expiry.second() <= self.now_s);
-            if has_expired {
-                continue;
-            }
-            if page.space.is_full() {
-                return Ok(Slice::Full);
-            }
-            if self.prefix.is_none() || posting.is_listed {
-                let mut stored = self.records.stored(posting.sequence)?;
-                if self.has_prefix(&stored) {
-                    if !page.space.takes(Some(&mut stored.document)) {
-                        return Ok(Slice::Full);
-                    }
-                    page.items.push(stored);
-                }
-            }
-            self.after = posting.sequence;
-        }
-        Ok(Slice::Begun)
+    fn page(self, options: PageOptions) -> DocumentPage {
+        let (space, items) = (PageSpace::new(options), Vec::new());
+        DocumentPage { listing: self, space, items, looked_at: 0 }
     }
 
     fn has_prefix(&self, stored: &StoredDocument) -> bool {
@@ -174,23 +154,109 @@ impl Listing {
     }
 }
 
-/// The run of documents that continues a list; takes a pass over the view if none is kept.
-fn run_of(
-    scans: &Scans,
-    state: &Published,
-    namespace: Option<NamespaceNumber>,
-    after: Sequence,
-) -> DocumentRun {
-    let view = &state.view;
-    let upto = view.sequence();
-    scans.run(&scans.documents, (namespace, after.get(), upto.get()), || {
-        // Others may read the run later, when more has expired.
-        let selection = Selection { namespace, after, upto, expired: Expired::Any };
-        let found = view.list(selection, RUN_MAX);
-        let items =
-            found.iter().map(|found| (found.posting.sequence.get(), found.masked)).collect();
-        Run::found(after.get(), items, (upto.get(), upto.get()))
-    })
+/// A page of documents.
+struct DocumentPage {
+    listing: Listing,
+    space: PageSpace,
+    items: Vec<StoredDocument>,
+    looked_at: usize,
+}
+
+impl Filling for DocumentPage {
+    type Item = StoredDocument;
+    type Known = Fingerprint;
+
+    fn is_at_end(&self) -> bool {
+        let Listing { state, namespace, after, .. } = &self.listing;
+        *after >= state.view.sequence() || *namespace == Some(NamespaceNumber::NONE)
+    }
+
+    /// The first documents of a page without a prefix are all that most such pages look at.
+    fn is_light(&self) -> bool {
+        self.looked_at == 0 && self.listing.prefix.is_none()
+    }
+
+    fn looked_at(&self) -> usize {
+        self.looked_at
+    }
+
+    fn kept_run(&self, scans: &Scans) -> Option<Arc<Run<Fingerprint>>> {
+        let Listing { state, namespace, after, .. } = &self.listing;
+        scans.documents.find(namespace, after.get(), state.view.sequence().get())
+    }
+
+    fn run(&self, scans: &Scans) -> Arc<Run<Fingerprint>> {
+        let &Listing { ref state, namespace, after, .. } = &self.listing;
+        let upto = state.view.sequence();
+        scans.run(&scans.documents, (namespace, after.get(), upto.get()), || {
+            // Others may read the run later, when more has expired.
+            let selection = Selection { namespace, after, upto, expired: Expired::Any };
+            let found = state.view.list(selection, RUN_MAX);
+            let items =
+                found.iter().map(|found| (found.posting.sequence.get(), found.masked)).collect();
+            Run::found(after.get(), items, (upto.get(), upto.get()))
+        })
+    }
+
+    fn fill(&mut self, run: &Run<Fingerprint>) -> Result<Slice, Refused> {
+        let mut left = SLICE.max(self.wanted());
+        while left > 0 {
+            let rest = run.after(self.listing.after.get());
+            let some = &rest[..rest.len().min(self.wanted()).min(LOCATED_MAX).min(left)];
+            let Some((last, _)) = some.last() else {
+                self.listing.after = Sequence::new(run.upto);
+                return Ok(Slice::Begun);
+            };
+            left -= some.len();
+            if self.add(some)? == Slice::Full {
+                return Ok(Slice::Full);
+            }
+            self.listing.after = Sequence::new(*last);
+        }
+        Ok(Slice::Begun)
+    }
+
+    fn finish(self) -> (Vec<StoredDocument>, u64) {
+        (self.items, self.listing.after.get())
+    }
+}
+
+impl DocumentPage {
+    /// How many of the next documents fill the page and show whether another one follows.
+    fn wanted(&self) -> usize {
+        match self.listing.prefix {
+            None => self.space.room().saturating_add(1),
+            Some(_) => LOCATED_MAX,
+        }
+    }
+
+    /// Adds those of these documents that are wanted to the page.
+    fn add(&mut self, some: &[(u64, Fingerprint)]) -> Result<Slice, Refused> {
+        let some: Vec<_> = some.iter().map(|&(at, masked)| (Sequence::new(at), masked)).collect();
+        self.looked_at += some.len();
+        let Self { listing, space, items, .. } = self;
+        for located in listing.state.view.documents_at(&some) {
+            let posting = located.posting;
+            let has_expired = posting.expiry.is_some_and(|expiry| expiry.second() <= listing.now_s);
+            if has_expired {
+                continue;
+            }
+            if space.is_full() {
+                return Ok(Slice::Full);
+            }
+            if listing.prefix.is_none() || posting.is_listed {
+                let mut stored = listing.records.stored(posting.sequence)?;
+                if listing.has_prefix(&stored) {
+                    if !space.takes(Some(&mut stored.document)) {
+                        return Ok(Slice::Full);
+                    }
+                    items.push(stored);
+                }
+            }
+            listing.after = posting.sequence;
+        }
+        Ok(Slice::Begun)
+    }
 }
 
 impl DocumentStream {
@@ -200,14 +266,15 @@ impl DocumentStream {
     /// # Errors
     /// [`Refused::Unreadable`].
     pub fn next_documents(&mut self, limit: usize) -> Result<Vec<StoredDocument>, Refused> {
-        let Some(listing) = &mut self.listing else { return Ok(Vec::new()) };
-        let mut page = Filling::new(limit.into());
-        while !listing.is_at_end() {
-            let run = listing.run(&self.shared.scans);
-            if listing.fill(&run, &mut page)? == Slice::Full || page.space.is_full() {
+        let Some(listing) = self.listing.take() else { return Ok(Vec::new()) };
+        let mut page = listing.page(limit.into());
+        while !page.is_at_end() {
+            let run = page.run(&self.shared.scans);
+            if page.fill(&run)? == Slice::Full || page.space.is_full() {
                 break;
             }
         }
+        self.listing = Some(page.listing);
         Ok(page.items)
     }
 
@@ -220,28 +287,13 @@ impl DocumentStream {
         &mut self,
         options: PageOptions,
     ) -> Result<Vec<StoredDocument>, Refused> {
-        let mut page = Filling::new(options);
-        loop {
-            let Some(mut listing) = self.listing.take_if(|listing| !listing.is_at_end()) else {
-                return Ok(page.items);
-            };
-            let shared = Arc::clone(&self.shared);
-            let work = move || {
-                listing.looked_at = 0;
-                let run = listing.run(&shared.scans);
-                let slice = listing.fill(&run, &mut page)?;
-                shared.scans.looked_at(listing.looked_at);
-                Ok((listing, page, slice))
-            };
-            let slice;
-            (self.listing, page, slice) = {
-                let (listing, page, slice) = self.shared.scans.slice(work).await?;
-                (Some(listing), page, slice)
-            };
-            if slice == Slice::Full || !page.items.is_empty() {
-                return Ok(page.items);
-            }
+        let Some(listing) = self.listing.take() else { return Ok(Vec::new()) };
+        let (mut page, mut ended) = (listing.page(options), Slice::Begun);
+        while ended == Slice::Begun && page.items.is_empty() && !page.is_at_end() {
+            (page, ended) = slice(&self.shared, page).await?;
         }
+        self.listing = Some(page.listing);
+        Ok(page.items)
     }
 }
 
@@ -256,48 +308,13 @@ impl Engine {
         query: ListQuery,
         options: impl Into<PageOptions>,
     ) -> Result<Page<StoredDocument>, Refused> {
-        let scans = &self.shared.scans;
-        let state = self.shared.published.load_full();
-        let mut listing = Listing::new(state, query, &self.shared.id_secret);
-        let mut page = Filling::new(options.into());
-        loop {
-            if listing.is_at_end() {
-                return Ok(Page { items: page.items, next: None });
-            }
-            if listing.looked_at >= scans.looked_at_max {
-                return Ok(Page { items: page.items, next: Some(listing.after.get()) });
-            }
-            let run = if let Some(run) = listing.kept_run(scans) {
-                run
-            } else {
-                let (shared, state) = (Arc::clone(&self.shared), Arc::clone(&listing.state));
-                let (namespace, after) = (listing.namespace, listing.after);
-                let pass = move || Ok(run_of(&shared.scans, &state, namespace, after));
-                scans.slice(pass).await?
-            };
-            // The first documents of a page without a prefix are all that most such pages look at.
-            let is_light = listing.looked_at == 0 && listing.prefix.is_none();
-            let shared = Arc::clone(&self.shared);
-            let work = move || {
-                let before = listing.looked_at;
-                let slice = listing.fill(&run, &mut page)?;
-                shared.scans.looked_at(listing.looked_at - before);
-                Ok((listing, page, slice))
-            };
-            let slice;
-            (listing, page, slice) =
-                if is_light { off_async(work).await? } else { scans.slice(work).await? };
-            if slice == Slice::Full {
-                return Ok(Page { items: page.items, next: Some(listing.after.get()) });
-            }
-        }
+        fill(&self.shared, Listing::new(&self.shared, query).page(options.into())).await
     }
 
     /// All documents that are stored now, oldest first. Changes that come later do not show, and
     /// nothing waits for the reader.
     pub fn stream(&self, query: ListQuery) -> DocumentStream {
-        let state = self.shared.published.load_full();
-        let listing = Listing::new(state, query, &self.shared.id_secret);
+        let listing = Listing::new(&self.shared, query);
         DocumentStream { shared: Arc::clone(&self.shared), listing: Some(listing) }
     }
 
@@ -346,36 +363,8 @@ impl Engine {
         limit: usize,
         admits: impl Fn(&str) -> bool + Send + 'static,
     ) -> Result<Page<NamespaceInfo>, Refused> {
-        let scans = &self.shared.scans;
-        let state = self.shared.published.load_full();
-        let items = Vec::new();
-        let mut names = Names { state, after, limit, looked_at: 0, items, admits };
-        loop {
-            let last = names.state.view.namespaces().last_number();
-            if names.after >= last {
-                return Ok(Page { items: names.items, next: None });
-            }
-            if names.looked_at >= scans.looked_at_max {
-                return Ok(Page { items: names.items, next: Some(names.after) });
-            }
-            let at = names.state.view.sequence().get();
-            let is_kept = scans.namespaces.find(&(), names.after, at).is_some();
-            let is_light = is_kept && names.looked_at == 0;
-            let shared = Arc::clone(&self.shared);
-            let work = move || {
-                let before = names.looked_at;
-                let run = names.run(&shared.scans);
-                let slice = names.fill(&run)?;
-                shared.scans.looked_at(names.looked_at - before);
-                Ok((names, slice))
-            };
-            let slice;
-            (names, slice) =
-                if is_light { off_async(work).await? } else { scans.slice(work).await? };
-            if slice == Slice::Full {
-                return Ok(Page { items: names.items, next: Some(names.after) });
-            }
-        }
+        let (state, items) = (self.shared.published.load_full(), Vec::new());
+        fill(&self.shared, NamespacePage { state, after, limit, looked_at: 0, items, admits }).await
     }
 
     /// The number of documents in a namespace, including those that have expired and are not
@@ -392,18 +381,37 @@ impl Engine {
     }
 }
 
-/// A page of namespaces that is being filled.
-struct Names<F> {
+/// A page of namespaces.
+struct NamespacePage<A> {
     state: Arc<Published>,
     /// It has looked at all namespaces up to this number.
     after: u64,
     limit: usize,
     looked_at: usize,
     items: Vec<NamespaceInfo>,
-    admits: F,
+    admits: A,
 }
 
-impl<F: Fn(&str) -> bool> Names<F> {
+impl<A: Fn(&str) -> bool + Send + 'static> Filling for NamespacePage<A> {
+    type Item = NamespaceInfo;
+    type Known = IdKey;
+
+    fn is_at_end(&self) -> bool {
+        self.after >= self.state.view.namespaces().last_number()
+    }
+
+    fn is_light(&self) -> bool {
+        self.looked_at == 0
+    }
+
+    fn looked_at(&self) -> usize {
+        self.looked_at
+    }
+
+    fn kept_run(&self, scans: &Scans) -> Option<Arc<Run<IdKey>>> {
+        scans.namespaces.find(&(), self.after, self.state.view.sequence().get())
+    }
+
     fn run(&self, scans: &Scans) -> Arc<Run<IdKey>> {
         let (namespaces, at) = (self.state.view.namespaces(), self.state.view.sequence().get());
         scans.run(&scans.namespaces, ((), self.after, at), || {
@@ -413,8 +421,6 @@ impl<F: Fn(&str) -> bool> Names<F> {
         })
     }
 
-    /// Looks at the next namespaces of a run, at most [`SLICE`], or as many as a page has. Blocks:
-    /// it reads the records that have their names.
     fn fill(&mut self, run: &Run<IdKey>) -> Result<Slice, Refused> {
         let at_most = SLICE.max(self.limit.saturating_add(1));
         let (namespaces, rest) = (self.state.view.namespaces(), run.after(self.after));
@@ -437,5 +443,9 @@ impl<F: Fn(&str) -> bool> Names<F> {
             self.after = run.upto;
         }
         Ok(Slice::Begun)
+    }
+
+    fn finish(self) -> (Vec<NamespaceInfo>, u64) {
+        (self.items, self.after)
     }
 }
