@@ -2,12 +2,12 @@
 //!
 //! It finds the documents in the published view, off the writer, and the writer removes those that
 //! are still stored: each step is a command like any other, so it is journaled, and a purge
-//! continues after a restart where it was. A document that has expired is no hit from that second
-//! on; the remover only gives back its memory and its space on disk. So it can wait when the clock
-//! was set forward: if that was wrong, what seems to have expired has not.
+//! continues after a restart where it was. A document is not a hit from the second on in which it
+//! expires; the remover only frees its memory and its space on disk. So the remover can wait after
+//! the clock was set forward: if that was a mistake, the documents have not expired.
 //!
-//! The remover also sees to it that the newest record has a right time again when the clock was set
-//! back, although nobody writes.
+//! When the clock was set back and nobody writes, the remover also writes a record, so that the time
+//! of the newest record is right again.
 //!
 //! A step waits for the one before it, so writes of clients wait for at most [`STEP`] removals.
 
@@ -165,14 +165,7 @@ impl Remover {
             let Some(last) = found.last() else { break };
             selection.after = last.posting.sequence;
             let mut steps = Steps::new(&self.shared);
-            for (namespace, documents) in by_namespace(view, &found) {
-                for documents in documents.chunks(STEP) {
-                    self.check_stop()?;
-                    self.wait_for_space()?;
-                    let documents = documents.to_vec();
-                    steps.send(RemoveMany { namespace, documents, reason: Reason::Expiry })?;
-                }
-            }
+            self.remove(&mut steps, view, &found, |_| Reason::Expiry)?;
             steps.finish()?;
         }
         self.expired_upto = now;
@@ -233,19 +226,31 @@ impl Remover {
         let mut matched = found.len() as u64;
         if !job.work.purge.dry_run {
             matched = 0;
-            for (namespace, documents) in by_namespace(view, found) {
-                for documents in documents.chunks(STEP) {
-                    self.check_stop()?;
-                    self.wait_for_space()?;
-                    // After a crash the pass is repeated, and finds what is left.
-                    let reason = reason(before, documents.len() as u64);
-                    steps.send(RemoveMany { namespace, documents: documents.to_vec(), reason })?;
-                }
-            }
+            // After a crash the pass is repeated, and finds what is left.
+            self.remove(&mut steps, view, found, |documents| reason(before, documents))?;
         }
         let reason = reason(through, matched);
         steps.send(RemoveMany { namespace: None, documents: Vec::new(), reason })?;
         steps.finish()
+    }
+
+    /// Removes documents, a step at a time; `reason` is that of a step, by how many it removes.
+    fn remove(
+        &self,
+        steps: &mut Steps<'_>,
+        view: &View,
+        found: &[Listed],
+        reason: impl Fn(u64) -> Reason,
+    ) -> Result<(), JobFailure> {
+        for (namespace, documents) in by_namespace(view, found) {
+            for documents in documents.chunks(STEP) {
+                self.check_stop()?;
+                self.wait_for_space()?;
+                let reason = reason(documents.len() as u64);
+                steps.send(RemoveMany { namespace, documents: documents.to_vec(), reason })?;
+            }
+        }
+        Ok(())
     }
 
     /// Waits while removals have used their share of a full disk and space is being reclaimed, so
@@ -283,7 +288,7 @@ fn keep_wanted(
 ) -> Result<(), JobFailure> {
     let prefix = job.work.purge.prefix.as_deref();
     let certain = job.work.purge.stored_before_ms.map(|before_ms| {
-        // Of what is older than the second, or the minute, of the limit, the age is certain.
+        // Documents older than the second, or the minute, of the limit are certainly old enough.
         let last = state.view.times().last_until(second(before_ms));
         (last.unwrap_or(Sequence::ZERO), before_ms)
     });
