@@ -7,7 +7,7 @@
 //! after it. A file of a format that no reader understands is refused ([`detect`]), because reading
 //! it as text would store one meaningless document.
 //!
-//! [`Documents`] is for an import. [`FileRecords`] also has what is no document, and with
+//! [`Documents`] is for an import. [`FileRecords`] also has what is not a document, and with
 //! [`ReadOptions::form`] the bytes of each record, for a command that writes some of the records
 //! unchanged.
 //!
@@ -53,7 +53,7 @@ pub use entry::{
 };
 pub use escape::escaped_path;
 pub use formats::document::read_document;
-pub use formats::table::{HEADERS, Quoting, delimiter, quoted};
+pub use formats::table::{HEADERS, Quoting, delimiter};
 pub use input::{Checkpoint, Documents, FileRecords, ReadOptions, bytes_total, expand, files};
 pub use mapping::{BodyKind, FingerprintFormat, Mapping, parse_features, parse_vector};
 pub use source::{BytesRead, Charset};

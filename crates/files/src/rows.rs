@@ -20,7 +20,7 @@ use parquet::schema::types::SchemaDescriptor;
 use serde::Serialize;
 
 use crate::atomic_file::{AtomicFile, Compression};
-use crate::quoted;
+use crate::formats::table::write_cell;
 
 /// Rows that are written to Parquet together.
 const BATCH: usize = 8_192;
@@ -160,7 +160,7 @@ pub(crate) fn write_csv<'a>(
         match cell {
             Cell::Null => {}
             Cell::Text("") => out.extend_from_slice(b"\"\""),
-            Cell::Text(text) => out.extend_from_slice(quoted(text, delimiter).as_bytes()),
+            Cell::Text(text) => write_cell(text.as_bytes(), delimiter, out),
             Cell::Number(bits) if column.kind == CellKind::Fingerprint => {
                 write!(out, "{bits:016x}")?;
             }

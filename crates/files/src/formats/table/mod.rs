@@ -18,18 +18,18 @@ use crate::entry::{DOCUMENT_BYTES_MAX, FileRecord, Item, Place, Raw};
 use crate::mapping::{Fields, RecordValue};
 use crate::source::{Charset, Window};
 
-pub(crate) use quoting::{Dialect, cells};
-pub use quoting::{Quoting, quoted};
+pub use quoting::Quoting;
+pub(crate) use quoting::{Dialect, cells, write_cell};
 
 /// What the first record of a table is.
 pub const HEADERS: &str = "headers of tables";
 /// The most columns of a table.
 const COLUMNS_MAX: usize = 1 << 16;
 
-/// So much of a table decides how its cells are quoted, from the first cell on that begins with a
+/// How much of a table decides how its cells are quoted, from the first cell that begins with a
 /// quote.
 const SAMPLE_BYTES: usize = 1 << 20;
-/// So much of a table that is not UTF-8 shows its encoding.
+/// How much of a table that is not UTF-8 is looked at to guess its encoding.
 const CHARSET_SAMPLE: usize = 64 << 10;
 
 /// The records of a table.
@@ -42,12 +42,12 @@ pub(crate) struct TableRows {
     /// The cells of a record one after the other, and where each ends.
     cells: Vec<u8>,
     ends: Vec<usize>,
-    /// The number of the next record, from 1; the header is none.
+    /// The number of the next record, from 1; the header does not count.
     number: u64,
     /// The rest of a line has been reported, and is dropped.
     is_dropped: bool,
     is_over: bool,
-    /// A cell had a character of UTF-8 that is not ASCII.
+    /// A cell had a character outside of ASCII, in UTF-8.
     is_utf8: bool,
     budget: Budget,
     bytes_max: usize,
@@ -177,7 +177,7 @@ impl TableRows {
         }
     }
 
-    /// Skips line ends, the second half of the one after the last record among them.
+    /// Skips line ends, including the `\n` of a `\r\n` whose `\r` has ended the last record.
     fn skip_blank_lines(&mut self) -> std::io::Result<()> {
         loop {
             let is_end = |byte: &&u8| matches!(**byte, b'\r' | b'\n');
@@ -189,8 +189,7 @@ impl TableRows {
         }
     }
 
-    /// Goes on after the first line end of the record at the start of the window, and takes what is
-    /// before it.
+    /// Takes the first line of the record at the start of the window, and continues after it.
     fn resume(&mut self, bytes: usize) -> Bytes {
         self.reader.reset();
         self.number += 1;
@@ -304,8 +303,9 @@ impl TableRows {
         Err(self.file.bad((place, Raw::Bytes(raw)), why))
     }
 
-    /// A record that is not UTF-8: one of a file that is, or the first of a file that is not, which
-    /// is not read any further, unless records are to be kept that cannot be read.
+    /// A record that is not UTF-8. If the file has been UTF-8 so far, only this record is broken.
+    /// Otherwise the file probably has another encoding, and is not read any further, unless records
+    /// that cannot be read are to be kept.
     fn not_utf8(&mut self, place: Place, raw: Bytes) -> Item {
         if self.is_utf8 {
             return self.broken(place, raw, "is not UTF-8");
@@ -321,8 +321,8 @@ impl TableRows {
         self.broken(place, raw, format!("{advice}. The rest of the table is not read"))
     }
 
-    /// Whether a quote of a record stands where none can. Single lines of CSV are taken as
-    /// spreadsheets take them.
+    /// Whether a record has a quote where none is allowed. Single lines of CSV are read as
+    /// spreadsheets read them.
     fn has_wrong_quotes(&self, bytes: usize) -> bool {
         let Dialect { delimiter, quoting } = self.dialect;
         let is_checked = self.has_lines(bytes) || delimiter == b'\t';
@@ -355,7 +355,7 @@ impl TableRows {
     }
 }
 
-/// Why a record of several lines above the limit is refused: no quote is looked for any further.
+/// Why a record of several lines above the limit is refused: a quote is searched no further.
 fn far_quote() -> String {
     format!("{}, or has a quote that is not closed", too_long())
 }

@@ -4,8 +4,6 @@
 //! as in CSV, and text/tab-separated-values of IANA has no quotes, so that a cell of it may begin
 //! with one. A sample of the file decides.
 
-use std::borrow::Cow;
-
 use csv_core::{ReadRecordResult, Reader, ReaderBuilder};
 use memchr::memchr;
 
@@ -15,7 +13,7 @@ use memchr::memchr;
 pub enum Quoting {
     /// A cell may stand between two quotes; a quote in it is written twice
     Double,
-    /// A quote is a character as any other
+    /// A quote is a character like any other
     None,
 }
 
@@ -43,20 +41,10 @@ impl Dialect {
             if at > 0 {
                 out.push(self.delimiter);
             }
-            let needs_quotes = |byte: &u8| *byte == self.delimiter || b"\"\r\n".contains(byte);
-            if self.quoting == Some(Quoting::None) || !cell.iter().any(needs_quotes) {
-                out.extend_from_slice(cell);
-                continue;
+            match self.quoting {
+                Some(Quoting::None) => out.extend_from_slice(cell),
+                Some(Quoting::Double) | None => write_cell(cell, self.delimiter, out),
             }
-            out.push(b'"');
-            for byte in *cell {
-                out.extend_from_slice(if *byte == b'"' {
-                    b"\"\""
-                } else {
-                    std::slice::from_ref(byte)
-                });
-            }
-            out.push(b'"');
         }
     }
 }
@@ -72,14 +60,21 @@ pub(crate) fn cells(reader: &mut Reader, record: &[u8]) -> Vec<Vec<u8>> {
     starts.zip(ends).map(|(start, &end)| bytes[start..end].to_vec()).collect()
 }
 
-/// A cell of a table, in quotes if it needs them (RFC 4180).
-pub fn quoted(cell: &str, delimiter: u8) -> Cow<'_, str> {
-    let needs_quotes = |byte| byte == delimiter || b"\"\r\n".contains(&byte);
-    if cell.bytes().any(needs_quotes) {
-        format!("\"{}\"", cell.replace('"', "\"\"")).into()
-    } else {
-        cell.into()
+/// Appends a cell of a table, in quotes if it needs them (RFC 4180).
+pub(crate) fn write_cell(cell: &[u8], delimiter: u8, out: &mut Vec<u8>) {
+    let needs_quotes = |byte: &u8| *byte == delimiter || b"\"\r\n".contains(byte);
+    if !cell.iter().any(needs_quotes) {
+        out.extend_from_slice(cell);
+        return;
     }
+    out.push(b'"');
+    for piece in cell.split_inclusive(|&byte| byte == b'"') {
+        out.extend_from_slice(piece);
+        if piece.ends_with(b"\"") {
+            out.push(b'"');
+        }
+    }
+    out.push(b'"');
 }
 
 /// Whether a cell of these lines begins with a quote.
