@@ -2,6 +2,7 @@
 
 import asyncio
 import http.client
+import itertools
 import json
 import sys
 import urllib.parse
@@ -27,8 +28,8 @@ def pieces(body):
         yield body[at : at + PIECE]
 
 
-async def later(body):
-    for piece in pieces(body):
+async def later(pieces):
+    for piece in pieces:
         yield piece
 
 
@@ -47,29 +48,31 @@ async def asynchronous(body):
             return await reply.read()
 
 
-WAYS = {
+def with_requests(body):
+    return requests.post(URL + PATH, data=body, headers=HEADERS, timeout=TIMEOUT).content
+
+
+def with_httpx(body):
+    return httpx.post(URL + PATH, content=body, headers=HEADERS, timeout=TIMEOUT).content
+
+
+def with_aiohttp(body):
+    return asyncio.run(asynchronous(body if isinstance(body, bytes) else later(body)))
+
+
+CLIENTS = {
     "http.client": plain,
-    "http.client-pieces": lambda body: plain(pieces(body)),
-    "requests": lambda body: requests.post(
-        URL + PATH, data=body, headers=HEADERS, timeout=TIMEOUT
-    ).content,
-    "requests-pieces": lambda body: requests.post(
-        URL + PATH, data=pieces(body), headers=HEADERS, timeout=TIMEOUT
-    ).content,
-    "httpx": lambda body: httpx.post(
-        URL + PATH, content=body, headers=HEADERS, timeout=TIMEOUT
-    ).content,
-    "httpx-pieces": lambda body: httpx.post(
-        URL + PATH, content=pieces(body), headers=HEADERS, timeout=TIMEOUT
-    ).content,
-    "aiohttp": lambda body: asyncio.run(asynchronous(body)),
-    "aiohttp-pieces": lambda body: asyncio.run(asynchronous(later(body))),
+    "requests": with_requests,
+    "httpx": with_httpx,
+    "aiohttp": with_aiohttp,
 }
+FORMS = {"": lambda body: body, "-pieces": pieces}
 
 wrong = 0
-for way, post in WAYS.items():
+for (client, post), (form, formed) in itertools.product(CLIENTS.items(), FORMS.items()):
+    way = client + form
     try:
-        replies = post(lines(way)).splitlines()
+        replies = post(formed(lines(way))).splitlines()
         stored = sum(json.loads(reply).get("outcome") == "inserted" for reply in replies)
         problem = None if stored == COUNT else f"{stored} of {COUNT} stored, {len(replies)} replies"
     except Exception as error:
