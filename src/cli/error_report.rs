@@ -62,7 +62,7 @@ impl Error for ErrorReport {
     }
 }
 
-/// `nearprint ... | head` ends the reader first; that is no failure.
+/// `nearprint ... | head` ends the reader first; that is not a failure.
 pub fn is_closed_pipe(error: &anyhow::Error) -> bool {
     error
         .chain()

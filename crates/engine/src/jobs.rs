@@ -2,7 +2,7 @@
 //!
 //! A purge is part of the state and survives a restart ([`crate::machine::jobs`]); a search for groups
 //! is in memory only ([`crate::groups`]). The removal of expired documents is no job: nobody asked for
-//! it, it never ends, and there is nothing to wait for, as an expired document is no hit any more.
+//! it, it never ends, and there is nothing to wait for, as an expired document is not a hit any more.
 
 use std::sync::Arc;
 
@@ -43,7 +43,7 @@ impl JobOwner {
         Self(name)
     }
 
-    /// Into how many parts all is divided, of which an owner has one. A caller without a name has all
+    /// Into how many parts all is divided; an owner has one of them. A caller without a name has all
     /// to itself.
     pub(crate) const fn parts(owner: Option<&Self>) -> u64 {
         if owner.is_some() { OWNER_PARTS } else { 1 }

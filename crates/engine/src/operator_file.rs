@@ -13,7 +13,7 @@ use rustix::fs::{Mode, OFlags};
 /// Reads a regular file of at most `bytes_max` bytes. Links are followed.
 ///
 /// # Errors
-/// The file cannot be read, is no regular file, or has more bytes.
+/// The file cannot be read, is not a regular file, or has more bytes.
 pub fn read(path: &Path, bytes_max: u64) -> io::Result<Vec<u8>> {
     // Otherwise opening a pipe waits until somebody writes to it.
     let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;

@@ -17,7 +17,7 @@ use crate::destination::Destination;
 const BUFFER_BYTES: usize = 1 << 20;
 const ZSTD_LEVEL: i32 = 3;
 
-/// How the name of a file ends that is not whole yet.
+/// The end of the name of a file that is not complete yet.
 const PARTIAL: &str = ".partial";
 /// The random characters before that.
 const RANDOM_CHARS: usize = 16;

@@ -20,7 +20,7 @@ pub struct BatchOptions {
 pub struct DocumentBatch {
     /// The documents.
     pub documents: Vec<Entry>,
-    /// The entries among them that are no documents.
+    /// The entries among them that are not documents.
     pub bad: Vec<BadEntry>,
     /// For each item, in the order of the files, whether it is a document, and not bad.
     pub readable: Vec<bool>,

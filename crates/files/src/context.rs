@@ -104,7 +104,7 @@ impl Context {
         std::mem::take(&mut self.said().notes)
     }
 
-    /// How many records of each kind were no documents.
+    /// How many records of each kind were not documents.
     pub(super) fn left_out(&self) -> BTreeMap<&'static str, u64> {
         self.said().left_out.clone()
     }
@@ -286,7 +286,7 @@ impl File {
         BadEntry { raw, ..place.bad(why) }
     }
 
-    /// A record that is no document.
+    /// A record that is not a document.
     pub(super) fn other(&self, place: Place, raw: Bytes, what: &'static str) -> FileRecord {
         let raw = if self.context.form.has_raw() { Raw::Bytes(raw) } else { Raw::None };
         FileRecord::Other(Other { place, raw, what })

@@ -1,8 +1,8 @@
-//! Where the outputs of a command go, and what they must not go over.
+//! Where the outputs of a command go, and what they must not overwrite.
 //!
 //! An output is a regular file, which is replaced once the new one is whole, or something that is
-//! open already: the standard output, a pipe, a terminal, `/dev/null`. Everything that a command
-//! writes for its user is checked here before the command does any work.
+//! open already: the standard output, a pipe, a terminal, `/dev/null`. All outputs of a command are
+//! checked here before it does any work.
 
 use std::fs::{self, File, Metadata};
 use std::io::{self, IsTerminal as _};
@@ -112,8 +112,8 @@ fn identity(metadata: &Metadata) -> Identity {
     (metadata.dev(), metadata.ino())
 }
 
-/// The identity of what keeps bytes, or passes them on once. Devices and sockets may be input and
-/// output at once.
+/// The identity of a file or pipe, which must not be input and output at once; devices and sockets
+/// may be.
 fn own_identity(metadata: &Metadata) -> Option<Identity> {
     let kind = metadata.file_type();
     (kind.is_file() || kind.is_fifo()).then(|| identity(metadata))

@@ -25,11 +25,11 @@ pub(super) type Item = Result<FileRecord, BadEntry>;
 pub enum FileRecord {
     /// A document.
     Document(Entry),
-    /// What belongs to the file and is no document.
+    /// What belongs to the file and is not a document.
     Other(Other),
 }
 
-/// A record that is no document: the header of a table, a request in a web archive, a file of a
+/// A record that is not a document: the header of a table, a request in a web archive, a file of a
 /// folder that no reader understands.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Other {
@@ -118,7 +118,7 @@ pub enum Raw {
 /// A field that the import passes on to the service as it is: its name and its JSON.
 pub type Passed = (&'static str, Box<str>);
 
-/// The content of a record, of which the reader knows the place.
+/// The content of a record, without its place, which the reader knows.
 #[derive(Debug, PartialEq)]
 pub(super) struct Parsed {
     pub(super) id: Option<String>,

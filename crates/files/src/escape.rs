@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::Path;
 
-/// The text of bytes. Those that are no UTF-8 become `%E9`, as in addresses, so that two different
+/// Bytes as text. Those that are not UTF-8 become `%E9`, as in addresses, so that two different
 /// names stay two.
 pub(super) fn escaped(bytes: &[u8]) -> Cow<'_, str> {
     if let Ok(text) = str::from_utf8(bytes) {

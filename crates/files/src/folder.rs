@@ -2,7 +2,7 @@
 //! id, and the documents of each file of records.
 //!
 //! The name of a file decides whether it is read ([`NameKind`]). Other files, empty ones and binary ones
-//! are records that are no documents, and so are by-products of other programs; symbolic links, and
+//! are records that are not documents, and so are by-products of other programs; symbolic links, and
 //! folders such as `.git`, are skipped. Names are sorted within each folder, so that two runs give the
 //! same order.
 
@@ -57,7 +57,7 @@ impl Folder {
                 }
             }
             NameKind::Foreign(_) | NameKind::Other => other(UNKNOWN),
-            // Many programs write JSON and hex that is no documents.
+            // Many programs write JSON and hex digits that are not documents.
             NameKind::Json | NameKind::Hex if !Self::is_of_records(path) => other(UNKNOWN),
             NameKind::Ndjson
             | NameKind::Json

@@ -142,7 +142,7 @@ impl FileRecords {
         self.opener.context.notes()
     }
 
-    /// How many records of each kind were no documents.
+    /// How many records of each kind were not documents.
     pub fn left_out(&self) -> BTreeMap<&'static str, u64> {
         self.opener.context.left_out()
     }
@@ -210,7 +210,7 @@ impl Iterator for FileRecords {
     }
 }
 
-/// The documents of several paths: [`FileRecords`] without those that are no documents.
+/// The documents of several paths: [`FileRecords`] without those that are not documents.
 #[derive(Debug)]
 pub struct Documents(FileRecords);
 

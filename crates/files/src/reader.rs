@@ -18,7 +18,7 @@ use super::formats::warc::Archive;
 use super::mapping::BodyKind;
 use super::source::{self, ByteSource, BytesRead, Charset, Window};
 
-/// The bytes of a file of which records show how its fingerprints are written.
+/// How many bytes of a file are looked at to learn how its fingerprints are written.
 const PROBED_MAX: usize = 64 << 10;
 /// The name of the field is within so many bytes.
 const NAME_WITHIN: usize = 4 << 10;

@@ -3,7 +3,7 @@
 //!
 //! Reads it as browsers do ([Fetch], "extract a MIME type"): of several types the last valid one
 //! counts, and it keeps the charset of an earlier one of the same type if it has none itself. Where
-//! browsers find no type at all, parameters behind a comma or a space count too. Pure.
+//! browsers find no type at all, parameters after a comma or a space count too. Pure.
 //!
 //! [Fetch]: https://fetch.spec.whatwg.org/#concept-header-extract-mime-type
 
@@ -66,7 +66,7 @@ impl ContentType {
         self.charset.as_deref()
     }
 
-    /// How a document of this type is read; `None` if it is no page and no text.
+    /// How a document of this type is read; `None` if it is neither a page nor a text.
     pub fn page_syntax(&self) -> Option<PageSyntax> {
         match self.essence.as_str() {
             "text/html" => Some(PageSyntax::Html),

@@ -312,7 +312,7 @@ fn table() {
     }
 }
 
-/// Texts of 4 MiB, of which the tables are a small part.
+/// Texts of 4 MiB, so long that the tables are a small part of the memory.
 #[test]
 fn the_worst_texts_and_pages_take_no_more_memory_than_is_reserved_for_them() {
     let bytes = 4 * MIB;

@@ -29,7 +29,7 @@ pub(crate) struct Summary {
     is_dry_run: bool,
     /// Where the first document is that replaced another one.
     first_replaced: Option<String>,
-    /// What was no document: its name in the plural, and how much of it.
+    /// What was not a document: its name in the plural, and how many there were.
     left_out: BTreeMap<&'static str, u64>,
     /// What is wrong with documents that were read nevertheless.
     doubts: BTreeMap<&'static str, Doubt>,
@@ -54,7 +54,7 @@ impl Summary {
         Self { is_dry_run: true, ..Self::default() }
     }
 
-    /// Sets what was no document.
+    /// Sets what was not a document.
     pub(crate) fn leave_out(&mut self, left_out: BTreeMap<&'static str, u64>) {
         self.left_out = left_out;
     }

@@ -20,7 +20,7 @@ use tokio::sync::{Notify, watch};
 pub(super) enum Progress {
     /// Its head has been read.
     Begun,
-    /// Some of it has been read: a client that asked for permission to send it has it.
+    /// Some of it has been read, so a client that asked for permission to send has got it.
     Arriving,
     /// It has been read to its end.
     Ended,

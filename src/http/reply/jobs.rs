@@ -72,7 +72,7 @@ enum WorkReply {
         groups: u64,
         /// How many documents they have.
         documents: u64,
-        /// How many fingerprints have more than 256 sketches, of which 256 were compared, and
+        /// How many fingerprints have more than 256 sketches, so that only 256 were compared, and
         /// others near them that are in other groups, so that they may belong together;
         /// otherwise missing.
         #[serde(skip_serializing_if = "Option::is_none")]
@@ -159,7 +159,7 @@ fn why(failure: JobFailure) -> String {
         }
         JobFailure::Memory { needed, max } => format!(
             "The job may need {needed} bytes of memory, and {max} are left for it \
-             (groups.memory_bytes_max, of which the results of a token have at most half)."
+             (groups.memory_bytes_max; the results of a token may have half of it)."
         ),
         JobFailure::Stopping => "The service is stopping.".to_owned(),
     }

@@ -1,9 +1,9 @@
-//! Replies without an end in sight: exports, and streams of documents.
+//! Replies of any length: exports, and streams of documents.
 //!
 //! Each has a place among `server.exports_max`. It works only when its client wants the next piece, so
 //! one that nobody reads costs a few buffers and the state that it reads. When all places are taken,
-//! the reply that has waited longest for its client, and at least `server.export_stall_ms`, loses its
-//! own to a new one. So clients that walk away keep nobody out.
+//! a new reply takes the place of the one that has waited longest for its client, if that is at least
+//! `server.export_stall_ms`. So clients that stop reading do not keep others out.
 
 use std::io;
 use std::pin::Pin;

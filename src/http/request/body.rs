@@ -219,7 +219,7 @@ pub(crate) async fn next_data(body: &mut Body) -> Result<Option<Bytes>, Problem>
     }
 }
 
-/// Refuses a body that breaks off, and says on whose side.
+/// Refuses a body that breaks off; the error tells which side has ended it.
 fn incomplete(error: &axum::Error) -> Problem {
     let mut causes = std::iter::successors(Some(error as &dyn std::error::Error), |e| e.source());
     if causes.any(<dyn std::error::Error>::is::<ReadingStopped>) {

@@ -1,4 +1,4 @@
-//! What is known of the garbage in the journal without reading it again.
+//! How much garbage the journal has, known without reading it again.
 //!
 //! A survey reads files and knows exactly what is needed of them at one moment. Since then every
 //! change either stored a document or is useless, and each document removed since leaves a useless
@@ -36,7 +36,7 @@ pub(crate) struct Survey {
 }
 
 impl Survey {
-    /// That of no file, of a directory whose files hold records of this many changes.
+    /// A survey that has read no file, of a directory whose files have records of this many changes.
     pub(crate) fn of_no_file(view: &View, changes: u64) -> Self {
         Self {
             next: 1,

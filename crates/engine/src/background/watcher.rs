@@ -1,9 +1,9 @@
-//! The watcher: the thread that looks at the disk, whatever the other threads wait for.
+//! The watcher: the thread that looks at the disk, independently of what other threads wait for.
 //!
 //! It compares the free space with what must always fit, so that a full disk can be emptied by
 //! removing documents: the next snapshot, the next pack of a sweep, and the records of removals.
-//! Writes that add documents are refused below that. It also notices that the directory or files of
-//! it are gone: the process could write to them for ever, and a restart would find nothing.
+//! Writes that add documents are refused below that. It also notices when the directory or files in
+//! it are removed: the process could write to them for ever, and a restart would find nothing.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -143,7 +143,7 @@ fn look_at_files(shared: &Shared, disk: &dyn Disk, records: &Records) {
     }
 }
 
-/// Says which record file is gone, or that the file is that identifies the directory.
+/// Names the first record file that is gone; the file that identifies the directory counts as one.
 fn missing_file(disk: &dyn Disk, records: &Records) -> Option<String> {
     let expected = || {
         let files = records.files().into_iter().map(|file| file.name);

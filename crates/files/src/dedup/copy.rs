@@ -31,13 +31,13 @@ pub enum CopyError {
 pub struct Copied {
     /// Documents that stay.
     pub documents: u64,
-    /// Records that are no documents, which always stay.
+    /// Records that are not documents; they are always copied.
     pub others: u64,
     /// Revisit records of pages that go.
     pub revisits: u64,
     /// Records that could not be read, and were copied as they are.
     pub unreadable: u64,
-    /// Records of more than 8 MiB, of which a reader keeps no bytes: they are not copied.
+    /// Records of more than 8 MiB, whose bytes no reader keeps: they are not copied.
     pub left_out: u64,
     /// Where the first of them is.
     pub first_left_out: Option<String>,
@@ -172,7 +172,7 @@ impl Copy<'_> {
                 outputs.of(place)?.row(batch, *row, self.is_marked.then(Mark::default))?;
                 true
             }
-            // A piece belongs to a record that is no document.
+            // A piece belongs to a record that is not a document.
             Raw::None | Raw::Piece { .. } => false,
         };
         copied.unreadable += u64::from(is_copied);
@@ -232,7 +232,7 @@ fn changed(entry: &Entry) -> CopyError {
     CopyError::Changed(entry.place.to_string())
 }
 
-/// Writes a record that is no document. Files that no reader understands are left where they are.
+/// Writes a record that is not a document. Files in unknown formats are left out.
 fn copy_other(other: &Other, outputs: &mut Outputs, copied: &mut Copied) -> io::Result<()> {
     match &other.raw {
         Raw::Bytes(header) if other.what == crate::HEADERS => {

@@ -145,7 +145,7 @@ impl Output {
         }
     }
 
-    /// The first line of a table, of which the copy has one.
+    /// The first line of a table, which the copy has once.
     ///
     /// # Errors
     /// The file cannot be written.

@@ -50,7 +50,7 @@ impl Outputs {
         Ok(Self { folder: None, options, is_marked, current, written: WrittenFiles::default() })
     }
 
-    /// A folder with a file for each input of which something stays.
+    /// A folder with a file for each input that has a remaining record.
     ///
     /// # Errors
     /// There is something at its path, or it cannot be created.

@@ -108,7 +108,7 @@ const BY_PRODUCTS: [&str; 10] = [
     "state.json",
 ];
 
-/// Fields at the start of the README of a data set, of which it has at least one.
+/// The README of a data set has at least one of these fields at its start.
 const FIELDS_OF_CARDS: [&str; 6] =
     ["dataset_info:", "configs:", "task_categories:", "size_categories:", "license:", "language:"];
 

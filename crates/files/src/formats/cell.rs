@@ -88,7 +88,7 @@ pub(super) fn write_json(
             let entries = array.as_map().value(row);
             let (keys, values) = (entries.column(0), entries.column(1));
             let DataType::Struct(fields) = entry.data_type() else {
-                return Err("has entries that are no structures".to_owned());
+                return Err("has entries that are not structures".to_owned());
             };
             let (key, value) = (&fields[0], &fields[1]);
             let cell = |at| (Key::Cell(key, keys.as_ref(), at), value.as_ref(), values, at);
@@ -225,7 +225,7 @@ fn object<'a>(
             Key::Cell(key, keys, at) if keys.data_type().is_string() => {
                 write_json(key, keys, at, out)?;
             }
-            Key::Cell(..) => return Err("has keys that are no text".to_owned()),
+            Key::Cell(..) => return Err("has keys that are not text".to_owned()),
         }
         out.push(b':');
         write_json(field, array.as_ref(), row, out)?;

@@ -88,7 +88,7 @@ fn with_view(column: &FieldRef) -> FieldRef {
     Arc::new(column.as_ref().clone().with_data_type(view))
 }
 
-/// The columns of a file, of which those that hold UUIDs say so.
+/// The columns of a file; those with UUIDs are marked.
 fn columns(metadata: &ArrowReaderMetadata) -> Vec<FieldRef> {
     let mut leaves = metadata.parquet_schema().columns().iter();
     with_uuids(metadata.schema().fields(), &mut leaves).iter().cloned().collect()
@@ -259,7 +259,7 @@ impl Iterator for Rows {
     }
 }
 
-/// A row as a record with fields, of which the batch may hold only some.
+/// A row as a record with fields; the batch may lack some of them.
 struct Row<'a> {
     names: &'a [String],
     columns: &'a [FieldRef],

@@ -60,7 +60,7 @@ pub(crate) enum RecordValue<'a> {
     Text(Cow<'a, str>),
     /// A string in which U+FFFD stands for halves of surrogate pairs.
     Mended(String),
-    /// Bytes that are no text, as hex digits.
+    /// Bytes that are not text, as hex digits.
     Hex(String),
     /// Any other value, as JSON.
     Json(Cow<'a, str>),

@@ -22,7 +22,7 @@ pub use values::{parse_features, parse_vector};
 
 /// Names under which an id is found, the most telling first.
 const IDS: [&str; 4] = ["id", "url", "uri", "warc-target-uri"];
-/// The names that the HTTP API gives to the content of a document, of which a record has one.
+/// The names that the HTTP API gives to the content of a document; a record has one of them.
 const BODIES: [(&str, BodyKind); 5] = [
     ("text", BodyKind::Text),
     ("html", BodyKind::Html),
@@ -282,7 +282,7 @@ fn metadata(fields: &dyn Fields, paths: &[String], rules: Rules) -> Result<Box<s
 }
 
 /// How a record is understood, for people: the fields that are taken, and those that are left.
-/// `None` if it is no document.
+/// `None` if it is not a document.
 pub(super) fn explain(fields: &dyn Fields, mapping: &Mapping) -> Option<String> {
     let Choice { id, body: (kind, body, _) } = choose(fields, mapping, Rules::default()).ok()?;
     let part = match kind {

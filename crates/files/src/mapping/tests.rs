@@ -250,7 +250,7 @@ fn a_lenient_reader_needs_neither_an_id_nor_a_text() {
         assert_eq!(parsed.passed, [("metadata", "{}".into())], "{line}");
     }
     assert_eq!(lenient(r#"{"text": null}"#).unwrap().content, Content::Text("".into()));
-    // No field is no text, and a wrong one is an error.
+    // A missing field is a missing text, and a wrong one is an error.
     assert!(lenient(r#"{"id": "a"}"#).is_err() && lenient(r#"{"text": 7}"#).is_err());
     assert!(body(r#"{"text": null}"#).is_err());
 }

@@ -12,7 +12,7 @@ use serde_json::value::RawValue;
 
 use super::fault::Fault;
 
-/// The byte order mark of UTF-8, which is no part of the JSON after it.
+/// The byte order mark of UTF-8, which does not belong to the JSON after it.
 pub const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
 
 /// Reads a JSON object: calls `member` with the name and the JSON of each member, in their order,

@@ -282,7 +282,7 @@ impl<'v> DocumentFields<'v> {
         FingerprintOrigin { recipe: self.recipe.take(), sketch: self.sketch.take() }
     }
 
-    /// The contents that are given, of which a document has exactly one.
+    /// The contents that are given; a document has exactly one.
     pub fn contents(&mut self) -> impl Iterator<Item = Content<'v>> + use<'v> {
         let contents = [
             self.text.take().map(Content::Text),
@@ -347,7 +347,7 @@ mod tests {
                 | FieldKind::Vector
                 | FieldKind::Fingerprint
                 | FieldKind::Id
-                | FieldKind::Document(_) => panic!("{name} is no option"),
+                | FieldKind::Document(_) => panic!("{name} is not an option"),
             }
         }
     }

@@ -9,7 +9,7 @@ use encoding_rs::{CoderResult, Decoder, Encoding, UTF_8, UTF_16BE, UTF_16LE};
 use super::compression::ByteSource;
 
 const BUFFER_BYTES: usize = 256 << 10;
-/// So much of a file without a byte order mark tells UTF-16 from other binary data.
+/// How much of a file without a byte order mark is looked at to tell UTF-16 from binary data.
 const UTF_16_SAMPLE: usize = 4 << 10;
 
 /// An encoding of the WHATWG standard.
@@ -54,7 +54,7 @@ impl Charset {
         Self(detector.guess(None, Utf8Detection::Deny))
     }
 
-    /// Its name, which is a label too.
+    /// Its name, which is also a label.
     pub(crate) fn name(self) -> &'static str {
         self.0.name()
     }
@@ -74,7 +74,7 @@ struct Decoded {
     source: ByteSource,
     decoder: Decoder,
     text: Vec<u8>,
-    /// So much of the text was consumed.
+    /// How much of the text was consumed.
     at: usize,
     is_over: bool,
 }

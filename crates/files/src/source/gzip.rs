@@ -13,7 +13,7 @@ const MAGIC: &[u8] = b"\x1f\x8b\x08";
 /// archives have a member a record.
 const REPLAY_BYTES_MAX: usize = 1 << 20;
 
-/// The most bytes that are read a second time behind broken members. Each new byte earns [`EARNED`]
+/// The most bytes that are read a second time after broken members. Each new byte earns [`EARNED`]
 /// more, up to this again: a cut member is noticed after its end, so that it and some of the next
 /// one are read twice.
 const READ_AGAIN_MAX: usize = 8 << 20;
@@ -29,7 +29,7 @@ enum State<R> {
     Member(Box<GzDecoder<Replay<R>>>),
     /// Between two members.
     Between(Replay<R>),
-    /// Behind an error: the next member is searched.
+    /// After an error: the next member is searched.
     Lost(Replay<R>),
     End,
 }
@@ -94,7 +94,7 @@ impl<R: BufRead> Read for Members<R> {
 /// A reader that can go back to a mark.
 struct Replay<R> {
     reader: R,
-    /// What was read since some time before the mark.
+    /// What was read since the mark, and perhaps some of what was read before it.
     kept: Vec<u8>,
     /// Where the mark is in it.
     mark: usize,

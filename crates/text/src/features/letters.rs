@@ -175,8 +175,8 @@ fn alone(spelling: &str, several: &mut Vec<Letter>) -> Letter {
     }
 }
 
-/// Whether a character combines with a letter right before it, though it is no combining mark in the
-/// order of marks: Hangul letters, and the second parts of vowel signs.
+/// Whether a character combines with a letter right before it, although it is not a combining mark
+/// in the order of marks: Hangul letters, and the second parts of vowel signs.
 const fn is_second(character: char) -> bool {
     matches!(character,
         '\u{1100}'..='\u{11ff}'

@@ -198,7 +198,7 @@ impl<S: RunSink> Runs<S> {
         match std::mem::replace(&mut self.state, State::Between) {
             State::Between => {}
             State::Word => self.sink.end_word(),
-            // Marks alone are no word, and separate as spaces do.
+            // Marks alone are not a word; they separate words as spaces do.
             State::Marks => self.held.drain(..).for_each(|_| self.sink.between(' ')),
             State::Cjk { .. } => self.sink.end_cjk(),
             State::Spaced => {

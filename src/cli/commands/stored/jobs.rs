@@ -60,7 +60,7 @@ pub(super) struct JobReply {
     pub(super) groups: Option<u64>,
     /// The number of documents in the groups.
     pub(super) documents: Option<u64>,
-    /// The number of fingerprints of which not all sketches were compared.
+    /// The number of fingerprints whose sketches were not all compared.
     pub(super) partly_compared: Option<u64>,
     /// 0 to 1.
     progress: f64,

@@ -53,7 +53,7 @@ impl<'a> ExportRows<'a> {
     /// Adds a document, a line of the stream.
     ///
     /// # Errors
-    /// Those of the sink, and `InvalidData` if the line is no document.
+    /// Those of the sink, and `InvalidData` if the line is not a document.
     pub(super) fn add(&mut self, line: &[u8]) -> io::Result<()> {
         if self.rows.format() == RowFormat::Ndjson {
             return self.rows.line(line);

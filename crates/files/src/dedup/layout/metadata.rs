@@ -1,4 +1,4 @@
-//! What the footer of a Parquet file says about it, in the copy.
+//! The key-value metadata in the footers of Parquet files, and what of it a copy keeps.
 //!
 //! Programs keep their own descriptions there: `pandas` the index, `huggingface` the features, `geo`
 //! the encoding of shapes. What becomes wrong in a copy with other rows or columns is mended or

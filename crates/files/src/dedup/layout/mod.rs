@@ -36,7 +36,8 @@ pub struct LayoutFault {
 }
 
 impl Layout {
-    /// Of one copy of these files. A file that cannot be read has no columns: reading it says why.
+    /// The columns of one copy of these files. A file that cannot be read has no columns here; the
+    /// error comes when it is read.
     ///
     /// # Errors
     /// The columns of two files do not fit into one table.

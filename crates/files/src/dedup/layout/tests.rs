@@ -27,7 +27,7 @@ use crate::{FileRecord, FileRecords, Raw, RecordForm};
 
 type Columns<'a> = &'a [(&'a str, ArrayRef)];
 
-/// Writes a file of these columns, each of which may be null.
+/// Writes a file with these columns, all nullable.
 fn write(folder: &Path, name: &str, columns: Columns<'_>, pairs: &[(&str, &str)]) -> PathBuf {
     let columns = columns.iter().map(|(name, array)| (*name, Arc::clone(array), true));
     let batch = RecordBatch::try_from_iter_with_nullable(columns).unwrap();

@@ -212,7 +212,7 @@ fn what_is_read_again_is_earned_by_records() {
     table.by_ref().take(2).for_each(drop);
     assert!(table.budget.allows("1,one\n".len()));
     assert!(!table.budget.allows(1));
-    // Nothing is left for the lines behind the quote.
+    // Nothing is left for the lines after the quote.
     assert_eq!(table.flatten().count(), 0);
     let mut budget = Budget::default();
     budget.earn(1);

@@ -18,10 +18,10 @@ use crate::entry::DOCUMENT_BYTES_MAX;
 
 const GZIP: &[u8] = b"\x1f\x8b\x08";
 const ZSTD: &[u8] = b"\x28\xb5\x2f\xfd";
-/// Of the program `compress`, which nothing here undoes.
+/// The format of the program `compress`, which is recognised and not decoded.
 const COMPRESS: &[u8] = b"\x1f\x9d";
 
-/// How often a body is undone that no header describes.
+/// How many undeclared codings of a body are undone.
 const HIDDEN_MAX: usize = 3;
 
 /// A body as its author wrote it.
@@ -31,7 +31,7 @@ pub(super) struct Body<'a> {
     pub(super) is_cut: bool,
 }
 
-/// Undoes what the headers of a response say, and what its body shows.
+/// Undoes the codings that the headers of a response declare, and those that its body shows.
 ///
 /// # Errors
 /// A coding can be undone in no part, or the body is above the limit.
@@ -73,7 +73,7 @@ impl Coding {
 }
 
 impl Body<'_> {
-    /// Undoes the coding of a name, if there is such a coding and the bytes may have it.
+    /// Undoes the coding with this name, if it is known and the bytes may have it.
     fn undo(&mut self, name: &str) -> Result<(), String> {
         let named = match name {
             "gzip" | "x-gzip" => Coding::Gzip,
@@ -122,7 +122,7 @@ impl Body<'_> {
     }
 }
 
-/// All members; what follows them and is none is no part of the body.
+/// Decompresses all members; what follows the last one does not belong to the body.
 fn gzip(mut bytes: &[u8]) -> (Vec<u8>, Option<String>) {
     let mut decoded = Vec::new();
     while bytes.starts_with(GZIP) && decoded.len() <= DOCUMENT_BYTES_MAX {
@@ -148,7 +148,7 @@ fn deflate(bytes: &[u8]) -> (Vec<u8>, Option<String>) {
     }
 }
 
-/// What a decoder makes of its input, up to a byte above the limit, and why it is not all.
+/// Decodes up to one byte above the limit; also returns why the output is not complete.
 fn read_all(decoder: impl Read) -> (Vec<u8>, Option<String>) {
     let mut decoded = Vec::new();
     let limit = DOCUMENT_BYTES_MAX as u64 + 1;
@@ -156,7 +156,7 @@ fn read_all(decoder: impl Read) -> (Vec<u8>, Option<String>) {
     (decoded, error.map(|error| error.to_string()))
 }
 
-/// Joins chunks, and says whether the last one is cut; `None` if there are none.
+/// Joins chunks; also returns whether the last one is cut. `None` if there are no chunks.
 fn dechunked(body: &[u8]) -> Option<(Vec<u8>, bool)> {
     let mut body = body.trim_ascii_start();
     let mut joined = Vec::with_capacity(body.len());

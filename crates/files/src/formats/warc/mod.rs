@@ -148,7 +148,7 @@ impl Archive {
         let headers = Headers::parse(&self.window.bytes()[..header]);
         match headers.get("content-length").map(|length| length.trim().parse()) {
             Some(Ok(content)) => Found::Record { header, content },
-            Some(Err(_)) => Found::Broken("its Content-Length is no number".to_owned()),
+            Some(Err(_)) => Found::Broken("its Content-Length is not a number".to_owned()),
             None => Found::Broken("has no Content-Length".to_owned()),
         }
     }
@@ -250,7 +250,7 @@ impl Archive {
         Err(place.bad(why))
     }
 
-    /// A record above the limit, which is no error if it is no document.
+    /// A record above the limit, which is an error only if it is a document.
     fn long(&mut self, header: usize, bytes: u64) -> Item {
         let place = self.place();
         let start = usize::try_from(bytes).unwrap_or(usize::MAX).min(LONG_START_BYTES);

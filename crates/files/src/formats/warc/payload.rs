@@ -33,7 +33,7 @@ pub(super) struct ReadPage {
     pub(super) is_cut: bool,
 }
 
-const NO_PAGES: &str = "web records that are no pages or texts";
+const NO_PAGES: &str = "web records that are neither pages nor texts";
 const BINARY: &str = "web records of pages or texts whose content is neither";
 const EMPTY: &str = "web pages without content";
 const METADATA: &str = "web metadata records";
@@ -107,7 +107,7 @@ fn page(syntax: PageSyntax, content: &[u8], label: Option<&str>, is_cut: bool) -
     Payload::Page(ReadPage { kind, text: text.into_owned(), is_cut })
 }
 
-/// What the header of a response says of its body.
+/// What the header of a response declares its body to be.
 enum Declared {
     Other(&'static str),
     /// How the body is read, and its charset; without a type, the body tells.
@@ -147,8 +147,8 @@ pub(super) fn header_of_response(content: &[u8]) -> Option<usize> {
     if content.starts_with(b"HTTP/") { headers::end(content, 0) } else { None }
 }
 
-/// Of a record above the limit, of which this is the start of the content, why it is no page; `None`
-/// if it may be one.
+/// Why a record above the limit is not a page, by the start of its content; `None` if it may be
+/// one.
 pub(super) fn long_other(headers: &Headers<'_>, start: &[u8]) -> Option<&'static str> {
     match kind(headers) {
         PayloadKind::Other(what) => Some(what),

@@ -3,11 +3,11 @@
 
 /// How much of a body is looked at, as in browsers.
 const HEAD_BYTES: usize = 1_445;
-/// Compressed bytes and images have a binary one in ten; of a text with a stray one less than one in
-/// this many is binary. (Browsers take one for enough, and then show no page.)
+/// Compressed bytes and images have one binary byte in ten. A text may have a stray one, but less
+/// than one in this many. (For browsers a single one is enough not to show a page.)
 const BINARY_PART: usize = 30;
 
-/// How files begin that are no texts, though their first bytes may look like some.
+/// How files begin that are not texts, although their first bytes may look like some.
 const MAGIC: [&[u8]; 14] = [
     b"%PDF-",
     b"%!PS-Adobe-",

@@ -89,9 +89,9 @@ fn each_type_of_record_is_a_page_or_is_named() {
             "https://a.example/ text a text",
             "web pages without content",
             "web revisits",
-            "web records that are no pages",
+            "web records that are neither pages",
             "web responses with another status",
-            "web records that are no pages",
+            "web records that are neither pages",
             "https://a.example/ html  <!DOCTYPE html><p>no type",
             "web records of other types",
         ],
@@ -113,7 +113,7 @@ fn reading_goes_on_behind_a_record_that_is_broken() {
     for (broken, why) in [
         (long(60), "another record does not begin where"),
         (long(20), "another record does not begin where"),
-        (replaced("Length: 6", "Length: six"), "its Content-Length is no number"),
+        (replaced("Length: 6", "Length: six"), "its Content-Length is not a number"),
         (replaced("Content-Length: 6", "X: y"), "has no Content-Length"),
         (replaced("WARC/1.1", "WORC/1.1"), "no record of a web archive begins here"),
     ] {
@@ -124,7 +124,10 @@ fn reading_goes_on_behind_a_record_that_is_broken() {
     let second = format!("f record 2 (byte {}): longer than", good.len());
     check(&[&good[..], &long, &good].concat(), &[page, &second, page]);
     let picture = record("resource", "image/png", &[b'x'; 401]);
-    check(&[&good[..], &picture, &good].concat(), &[page, "web records that are no pages", page]);
+    check(
+        &[&good[..], &picture, &good].concat(),
+        &[page, "web records that are neither pages", page],
+    );
     let far = replaced("Length: 6", "Length: 99999999999999");
     check(&[&good[..], &far].concat(), &[page, "f record 2", "f record 2"]);
 }
@@ -287,9 +290,9 @@ fn long_records_that_are_no_pages_are_left_out_and_can_be_copied_in_pieces() {
     let good = response("Content-Type: text/html", b"<p>page");
     let page = "https://a.example/ html <p>page";
     for (header, body, what) in [
-        ("Content-Type: video/mp4", &b"film"[..], "web records that are no pages or texts"),
+        ("Content-Type: video/mp4", &b"film"[..], "web records that are neither pages nor texts"),
         ("Content-Type: text/html", b"\0\x01", "web records of pages or texts whose"),
-        ("X: y", b"anything", "web records that are no pages or texts"),
+        ("X: y", b"anything", "web records that are neither pages nor texts"),
         ("Content-Type: text/html", b"<p>", "f record 2 (byte"),
     ] {
         check(&[&good[..], &long(header, body), &good].concat(), &[page, what, page]);
