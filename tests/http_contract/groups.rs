@@ -1,5 +1,7 @@
 //! Groups: jobs that find connected near-duplicates.
 
+use std::process::Command;
+
 use serde_json::{Value, json};
 
 use crate::access::limited;
@@ -61,6 +63,43 @@ fn a_job_finds_chains_of_near_duplicates_by_size() {
             "size_min": 2, "progress": 1.0, "sequence": 8, "groups": 2, "documents": 5,
             "begun_at_ms": null, "ended_at_ms": null, "found": null, "next": null})
     );
+}
+
+/// A sketch with all of its bins, unlike those of other numbers.
+fn sketch(number: u64) -> String {
+    let mut state = number;
+    let mut word = || {
+        // SplitMix64.
+        state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mixed = (state ^ state >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        let mixed = (mixed ^ mixed >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
+        mixed ^ mixed >> 31
+    };
+    let low: Vec<u64> = (0..8).map(|_| word()).collect();
+    let high: Vec<u64> = low.iter().map(|low| !low | word()).collect();
+    low.iter().chain(&high).map(|word| hex(*word)).collect()
+}
+
+#[test]
+fn fingerprints_whose_sketches_are_not_all_compared_are_counted() {
+    // One of so many is left.
+    const CROWD: u64 = 257;
+    let server = Server::start();
+    let document =
+        |bits, number| json!({"fingerprint": hex(bits), "sketch": sketch(number), "recipe": "np2"});
+    server.insert_all((1..CROWD).map(|number| document(0, number)));
+    server.insert_all([document(1, CROWD)]);
+    assert_eq!(found(&server, &json!({}))["partly_compared"], json!(null), "all are compared");
+    server.insert_all([document(0, CROWD)]);
+    let job = found(&server, &json!({}));
+    assert_eq!([&job["groups"], &job["partly_compared"]], [1, 1], "{job}");
+
+    // The command prints it even if it lists no group.
+    let address = server.address.to_string();
+    let mut command = Command::new(env!("CARGO_BIN_EXE_nearprint"));
+    command.args(["groups", "--size-min", "1000", "--server", &address]);
+    let printed = String::from_utf8(command.output().unwrap().stdout).unwrap();
+    assert!(printed.contains("no groups") && printed.contains("1 fingerprints"), "{printed}");
 }
 
 #[test]

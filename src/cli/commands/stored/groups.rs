@@ -138,11 +138,9 @@ const COLUMNS: &[Column<Group>] = &[
 ];
 
 fn show(job: &JobReply, groups: &[Group], out: &mut dyn Write) -> Result<()> {
-    if groups.is_empty() {
-        writeln!(out, "no groups")?;
-        return Ok(());
+    if !groups.is_empty() {
+        write!(out, "{}", table(COLUMNS, groups))?;
     }
-    write!(out, "{}", table(COLUMNS, groups))?;
     for group in groups.iter().filter(|group| !group.documents.is_empty()) {
         writeln!(out, "\ngroup {}", group.number)?;
         for document in &group.documents {
@@ -150,9 +148,13 @@ fn show(job: &JobReply, groups: &[Group], out: &mut dyn Write) -> Result<()> {
             writeln!(out, "  {}  {stored:20}  {}", document.fingerprint, document.name())?;
         }
     }
-    let [found, documents] =
-        [job.groups, job.documents].map(|number| count(number.unwrap_or_default()));
-    writeln!(out, "\n{found} groups, {documents} documents in them")?;
+    if groups.is_empty() {
+        writeln!(out, "no groups")?;
+    } else {
+        let [found, documents] =
+            [job.groups, job.documents].map(|number| count(number.unwrap_or_default()));
+        writeln!(out, "\n{found} groups, {documents} documents in them")?;
+    }
     if let Some(partly) = job.partly_compared {
         let partly = count(partly);
         writeln!(
