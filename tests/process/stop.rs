@@ -61,6 +61,53 @@ fn a_second_signal_ends_a_stop_that_waits_and_loses_nothing() {
     Client::expect(server.client().get("/v1/documents/a"));
 }
 
+/// Whether the process runs the server, and handles SIGTERM.
+fn handles_signals(process: u32) -> bool {
+    const TERM: u32 = 1 << 14;
+    let status = std::fs::read_to_string(format!("/proc/{process}/status")).unwrap_or_default();
+    let field = |name| status.lines().find_map(|line| line.strip_prefix(name)).unwrap_or_default();
+    let caught = u64::from_str_radix(field("SigCgt:").trim(), 16).unwrap_or_default();
+    field("Name:").trim() == "nearprint" && caught & u64::from(TERM) != 0
+}
+
+#[test]
+fn a_signal_during_recovery_ends_it_in_order() {
+    if !strace::is_here() {
+        return;
+    }
+    let data = tempfile::tempdir().unwrap();
+    let data = &data.path().join("data");
+    let server = Server::start(data);
+    Client::expect(server.client().post("/v1/insert", &json!({"id": "a", "fingerprint": 1})));
+    server.kill();
+    let files = std::fs::read_dir(data).unwrap().map(|entry| entry.unwrap().path());
+    let journal = files
+        .filter(|path| path.file_name().unwrap().to_str().unwrap().starts_with("journal-"))
+        .max()
+        .unwrap();
+    // The recovery waits for each of these calls on the journal, and so does the tracer when the
+    // process ends meanwhile: no longer than the test does.
+    let runner = ["strace", "-D", "-f", "-qq", "-o", "/dev/null", "-P", journal.to_str().unwrap()];
+    let calls = "openat,read,pread64";
+    let (trace, inject) = (format!("trace={calls}"), format!("inject={calls}:delay_enter=4000000"));
+    let runner = [&runner[..], &["-e", &trace, "-e", &inject]].concat();
+    let mut recovering = Server::command_under(&runner, data).spawn().unwrap();
+    until(|| handles_signals(recovering.id()), "the handler of signals");
+    server::signal(&recovering, "TERM");
+    let mut ended = None;
+    until(
+        || {
+            ended = recovering.try_wait().unwrap();
+            ended.is_some()
+        },
+        "the end",
+    );
+    let log = server::log(data);
+    assert!(ended.unwrap().success() && log.contains("nothing was served"), "{log}");
+    let server = Server::start(data);
+    Client::expect(server.client().get("/v1/documents/a"));
+}
+
 #[test]
 fn a_stop_gives_up_a_snapshot_that_takes_too_long() {
     if !strace::is_here() {
