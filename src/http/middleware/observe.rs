@@ -6,6 +6,7 @@
 //! contains no path, document id or text.
 
 use std::collections::HashMap;
+use std::hash::{BuildHasher as _, RandomState};
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -48,7 +49,7 @@ pub(crate) struct RequestObserver {
     routes: HashMap<&'static str, metrics::Route>,
     unrouted: metrics::Route,
     request_numbers: AtomicU64,
-    request_salt: u64,
+    request_keys: RandomState,
     reply_headers: HeaderMap,
 }
 
@@ -61,7 +62,7 @@ impl RequestObserver {
             routes: rules.paths().map(|path| (path, metrics::Route::new(path))).collect(),
             unrouted: metrics::Route::new("none"),
             request_numbers: AtomicU64::new(0),
-            request_salt: getrandom::u64().unwrap_or_default(),
+            request_keys: RandomState::new(),
             reply_headers: reply_headers(),
         })
     }
@@ -244,13 +245,7 @@ fn request_id(observer: &RequestObserver, request: &Request) -> HeaderValue {
         return given.clone();
     }
     let number = observer.request_numbers.fetch_add(1, Ordering::Relaxed);
-    let id = mixed(observer.request_salt.wrapping_add(number));
+    // A keyed hash, so that two ids do not tell how many requests there were between them.
+    let id = observer.request_keys.hash_one(number);
     HeaderValue::from_bytes(&Hex(id).digits()).expect("hex digits are visible ASCII")
-}
-
-/// The `SplitMix64` finaliser: different numbers stay different and look unrelated.
-const fn mixed(number: u64) -> u64 {
-    let z = (number ^ (number >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    let z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-    z ^ (z >> 31)
 }
