@@ -89,7 +89,7 @@ fn reply(status: &str, body: &str) -> String {
 
 fn job(state: &str, more: &str) -> String {
     format!(
-        "{{\"job\": 7, \"kind\": \"purge\", \"state\": \"{state}\", \"dry_run\": false, \
+        "{{\"job\": \"7f\", \"kind\": \"purge\", \"state\": \"{state}\", \"dry_run\": false, \
          \"matched\": 1200, \"removed\": 1200, \"progress\": 0.5, \"begun_at_ms\": 0, \
          \"ended_at_ms\": null{more}}}"
     )
@@ -186,8 +186,8 @@ fn a_purge_is_confirmed_and_followed_to_its_end() {
         requests,
         [
             "POST /v1/purge\n{\"namespace\":\"a\",\"stored_before\":1772366400}",
-            "GET /v1/jobs/7",
-            "GET /v1/jobs/7",
+            "GET /v1/jobs/7f",
+            "GET /v1/jobs/7f",
         ]
     );
 }
@@ -212,8 +212,8 @@ fn a_dry_run_needs_no_confirmation_and_a_detached_purge_no_end() {
 
     let service = Service::with(&[reply("202 Accepted", &job("running", ""))]);
     let output = service.run(&["purge", "--yes", "--detach", "--namespace", "a"]).0;
-    assert_eq!((code(&output), out(&output)), (0, "job 7\n"));
-    assert!(err(&output).contains("nearprint jobs cancel 7"), "{}", err(&output));
+    assert_eq!((code(&output), out(&output)), (0, "job 7f\n"));
+    assert!(err(&output).contains("nearprint jobs cancel 7f"), "{}", err(&output));
 }
 
 #[test]
@@ -227,8 +227,8 @@ fn an_interrupted_purge_goes_on_and_says_so() {
     kill_process(pid, Signal::INT).unwrap();
     let output = purge.wait_with_output().unwrap();
     assert_eq!(code(&output), 130, "{}", err(&output));
-    assert!(err(&output).contains("job 7 goes on"), "{}", err(&output));
-    assert!(err(&output).contains("nearprint jobs cancel 7"), "{}", err(&output));
+    assert!(err(&output).contains("job 7f goes on"), "{}", err(&output));
+    assert!(err(&output).contains("nearprint jobs cancel 7f"), "{}", err(&output));
 }
 
 #[test]
@@ -243,7 +243,7 @@ fn a_job_that_does_not_end_well_is_an_error() {
 
 fn groups_job(state: &str, more: &str) -> String {
     format!(
-        "{{\"job\": 7, \"kind\": \"groups\", \"state\": \"{state}\", \"progress\": 0.5, \"groups\": 1, \
+        "{{\"job\": \"7f\", \"kind\": \"groups\", \"state\": \"{state}\", \"progress\": 0.5, \"groups\": 1, \
          \"documents\": 3, \"begun_at_ms\": 0, \"ended_at_ms\": null{more}}}"
     )
 }
@@ -290,10 +290,10 @@ fn groups_are_awaited_listed_and_removed() {
         requests,
         [
             "POST /v1/groups\n{\"distance\":2,\"all_namespaces\":true,\"size_min\":2}",
-            "GET /v1/jobs/7",
-            "GET /v1/groups/7?limit=5",
-            "GET /v1/groups/7/0?limit=2",
-            "DELETE /v1/groups/7",
+            "GET /v1/jobs/7f",
+            "GET /v1/groups/7f?limit=5",
+            "GET /v1/groups/7f/0?limit=2",
+            "DELETE /v1/groups/7f",
         ]
     );
 }
@@ -321,7 +321,7 @@ fn interrupted_groups_are_removed() {
         let (mut stream, _) = rest.accept().expect("a connection");
         let request = read_request(&mut stream);
         drop(stream.write_all(running.as_bytes()));
-        if request == "DELETE /v1/groups/7" {
+        if request == "DELETE /v1/groups/7f" {
             break;
         }
     }
@@ -369,14 +369,14 @@ fn jobs_are_listed_and_cancelled() {
     assert_eq!(requests, ["GET /v1/jobs"]);
 
     let cancelled = Service::with(&[reply("200 OK", &job("cancelled", ""))]);
-    let (output, requests) = cancelled.run(&["jobs", "cancel", "7"]);
-    assert_eq!(out(&output), "job 7 is cancelled; it removed 1,200\n", "{}", err(&output));
-    assert_eq!(requests, ["DELETE /v1/jobs/7"]);
+    let (output, requests) = cancelled.run(&["jobs", "cancel", "7f"]);
+    assert_eq!(out(&output), "job 7f is cancelled; it removed 1,200\n", "{}", err(&output));
+    assert_eq!(requests, ["DELETE /v1/jobs/7f"]);
 
     for (state, said) in [("cancelled", "is cancelled"), ("done", "had ended already")] {
         let service = Service::with(&[reply("200 OK", &groups_job(state, ""))]);
-        let output = service.run(&["jobs", "cancel", "7"]).0;
-        assert_eq!(out(&output), format!("job 7 {said}\n"), "{}", err(&output));
+        let output = service.run(&["jobs", "cancel", "7f"]).0;
+        assert_eq!(out(&output), format!("job 7f {said}\n"), "{}", err(&output));
     }
 }
 

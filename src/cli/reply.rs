@@ -21,8 +21,9 @@ pub(super) struct Reply {
     pub(super) outcome: String,
     /// Whether the document is stored now.
     pub(super) stored: bool,
-    /// The last change of the collection; 0 for a query.
-    pub(super) sequence: u64,
+    /// The last change of the collection; not for a query, nor with a token that is limited to
+    /// namespaces.
+    pub(super) sequence: Option<u64>,
     /// Stored fingerprints near it, nearest first.
     pub(super) hits: Vec<HitReply<'static>>,
     /// The number of hits, listed or not.
@@ -43,7 +44,7 @@ impl From<Result<DirectOutcome, Problem>> for Reply {
             short: subject.short,
             outcome: written.map_or("", |written| Outcome::from(written.verdict).name()).to_owned(),
             stored: written.is_some_and(|written| written.verdict.is_stored()),
-            sequence: written.map_or(0, |written| written.sequence.get()),
+            sequence: written.map(|written| written.sequence.get()),
             hits: hits.map(HitReply::into_owned).collect(),
             hit_count: findings.as_ref().map_or(0, |found| found.hit_count as u64),
             error: None,

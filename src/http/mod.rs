@@ -9,6 +9,7 @@
 //! - [`reply`] has the JSON of the replies; [`problem`] is the only table of errors.
 //! - [`budget`] bounds the bytes of bodies and replies in memory; [`analyses`] is the queue of long
 //!   texts.
+//! - [`cipher`] encrypts the cursors of pages and the names of jobs.
 //! - [`batch`] streams NDJSON and packed 64-bit words in bounded memory.
 //!
 //! Cost: a JSON query with a bare fingerprint is parsed without an intermediate tree and makes a
@@ -23,6 +24,7 @@
 mod analyses;
 pub(crate) mod batch;
 mod budget;
+mod cipher;
 mod description;
 mod host;
 mod middleware;

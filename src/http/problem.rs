@@ -67,7 +67,7 @@ codes! {
     CrossSite = FORBIDDEN, "cross_site", "Another site sent this request";
     NotFound = NOT_FOUND, "not_found", "There is no such resource";
     DocumentNotFound = NOT_FOUND, "document_not_found", "No document has this id";
-    JobNotFound = NOT_FOUND, "job_not_found", "No job has this number";
+    JobNotFound = NOT_FOUND, "job_not_found", "No job has this name";
     GroupsNotFound = NOT_FOUND, "groups_not_found", "There are no such groups";
     GroupsNotReady = CONFLICT, "groups_not_ready", "The groups are not found yet";
     MethodNotAllowed = METHOD_NOT_ALLOWED, "method_not_allowed",

@@ -11,11 +11,13 @@ use tokio::time::Instant;
 use crate::access::Access;
 use crate::http::analyses::Analyses;
 use crate::http::budget::Replies;
+use crate::http::cipher::Cipher;
 use crate::http::options::HttpOptions;
 use crate::http::problem::Problem;
 use crate::http::reply::streamed::Places;
 use crate::http::request::body::{self, Bodies};
 use crate::http::request::prepare::{self, Prepared, Setting};
+use crate::http::request::reach::NamespaceAccess;
 use crate::http::request::types::RequestKind;
 
 /// Bodies up to this size are analysed on the async thread, where a text of this size costs 0.15 ms
@@ -36,6 +38,8 @@ pub struct Service {
     pub(crate) replies: Replies,
     /// The exports and the streams of documents that run.
     pub(crate) exports: Arc<Places>,
+    /// For the cursors of pages and the names of jobs.
+    pub(crate) cipher: Cipher,
     analyses: Analyses,
 }
 
@@ -48,6 +52,7 @@ impl Service {
             exports: Places::new(options.exports_max, options.export_stall),
             in_flight: Arc::new(Semaphore::new(options.requests_in_flight_max)),
             bodies: Bodies::new(&options),
+            cipher: Cipher::new(&engine.secret()),
             analyses: Analyses::new(cores(), options.bodies_held_bytes_max),
             engine,
             options,
@@ -56,8 +61,9 @@ impl Service {
         })
     }
 
-    /// Refuses while the engine accepts no writes, for requests that cannot be refused later.
-    pub(crate) fn accepts_writes(&self) -> Result<(), Problem> {
+    /// Refuses while the engine accepts no writes, for requests that cannot be refused later. Only
+    /// who reaches everything learns how full the disk is.
+    pub(crate) fn accepts_writes(&self, reach: &NamespaceAccess) -> Result<(), Problem> {
         let accepted = match self.engine.readiness() {
             Readiness::Ready => Ok(()),
             Readiness::Stopping => Err(Refused::Stopping),
@@ -66,7 +72,11 @@ impl Service {
             Readiness::MemoryFull => Err(Refused::MemoryFull),
             Readiness::DirectoryUnusable => Err(Refused::DirectoryUnusable),
         };
-        accepted.map_err(|refused| Problem::from(refused).explained(self.engine.explanation()))
+        accepted.map_err(|refused| {
+            let explains = reach.is_unlimited() || refused != Refused::DiskFull;
+            let explanation = if explains { self.engine.explanation() } else { None };
+            Problem::from(refused).explained(explanation)
+        })
     }
 
     /// Whether a text of this many bytes is analysed on the async thread that read it. Texts for

@@ -6,12 +6,12 @@ use serde_json::{Value, json};
 
 use crate::access::limited;
 use crate::limits::poll;
-use crate::support::{Server, hex, text};
+use crate::support::{Server, hex, name, text};
 
 /// Begins a job, and waits until it has ended.
 pub(crate) fn found(server: &Server, request: &Value) -> Value {
     let job = server.post("/v1/groups", request).accepted();
-    let path = format!("/v1/groups/{}", job["job"]);
+    let path = format!("/v1/groups/{}", name(&job));
     poll(|| {
         Some(server.get(&path).json())
             .filter(|job| !["waiting", "running"].contains(&job["state"].as_str().unwrap()))
@@ -22,7 +22,7 @@ pub(crate) fn found(server: &Server, request: &Value) -> Value {
 fn ids(server: &Server, job: &Value) -> Vec<Vec<String>> {
     let groups = job["found"].as_array().unwrap();
     let members = |group: &Value| {
-        let page = server.get(&format!("/v1/groups/{}/{}", job["job"], group["group"])).json();
+        let page = server.get(&format!("/v1/groups/{}/{}", name(job), group["group"])).json();
         let documents = page["documents"].as_array().unwrap();
         documents.iter().map(|d| d["id"].as_str().unwrap_or("-").to_owned()).collect()
     };
@@ -46,9 +46,9 @@ fn a_job_finds_chains_of_near_duplicates_by_size() {
     let server = filled();
     let mut job = found(&server, &json!({}));
     assert_eq!(ids(&server, &job), [vec!["a", "b", "c"], vec!["d", "e"]]);
-    let number = job["job"].take().as_u64().unwrap();
+    assert_eq!(job["job"].take().as_str().unwrap().len(), 32);
     let times = ["begun_at_ms", "ended_at_ms"].map(|name| job[name].take().as_u64().unwrap());
-    assert!(times[0] <= times[1] && number >= times[0]);
+    assert!(times[0] <= times[1]);
     let stored = job["found"][0]["oldest"]["stored_at_ms"].take();
     assert!(stored.as_u64().unwrap() <= times[1]);
     assert_eq!(
@@ -175,7 +175,7 @@ fn groups_and_documents_come_by_pages() {
         server.insert_all(documents);
     }
     let job = found(&server, &json!({}));
-    let path = format!("/v1/groups/{}", job["job"]);
+    let path = format!("/v1/groups/{}", name(&job));
     let (mut numbers, mut after) = (Vec::new(), String::new());
     loop {
         let page = server.get(&format!("{path}?limit=2{after}")).json();
@@ -204,7 +204,7 @@ fn what_was_removed_since_is_gone() {
     let server = filled();
     let job = found(&server, &json!({}));
     server.delete("/v1/documents/a").json();
-    let path = format!("/v1/groups/{}", job["job"]);
+    let path = format!("/v1/groups/{}", name(&job));
     let page = server.get(&format!("{path}/0")).json();
     assert_eq!((&page["size"], &page["documents"][0]["gone"]), (&json!(3), &json!(true)));
     assert_eq!(page["documents"][0]["id"], json!(null));
@@ -216,14 +216,14 @@ fn what_was_removed_since_is_gone() {
 fn a_removed_job_is_gone_and_so_are_all_jobs_after_a_restart() {
     let server = filled();
     let first = found(&server, &json!({}));
-    let path = format!("/v1/groups/{}", first["job"]);
+    let path = format!("/v1/groups/{}", name(&first));
     assert_eq!(server.delete(&path).json()["job"], first["job"]);
     let missing = (404, "groups_not_found".to_owned());
     for reply in [server.get(&path), server.delete(&path), server.get(&format!("{path}/0"))] {
         assert_eq!(reply.problem(), missing);
     }
     let second = found(&server, &json!({}));
-    let path = format!("/v1/groups/{}", second["job"]);
+    let path = format!("/v1/groups/{}", name(&second));
     assert_eq!(server.get(&format!("{path}/2")).problem(), missing, "it has two groups");
     assert_eq!(server.get("/v1/groups").json()["jobs"].as_array().unwrap().len(), 1);
     let server = server.restarted();
@@ -250,9 +250,9 @@ fn the_oldest_ended_job_makes_room_and_the_memory_is_limited() {
     let job = found(&server, &json!({}));
     assert_eq!(job["state"], "failed");
     let error = job["error"].as_str().unwrap();
-    assert_eq!(server.get(&format!("/v1/jobs/{}", job["job"])).json()["error"], error);
+    assert_eq!(server.get(&format!("/v1/jobs/{}", name(&job))).json()["error"], error);
     assert!(error.contains("1088000") && error.contains("groups.memory_bytes_max"), "{error}");
-    let not_ready = server.get(&format!("/v1/groups/{}/0", job["job"])).problem();
+    let not_ready = server.get(&format!("/v1/groups/{}/0", name(&job))).problem();
     assert_eq!(not_ready, (409, "groups_not_ready".to_owned()));
 }
 
@@ -271,7 +271,11 @@ fn a_request_that_makes_no_sense_is_refused() {
         assert_eq!(refused, (400, code.to_owned(), field.to_owned()), "{request}");
     }
     assert_eq!(server.get("/v1/groups/x").problem_at().2, "job");
-    assert_eq!(server.get("/v1/groups/1/x").problem_at().2, "group");
+    assert_eq!(server.get("/v1/groups/1").problem_at().2, "job");
+    let job = found(&server, &json!({}));
+    let wrong = server.get(&format!("/v1/groups/{}/x", name(&job)));
+    assert_eq!(wrong.problem_at().2, "group");
+    server.delete(&format!("/v1/groups/{}", name(&job))).json();
     assert_eq!(server.get("/v1/groups").json(), json!({"jobs": [], "next": null}));
 }
 
@@ -281,7 +285,7 @@ fn a_limited_token_sees_the_groups_of_its_namespaces() {
     let headers = [("content-type", "application/json"), ("authorization", bearer.as_str())];
     let send = |line: &str, body: &str| server.send(line, &headers, body.as_bytes());
     let job = send("POST /v1/groups", r#"{"namespace":"news/a"}"#).accepted();
-    assert_eq!(send(&format!("GET /v1/groups/{}", job["job"]), "").json()["job"], job["job"]);
+    assert_eq!(send(&format!("GET /v1/groups/{}", name(&job)), "").json()["job"], job["job"]);
     let refused = (403, "namespace_not_allowed".to_owned());
     for body in ["{}", r#"{"namespace":"other"}"#, r#"{"all_namespaces":true}"#] {
         assert_eq!(send("POST /v1/groups", body).problem(), refused, "{body}");

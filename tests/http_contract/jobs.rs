@@ -5,7 +5,7 @@ use nearprint::access::Token;
 use serde_json::{Value, json};
 
 use crate::limits::poll;
-use crate::support::{Server, hex};
+use crate::support::{Server, hex, name};
 
 /// A server with one document, and a purge and a search for groups, begun in turns.
 fn with_jobs(count: usize) -> (Server, Vec<Value>) {
@@ -20,12 +20,12 @@ fn with_jobs(count: usize) -> (Server, Vec<Value>) {
 }
 
 fn ended(server: &Server, job: &Value) -> Value {
-    let path = format!("/v1/jobs/{}", job["job"]);
+    let path = format!("/v1/jobs/{}", name(job));
     poll(|| Some(server.get(&path).json()).filter(|job| job["ended_at_ms"] != json!(null)))
 }
 
-fn numbers(page: &Value) -> Vec<u64> {
-    page["jobs"].as_array().unwrap().iter().map(|job| job["job"].as_u64().unwrap()).collect()
+fn names(page: &Value) -> Vec<&str> {
+    page["jobs"].as_array().unwrap().iter().map(name).collect()
 }
 
 #[test]
@@ -39,43 +39,44 @@ fn a_job_of_every_kind_is_listed_and_shown() {
     assert_eq!(server.get("/v1/jobs").json(), json!({"jobs": [purge, groups], "next": null}));
     assert_eq!(server.get("/v1/groups").json(), json!({"jobs": [groups], "next": null}));
     // The resource of groups has what the list has, and the groups.
-    let mut with_groups = server.get(&format!("/v1/groups/{}", groups["job"])).json();
+    let mut with_groups = server.get(&format!("/v1/groups/{}", name(&groups))).json();
     let fields = with_groups.as_object_mut().unwrap();
     assert!(fields.remove("found").is_some() && fields.remove("next").is_some());
     assert_eq!(with_groups, groups);
-    let no_groups = server.get(&format!("/v1/groups/{}", purge["job"]));
+    let no_groups = server.get(&format!("/v1/groups/{}", name(&purge)));
     assert_eq!(no_groups.problem(), (404, "groups_not_found".to_owned()));
 }
 
 #[test]
-fn jobs_come_by_pages_in_the_order_of_their_numbers() {
+fn jobs_come_by_pages_removals_first_and_each_kind_in_its_order() {
     let (server, begun) = with_jobs(3);
-    let number = |job: &Value| job["job"].as_u64().unwrap();
-    let of_kind = |kind| begun.iter().filter(move |job| job["kind"] == kind).map(number);
-    let groups: Vec<u64> = of_kind("groups").collect();
-    let all: Vec<u64> = of_kind("purge").chain(of_kind("groups")).collect();
-    assert!(all.is_sorted(), "{all:?}");
+    let of_kind = |kind| begun.iter().filter(move |job| job["kind"] == kind).map(name);
+    let groups: Vec<&str> = of_kind("groups").collect();
+    let all: Vec<&str> = of_kind("purge").chain(of_kind("groups")).collect();
     for (list, expected) in [("/v1/jobs", &all), ("/v1/groups", &groups)] {
         for limit in [1, 2, 4, 6, 1_000] {
             let (mut seen, mut after) = (Vec::new(), String::new());
             loop {
                 let page = server.get(&format!("{list}?limit={limit}{after}")).json();
-                let listed = numbers(&page);
+                let listed = names(&page);
                 assert!((1..=limit).contains(&listed.len()), "{page}");
-                seen.extend(listed);
+                seen.extend(listed.into_iter().map(str::to_owned));
                 let Some(next) = page["next"].as_str() else { break };
                 after = format!("&after={next}");
             }
             assert_eq!(&seen, expected, "{list} by {limit}");
         }
-        assert_eq!(&numbers(&server.get(list).json()), expected);
+        assert_eq!(&names(&server.get(list).json()), expected);
         assert_eq!(server.get(&format!("{list}?limit=0")).problem_at().2, "limit");
         assert_eq!(server.get(&format!("{list}?after=x")).problem_at().2, "after");
     }
     // A page begins where the one before ended, even if that job is forgotten.
+    let before = server.get("/v1/jobs?limit=4").json();
+    assert_eq!(names(&before)[3], groups[0]);
     server.delete(&format!("/v1/groups/{}", groups[0])).json();
-    let page = server.get(&format!("/v1/jobs?after={}", groups[0])).json();
-    assert_eq!(numbers(&page), groups[1..]);
+    let next = before["next"].as_str().unwrap();
+    let page = server.get(&format!("/v1/jobs?after={next}")).json();
+    assert_eq!(names(&page), groups[1..]);
 }
 
 #[test]
@@ -84,20 +85,20 @@ fn a_search_for_groups_is_cancelled_like_any_job_and_stays_listed() {
     // It waits for a moment, so it is hardly ever done before it is cancelled.
     let job = poll(|| {
         let begun = server.post("/v1/groups", &json!({})).accepted();
-        let job = server.delete(&format!("/v1/jobs/{}", begun["job"])).json();
+        let job = server.delete(&format!("/v1/jobs/{}", name(&begun))).json();
         (job["state"] == "cancelled").then_some(job)
     });
     assert!(job["ended_at_ms"].as_u64() >= job["begun_at_ms"].as_u64(), "{job}");
-    let path = format!("/v1/groups/{}", job["job"]);
+    let path = format!("/v1/groups/{}", name(&job));
     let shown = server.get(&path).json();
     assert_eq!((&shown["state"], shown.get("found")), (&json!("cancelled"), None));
     let not_ready = (409, "groups_not_ready".to_owned());
     assert_eq!(server.get(&format!("{path}/0")).problem(), not_ready);
-    let again = server.delete(&format!("/v1/jobs/{}", job["job"])).json();
+    let again = server.delete(&format!("/v1/jobs/{}", name(&job))).json();
     assert_eq!(again["ended_at_ms"], job["ended_at_ms"]);
     server.delete(&path).json();
     let missing = (404, "job_not_found".to_owned());
-    assert_eq!(server.delete(&format!("/v1/jobs/{}", job["job"])).problem(), missing);
+    assert_eq!(server.delete(&format!("/v1/jobs/{}", name(&job))).problem(), missing);
 }
 
 #[test]
@@ -118,15 +119,15 @@ fn a_limited_token_sees_and_cancels_no_job_of_other_namespaces() {
         for body in [r#"{"namespace":"other"}"#, r#"{"all_namespaces":true}"#] {
             let job = send(&all, route, body).accepted();
             for method in ["GET", "DELETE"] {
-                let reply = send(&few, &format!("{method} /v1/jobs/{}", job["job"]), "");
+                let reply = send(&few, &format!("{method} /v1/jobs/{}", name(&job)), "");
                 assert_eq!(reply.problem(), (404, "job_not_found".to_owned()), "{body}");
             }
         }
-        let shown = send(&few, &format!("GET /v1/jobs/{}", own["job"]), "").json();
+        let shown = send(&few, &format!("GET /v1/jobs/{}", name(&own)), "").json();
         assert_eq!((&shown["job"], &shown["namespace"]), (&own["job"], &json!("news/a")));
     }
-    assert_eq!(numbers(&send(&few, "GET /v1/jobs", "").json()).len(), 2);
-    assert_eq!(numbers(&send(&all, "GET /v1/jobs", "").json()).len(), 6);
+    assert_eq!(names(&send(&few, "GET /v1/jobs", "").json()).len(), 2);
+    assert_eq!(names(&send(&all, "GET /v1/jobs", "").json()).len(), 6);
 }
 
 #[test]
@@ -151,7 +152,7 @@ fn the_jobs_of_a_token_leave_room_for_those_of_others_and_never_take_their_place
 
     let groups = |token: &Token| {
         let begun = send(token, "POST /v1/groups", "{}").accepted();
-        let path = format!("GET /v1/jobs/{}", begun["job"]);
+        let path = format!("GET /v1/jobs/{}", name(&begun));
         poll(|| {
             let job = send(token, &path, "").json();
             (job["ended_at_ms"] != json!(null)).then(|| path.clone())

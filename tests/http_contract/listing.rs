@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 
 use crate::groups::found;
 use crate::limits::poll;
-use crate::support::{Connection, Reply, Server, hex, text};
+use crate::support::{Connection, Reply, Server, hex, name, text};
 
 /// Stores `count` documents with the ids `0`, `1`, ...
 fn filled(count: u64) -> Server {
@@ -133,7 +133,7 @@ fn no_page_of_any_listing_is_longer_than_a_reply_may_be() {
     for path in [
         "/v1/documents?all_namespaces=true".to_owned(),
         format!("/v1/fingerprints/{}?namespace={named}", hex(7)),
-        format!("/v1/groups/{}/0?", job["job"]),
+        format!("/v1/groups/{}/0?", name(&job)),
     ] {
         let path = format!("{path}&limit=1000&include=metadata").replace("?&", "?");
         let (mut listed_ids, mut after) = (Vec::new(), String::new());
@@ -181,11 +181,17 @@ fn a_list_is_limited_to_a_namespace_and_to_a_prefix() {
 fn a_stream_has_what_all_pages_have() {
     let server = filled(2_000);
     server.insert_all([json!({"text": text(1, 30), "metadata": {"k": 1}, "namespace": "x"})]);
+    let next = |query: &str| {
+        let page = server.get(&format!("/v1/documents?{query}")).json();
+        page["next"].as_str().unwrap().to_owned()
+    };
+    let half = next("limit=1000");
+    let rest = format!("after={}&include=metadata", next(&format!("limit=990&after={half}")));
     for query in [
         "all_namespaces=true&include=metadata,sketch",
         "all_namespaces=true&prefix=1&include=metadata",
         "namespace=x&include=sketch",
-        "after=1990&include=metadata",
+        &rest,
         "namespace=none&include=metadata",
     ] {
         let path = format!("/v1/documents?{query}");

@@ -23,6 +23,7 @@ mod held_replies;
 mod jobs;
 mod leavers;
 mod likely;
+mod limited;
 mod limits;
 mod listing;
 mod lookups;

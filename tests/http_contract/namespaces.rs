@@ -4,7 +4,7 @@
 use serde_json::{Value, json};
 
 use crate::access::limited;
-use crate::support::{Reply, Server, hex, ids, text};
+use crate::support::{Reply, Server, hex, ids, name, text};
 
 const NDJSON: (&str, &str) = ("content-type", "application/x-ndjson");
 
@@ -269,7 +269,7 @@ fn a_limited_token_may_do_everything_in_its_namespaces() {
         assert_eq!(send(line, "").status, 200, "{line}");
     }
     let job = send("POST /v1/purge", r#"{"namespace":"news/fr"}"#).accepted();
-    assert_eq!(send(&format!("GET /v1/jobs/{}", job["job"]), "").json()["job"], job["job"]);
+    assert_eq!(send(&format!("GET /v1/jobs/{}", name(&job)), "").json()["job"], job["job"]);
     assert_eq!(send("DELETE /v1/namespaces/news%2Ffr", "").status, 202);
 }
 

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use crate::limits::poll;
-use crate::support::{Server, hex};
+use crate::support::{Server, hex, name};
 
 /// Documents `a/0`, `b/0`, `a/1`, ... in the default namespace and in `x`.
 fn filled() -> Server {
@@ -23,7 +23,7 @@ fn filled() -> Server {
 
 /// Waits for a job, and returns it.
 fn ended(server: &Server, job: &Value) -> Value {
-    let path = format!("/v1/jobs/{}", job["job"]);
+    let path = format!("/v1/jobs/{}", name(job));
     poll(|| Some(server.get(&path).json()).filter(|job| job["state"] != "running"))
 }
 
@@ -49,7 +49,7 @@ fn a_purge_removes_a_namespace() {
     assert!(job["ended_at_ms"].take().as_u64().unwrap() >= begun);
     assert_eq!(
         job,
-        json!({"job": 41, "kind": "purge", "state": "done", "namespace": "x", "dry_run": false,
+        json!({"job": name(&job), "kind": "purge", "state": "done", "namespace": "x", "dry_run": false,
             "matched": 20, "removed": 20, "progress": 1.0, "begun_at_ms": null,
             "ended_at_ms": null})
     );
@@ -165,7 +165,7 @@ fn a_job_is_listed_and_can_be_cancelled() {
         .map(|_| server.post("/v1/purge", &json!({"namespace": "x", "prefix": "a"})).accepted())
         .collect();
     let last = jobs.last().unwrap();
-    let cancelled = server.delete(&format!("/v1/jobs/{}", last["job"])).json();
+    let cancelled = server.delete(&format!("/v1/jobs/{}", name(last))).json();
     assert_eq!(cancelled["job"], last["job"]);
     assert!(["cancelled", "done"].contains(&cancelled["state"].as_str().unwrap()), "{cancelled}");
     for job in &jobs {
@@ -176,7 +176,7 @@ fn a_job_is_listed_and_can_be_cancelled() {
         listed["jobs"].as_array().unwrap().iter().map(|job| &job["job"]).collect();
     assert_eq!(numbers, jobs.iter().map(|job| &job["job"]).collect::<Vec<_>>());
     // Cancelling again changes nothing.
-    assert_eq!(server.delete(&format!("/v1/jobs/{}", last["job"])).json(), ended(&server, last));
+    assert_eq!(server.delete(&format!("/v1/jobs/{}", name(last))).json(), ended(&server, last));
 }
 
 #[test]
@@ -191,12 +191,13 @@ fn too_many_jobs_are_refused() {
 #[test]
 fn a_job_that_there_is_not_is_not_found() {
     let server = Server::start();
-    for number in ["1", "18446744073709551615"] {
+    let unknown = ["0".repeat(32), "f".repeat(32)];
+    for name in unknown {
         let missing = (404, "job_not_found".to_owned());
-        assert_eq!(server.get(&format!("/v1/jobs/{number}")).problem(), missing);
-        assert_eq!(server.delete(&format!("/v1/jobs/{number}")).problem(), missing);
+        assert_eq!(server.get(&format!("/v1/jobs/{name}")).problem(), missing);
+        assert_eq!(server.delete(&format!("/v1/jobs/{name}")).problem(), missing);
     }
-    for wrong in ["x", "-1", "1.0", "%ff"] {
+    for wrong in ["x", "17", "-1", "%ff", &"F".repeat(32), &"0".repeat(31), &"0".repeat(33)] {
         assert_eq!(server.get(&format!("/v1/jobs/{wrong}")).problem_at().2, "job", "{wrong}");
     }
 }

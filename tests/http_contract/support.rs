@@ -301,6 +301,10 @@ impl Reply {
         headers.find(|(found, _)| found == name).map(|(_, value)| value.as_str())
     }
 
+    pub(crate) fn all_headers(&self) -> &[(String, String)] {
+        &self.headers
+    }
+
     pub(crate) fn headers(&self, name: &str) -> Vec<&str> {
         let headers = self.headers.iter().filter(|(found, _)| found == name);
         headers.map(|(_, value)| value.as_str()).collect()
@@ -379,6 +383,11 @@ pub(crate) fn now() -> std::time::Instant {
 pub(crate) fn ids(hit: &Value) -> Value {
     let documents = hit["documents"].as_array().unwrap_or_else(|| panic!("no hit: {hit}"));
     documents.iter().map(|document| document["id"].clone()).collect()
+}
+
+/// The name of a job.
+pub(crate) fn name(job: &Value) -> &str {
+    job["job"].as_str().unwrap_or_else(|| panic!("no job: {job}"))
 }
 
 /// Sixteen hex digits.

@@ -214,7 +214,9 @@ fn purge(client: &Client, prefix: &str) -> u64 {
     assert_eq!(status, 202, "{begun}");
     for _ in 0..LOOKS {
         pause(50);
-        let job = Client::expect(client.get(&format!("/v1/jobs/{}", begun["job"])));
+        let job = Client::expect(
+            client.get(&format!("/v1/jobs/{}", begun["job"].as_str().expect("a name"))),
+        );
         if job["state"] == "done" {
             return job["removed"].as_u64().expect("a number");
         }

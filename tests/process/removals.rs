@@ -48,7 +48,7 @@ fn a_purge_that_is_killed_at_any_moment_ends_with_an_exact_count() {
     let (status, job) =
         server.client().post("/v1/purge", &json!({"namespace": "gone"})).expect("it is up");
     assert_eq!(status, 202, "{job}");
-    let route = format!("/v1/jobs/{}", job["job"]);
+    let route = format!("/v1/jobs/{}", job["job"].as_str().expect("a name"));
     pause(random.below(40));
     server.kill();
     for kill in 0.. {

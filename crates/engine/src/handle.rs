@@ -352,6 +352,12 @@ impl Engine {
         self.submit(Reset { namespace, fingerprint }, Admission::Shed, 0).await?.wait().await
     }
 
+    /// The secret of the data directory, which survives a restart and is never shown: for keys that
+    /// come from it.
+    pub fn secret(&self) -> [u8; 16] {
+        self.shared.id_secret
+    }
+
     /// The time, in milliseconds since 1970, by the clock that the engine uses.
     pub fn now_ms() -> u64 {
         clock::now_ms()

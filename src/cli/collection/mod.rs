@@ -373,6 +373,11 @@ pub(super) fn path(route: &str, parameters: &[(&str, Option<String>)]) -> String
     path
 }
 
+/// The path of the item with a name.
+pub(super) fn item(route: &str, name: &str) -> String {
+    format!("{route}/{}", utf8_percent_encode(name, &RESERVED))
+}
+
 /// The seconds of a `Retry-After` header; 1 without one.
 fn retry_after(headers: &HeaderMap) -> Duration {
     let header = headers.get("retry-after");

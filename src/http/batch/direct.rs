@@ -13,6 +13,7 @@ use crate::http::batch::run::{Operation, parameters_of};
 use crate::http::problem::{Code, Problem};
 use crate::http::reply::wire::Subject;
 use crate::http::request::prepare::{self, Prepared, Setting};
+use crate::http::request::reach::NamespaceAccess;
 use crate::http::service::Service;
 
 /// What `each` makes of the documents, in their order; all cores work on them.
@@ -65,7 +66,7 @@ impl DirectBatch {
         operation: Operation,
         query: Option<&str>,
     ) -> Result<Self, Problem> {
-        let options = parameters_of(&service, operation, query)?.options;
+        let options = parameters_of(&service, operation, query, &NamespaceAccess::ALL)?.options;
         Ok(Self { service, operation, options })
     }
 

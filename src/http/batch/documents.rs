@@ -263,10 +263,11 @@ impl Batch {
         let engine = &self.service.engine;
         if self.operation == Operation::Insert {
             let pending = engine.begin_insert(document.into_insert(), Admission::Wait).await?;
+            let batch = Arc::clone(self);
             let reply = async move {
                 let written = pending.wait().await?;
                 count_verdict(written.verdict);
-                Ok(Reply::of_short(&InsertReply::new(&subject, written)))
+                Ok(Reply::of_short(&InsertReply::new(&subject, written, &batch.reach)))
             };
             return Ok((0, reply.boxed()));
         }
@@ -280,7 +281,7 @@ impl Batch {
             let replies = &batch.service.replies;
             let (findings, share) = replies.hits(found, WhenSpent::Wait).await?;
             count_hits(&findings);
-            let reply = CheckAndInsertReply::new(&subject, written, &findings);
+            let reply = CheckAndInsertReply::new(&subject, written, &findings, &batch.reach);
             Ok(batch.line(reply, share).await)
         };
         Ok((bytes, reply.boxed()))

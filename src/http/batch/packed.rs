@@ -169,8 +169,9 @@ fn count_hits(nearest: &[u8]) -> u64 {
 
 /// Stores all fingerprints and replies with counts.
 async fn insert(batch: Arc<Batch>, words: Words, received: u64) -> Result<Response, Problem> {
-    let sequence = batch.service.engine.sequence().get();
+    let sequence = batch.reach.sequence(batch.service.engine.sequence());
     let mut reply = PackedInsertReply { received, inserted: 0, stored: false, sequence };
+    let reach = batch.reach.clone();
     let mut slots = start(words, move |chunk| {
         let batch = Arc::clone(&batch);
         async move {
@@ -184,7 +185,7 @@ async fn insert(batch: Arc<Batch>, words: Words, received: u64) -> Result<Respon
         match slot.reply.await {
             Ok(done) => {
                 reply.inserted = reply.inserted.saturating_add(done.inserted);
-                reply.sequence = done.sequence.get();
+                reply.sequence = reach.sequence(done.sequence);
                 reply.stored = reply.inserted > 0;
             }
             Err(problem) => {

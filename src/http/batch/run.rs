@@ -116,13 +116,14 @@ pub(super) fn parameters_of(
     service: &Service,
     operation: Operation,
     query: Option<&str>,
+    reach: &NamespaceAccess,
 ) -> Result<BatchParameters, Problem> {
     let Parameters { named, options } = operation.request().batch_parameters(query)?;
     let setting = service.setting();
     let look_up = prepare::query_options(&options, true, &setting.defaults)?;
     let lifetime = Lifetime::of(&options, &setting.defaults, setting.now_ms)?;
     if operation.writes() {
-        service.accepts_writes()?;
+        service.accepts_writes(reach)?;
     }
     let early_reply = named.early_reply.unwrap_or_default();
     Ok(BatchParameters { options, look_up, lifetime, early_reply })
@@ -135,10 +136,10 @@ pub(crate) async fn run(
     request: Request,
 ) -> Result<Response, Problem> {
     let (head, stream) = request.into_parts();
-    let parameters = parameters_of(&service, operation, head.uri.query())?;
+    let reach = NamespaceAccess::of(&head.extensions);
+    let parameters = parameters_of(&service, operation, head.uri.query(), &reach)?;
     let BatchParameters { options, look_up, lifetime, early_reply } = parameters;
     let kind = body::kind(&head.headers, operation.takes())?;
-    let reach = NamespaceAccess::of(&head.extensions);
     let own = ByteBudget::new(OWN_BYTES);
     let turn = Arc::new(Semaphore::new(1));
     let flow = Flow::new(early_reply, head.headers.contains_key(EXPECT));

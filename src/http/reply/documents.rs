@@ -11,7 +11,8 @@ use serde_json::value::RawValue;
 use utoipa::ToSchema;
 
 use crate::http::reply::hex::Hex;
-use crate::http::request::selection::{Cursor, SelectionParts};
+use crate::http::request::reach::NamespaceAccess;
+use crate::http::request::selection::SelectionParts;
 
 /// A stored document.
 #[derive(Debug, Serialize, Deserialize, ToSchema)]
@@ -28,8 +29,10 @@ pub(crate) struct DocumentReply<'a> {
     short: bool,
     /// It came as text, so hits on it are verified.
     verifiable: bool,
-    /// The change that stored it.
-    sequence: u64,
+    /// The change that stored it; missing if the token is limited to namespaces.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    sequence: Option<u64>,
     /// When it was stored, in milliseconds since 1970.
     pub(crate) stored_at_ms: u64,
     /// When it expires, in seconds since 1970; missing if it does not.
@@ -55,13 +58,18 @@ pub(crate) struct DocumentReply<'a> {
     sketch: Option<String>,
 }
 
+/// How documents are shown.
+#[derive(Debug, Clone)]
+pub(crate) struct Showing {
+    pub(crate) parts: SelectionParts,
+    pub(crate) recipe: Recipe,
+    pub(crate) reach: NamespaceAccess,
+}
+
 impl<'a> DocumentReply<'a> {
     /// A document in a list.
-    pub(crate) fn listed(
-        stored: &'a StoredDocument,
-        parts: SelectionParts,
-        recipe: Recipe,
-    ) -> Self {
+    pub(crate) fn listed(stored: &'a StoredDocument, showing: &Showing) -> Self {
+        let Showing { parts, recipe, reach } = showing;
         let document = &stored.document;
         let metadata = document.metadata.as_ref().filter(|_| parts.metadata);
         let sketch = document.sketch.as_deref().filter(|_| parts.sketch);
@@ -72,7 +80,7 @@ impl<'a> DocumentReply<'a> {
             recipe: parts.sketch.then(|| recipe.to_string()),
             short: document.short,
             verifiable: document.sketch.is_some(),
-            sequence: stored.sequence.get(),
+            sequence: reach.sequence(stored.sequence),
             stored_at_ms: stored.stored_at_ms,
             expires_at: document.expiry.map(Expiry::second),
             metadata: metadata.and_then(as_json),
@@ -91,9 +99,14 @@ impl<'a> DocumentReply<'a> {
     }
 
     /// The document with an id.
-    pub(crate) fn single(stored: &'a StoredDocument, recipe: Recipe) -> Self {
+    pub(crate) fn single(
+        stored: &'a StoredDocument,
+        recipe: Recipe,
+        reach: NamespaceAccess,
+    ) -> Self {
         let parts = SelectionParts { metadata: true, sketch: false };
-        Self { recipe: Some(recipe.to_string()), ..Self::listed(stored, parts, recipe) }
+        let listed = Self::listed(stored, &Showing { parts, recipe, reach });
+        Self { recipe: Some(recipe.to_string()), ..listed }
     }
 }
 
@@ -122,18 +135,17 @@ pub(crate) struct DocumentsReply<'a> {
     /// The `after` of the next page; null on the last one. A page may have fewer documents than
     /// `limit` although more follow.
     #[schema(required)]
-    next: Option<Cursor>,
+    next: Option<String>,
 }
 
 impl<'a> DocumentsReply<'a> {
     pub(crate) fn new(
         page: &'a Page<StoredDocument>,
-        parts: SelectionParts,
-        recipe: Recipe,
+        showing: &Showing,
+        next: Option<String>,
     ) -> Self {
-        let listed = |stored| DocumentReply::listed(stored, parts, recipe);
-        let documents = page.items.iter().map(listed);
-        Self { documents: documents.collect(), next: page.next.map(Cursor) }
+        let listed = |stored| DocumentReply::listed(stored, showing);
+        Self { documents: page.items.iter().map(listed).collect(), next }
     }
 }
 
@@ -149,13 +161,12 @@ pub(crate) struct OriginalsReply<'a> {
 impl<'a> OriginalsReply<'a> {
     pub(crate) fn new(
         page: &'a Page<Original, ListPlace>,
-        parts: SelectionParts,
-        recipe: Recipe,
+        showing: &Showing,
+        next: Option<String>,
     ) -> Self {
         let touched = |original: &'a Original| {
-            DocumentReply::listed(&original.stored, parts, recipe).touched(Some(original.touch))
+            DocumentReply::listed(&original.stored, showing).touched(Some(original.touch))
         };
-        let next = page.next.map(|(number, sequence)| format!("{number}.{sequence}"));
         Self { originals: page.items.iter().map(touched).collect(), next }
     }
 }
@@ -169,18 +180,15 @@ pub(crate) struct FingerprintDocumentsReply<'a> {
     documents: Vec<DocumentReply<'a>>,
     /// The `after` of the next page; null on the last one.
     #[schema(required)]
-    next: Option<Cursor>,
+    next: Option<String>,
 }
 
 impl<'a> FingerprintDocumentsReply<'a> {
     pub(crate) fn new(
         fingerprint: Fingerprint,
         namespace: Option<&'a Namespace>,
-        page: &'a Page<StoredDocument>,
-        parts: SelectionParts,
-        recipe: Recipe,
+        DocumentsReply { documents, next }: DocumentsReply<'a>,
     ) -> Self {
-        let DocumentsReply { documents, next } = DocumentsReply::new(page, parts, recipe);
         let namespace = namespace.map(Namespace::as_str);
         Self { fingerprint: fingerprint.into(), namespace, documents, next }
     }
@@ -192,10 +200,9 @@ pub(crate) struct NamespacesReply<'a> {
     namespaces: Vec<NamespaceReply<'a>>,
     /// The number of documents in the default namespace; null if the token does not reach it.
     default_documents: Option<u64>,
-    /// The `after` of the next page; null on the last one. A page may have fewer namespaces than
-    /// `limit` although more follow.
+    /// The `after` of the next page; null on the last one.
     #[schema(required)]
-    next: Option<Cursor>,
+    next: Option<String>,
 }
 
 /// A namespace.
@@ -216,12 +223,16 @@ impl<'a> NamespacesReply<'a> {
     /// The maximum bytes of a namespace in a reply, if each character needs an escape.
     pub(crate) const BYTES_EACH: usize = 6 * Namespace::BYTES_MAX + 64;
 
-    pub(crate) fn new(page: &'a Page<NamespaceInfo>, default_documents: Option<u64>) -> Self {
+    pub(crate) fn new(
+        page: &'a Page<NamespaceInfo>,
+        default_documents: Option<u64>,
+        next: Option<String>,
+    ) -> Self {
         let namespaces = page
             .items
             .iter()
             .map(|info| NamespaceReply::new(info.namespace.as_str(), info.documents));
-        Self { namespaces: namespaces.collect(), default_documents, next: page.next.map(Cursor) }
+        Self { namespaces: namespaces.collect(), default_documents, next }
     }
 }
 
@@ -233,12 +244,16 @@ pub(crate) struct RemovedReply {
     removed: u64,
     /// Always false.
     stored: bool,
-    /// The number of the change; if nothing was stored, that of the last change before.
-    sequence: u64,
+    /// The number of the change; if nothing was stored, that of the last change before. Missing if
+    /// the token is limited to namespaces.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    sequence: Option<u64>,
 }
 
-impl From<Removed> for RemovedReply {
-    fn from(removed: Removed) -> Self {
-        Self { removed: removed.documents, stored: false, sequence: removed.sequence.get() }
+impl RemovedReply {
+    pub(crate) fn new(removed: Removed, reach: &NamespaceAccess) -> Self {
+        let sequence = reach.sequence(removed.sequence);
+        Self { removed: removed.documents, stored: false, sequence }
     }
 }

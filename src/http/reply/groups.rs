@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 
 use nearprint_engine::document::{DocumentId, Expiry, Namespace};
-use nearprint_engine::{GroupInfo, GroupPage, Job, MemberInfo, Page};
+use nearprint_engine::{GroupInfo, GroupPage, MemberInfo, Page};
 use serde::Serialize;
 use serde_json::value::RawValue;
 use utoipa::ToSchema;
@@ -11,7 +11,7 @@ use utoipa::ToSchema;
 use crate::http::reply::documents::as_json;
 use crate::http::reply::hex::Hex;
 use crate::http::reply::jobs::JobReply;
-use crate::http::request::selection::Cursor;
+use crate::http::request::reach::NamespaceAccess;
 
 /// A job that finds groups, and a page of those that it has found.
 #[derive(Debug, Serialize, ToSchema)]
@@ -25,7 +25,7 @@ pub(crate) struct GroupsReply<'a> {
     found: Option<Vec<GroupReply<'a>>>,
     /// The `after` of the next page; null on the last one.
     #[schema(required)]
-    next: Option<Cursor>,
+    next: Option<String>,
 }
 
 /// A group of near-duplicates.
@@ -44,8 +44,10 @@ pub(crate) struct GroupReply<'a> {
 /// A document of a group.
 #[derive(Debug, Serialize, ToSchema)]
 pub(crate) struct MemberReply<'a> {
-    /// The change that stored it.
-    sequence: u64,
+    /// The change that stored it; missing if the token is limited to namespaces.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    sequence: Option<u64>,
     fingerprint: Hex,
     /// `true` if the document was removed, or has expired, since the group was found; otherwise
     /// missing. Then the rest is missing or null.
@@ -66,12 +68,12 @@ pub(crate) struct MemberReply<'a> {
     metadata: Option<Cow<'a, RawValue>>,
 }
 
-impl<'a> From<&'a MemberInfo> for MemberReply<'a> {
-    fn from(member: &'a MemberInfo) -> Self {
+impl<'a> MemberReply<'a> {
+    fn new(member: &'a MemberInfo, reach: &NamespaceAccess) -> Self {
         let document = member.stored.as_ref().map(|stored| &stored.document);
         let metadata = document.and_then(|document| document.metadata.as_ref());
         Self {
-            sequence: member.sequence.get(),
+            sequence: reach.sequence(member.sequence),
             fingerprint: member.fingerprint.into(),
             gone: member.stored.is_none().then_some(true),
             id: document.and_then(|document| document.id.as_ref()).map(DocumentId::as_str),
@@ -83,17 +85,22 @@ impl<'a> From<&'a MemberInfo> for MemberReply<'a> {
 }
 
 impl<'a> GroupsReply<'a> {
-    pub(crate) fn new(job: Job, page: Option<&'a Page<GroupInfo>>) -> Self {
+    pub(crate) fn new(
+        job: JobReply,
+        page: Option<&'a Page<GroupInfo>>,
+        reach: &NamespaceAccess,
+        next: Option<String>,
+    ) -> Self {
         let found = page.map(|page| {
             let group = |info: &'a GroupInfo| GroupReply {
                 group: info.group,
                 size: info.size,
                 namespace: info.namespace.as_ref().map(Namespace::as_str),
-                oldest: (&info.oldest).into(),
+                oldest: MemberReply::new(&info.oldest, reach),
             };
             page.items.iter().map(group).collect()
         });
-        Self { job: job.into(), found, next: page.and_then(|page| page.next).map(Cursor) }
+        Self { job, found, next }
     }
 }
 
@@ -108,17 +115,23 @@ pub(crate) struct MembersReply<'a> {
     documents: Vec<MemberReply<'a>>,
     /// The `after` of the next page; null on the last one.
     #[schema(required)]
-    next: Option<Cursor>,
+    next: Option<String>,
 }
 
 impl<'a> MembersReply<'a> {
-    pub(crate) fn new(group: u64, page: &'a GroupPage) -> Self {
+    pub(crate) fn new(
+        group: u64,
+        page: &'a GroupPage,
+        reach: &NamespaceAccess,
+        next: Option<String>,
+    ) -> Self {
+        let member = |member| MemberReply::new(member, reach);
         Self {
             group,
             size: page.size,
             namespace: page.namespace.as_ref().map(Namespace::as_str),
-            documents: page.members.iter().map(MemberReply::from).collect(),
-            next: page.next.map(Cursor),
+            documents: page.members.iter().map(member).collect(),
+            next,
         }
     }
 }

@@ -5,14 +5,15 @@ use nearprint_engine::{Job, JobFailure, JobState, NamespaceFilter, Work};
 use serde::Serialize;
 use utoipa::ToSchema;
 
-use crate::http::request::selection::Cursor;
+use crate::http::cipher::{Cipher, Kind};
+use crate::http::request::reach::NamespaceAccess;
 
 /// A job.
 #[derive(Debug, Serialize, ToSchema)]
 pub(crate) struct JobReply {
-    /// Its number.
-    #[schema(example = 17)]
-    pub(crate) job: u64,
+    /// Its name.
+    #[schema(pattern = "^[0-9a-f]{32}$", example = "8b0c5e1f7a92d3641c0de9f2a7b35846")]
+    job: String,
     /// `purge` removes documents, `groups` finds groups of near-duplicates.
     #[schema(example = "purge")]
     kind: &'static str,
@@ -33,8 +34,10 @@ pub(crate) struct JobReply {
     all_namespaces: Option<bool>,
     #[serde(flatten)]
     work: WorkReply,
-    /// 0 to 1; 1 once it is done.
-    progress: f64,
+    /// 0 to 1; 1 once it is done. Missing before if the token is limited to namespaces.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    progress: Option<f64>,
     /// When it was requested, in milliseconds since 1970.
     begun_at_ms: u64,
     /// When it ended, in milliseconds since 1970; null until then.
@@ -66,8 +69,12 @@ enum WorkReply {
         /// Whether pairs that sketches refute do not count.
         verified: bool,
         size_min: u32,
-        /// The last change that it sees; null until it runs.
-        sequence: Option<u64>,
+        /// The last change that it sees; null until it runs, missing if the token is limited to
+        /// namespaces.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        #[schema(value_type = Option<u64>)]
+        #[expect(clippy::option_option, reason = "null and missing are two answers")]
+        sequence: Option<Option<u64>>,
         /// How many groups it found.
         groups: u64,
         /// How many documents they have.
@@ -97,9 +104,11 @@ enum State {
     Failed,
 }
 
-impl From<Job> for JobReply {
-    fn from(job: Job) -> Self {
-        let progress = job.progress();
+impl JobReply {
+    pub(crate) fn new(job: Job, cipher: &Cipher, reach: &NamespaceAccess) -> Self {
+        // It is a share of the work on all namespaces.
+        let shows_progress = reach.is_unlimited() || job.state == JobState::Done;
+        let progress = shows_progress.then(|| job.progress());
         let (namespace, all_namespaces) = match job.reach() {
             NamespaceFilter::Namespace(name) => {
                 (Some(name.as_ref().map(Namespace::to_string)), None)
@@ -111,7 +120,7 @@ impl From<Job> for JobReply {
             JobState::Running => (State::Running, None),
             JobState::Done => (State::Done, None),
             JobState::Cancelled => (State::Cancelled, None),
-            JobState::Failed(failure) => (State::Failed, Some(why(failure))),
+            JobState::Failed(failure) => (State::Failed, Some(why(failure, reach))),
         };
         let (kind, work) = match job.work {
             Work::Purge(work) => (
@@ -130,7 +139,7 @@ impl From<Job> for JobReply {
                     distance: work.request.criteria.distance.get(),
                     verified: work.request.criteria.min_resemblance.is_some(),
                     size_min: work.request.size_min,
-                    sequence: work.sequence.map(Sequence::get),
+                    sequence: reach.is_unlimited().then(|| work.sequence.map(Sequence::get)),
                     groups: work.groups,
                     documents: work.documents,
                     partly_compared: Some(work.partly_compared).filter(|&count| count > 0),
@@ -138,7 +147,7 @@ impl From<Job> for JobReply {
             ),
         };
         Self {
-            job: job.number,
+            job: cipher.encrypt(Kind::Job, job.number),
             kind,
             state,
             error,
@@ -152,24 +161,31 @@ impl From<Job> for JobReply {
     }
 }
 
-fn why(failure: JobFailure) -> String {
+fn why(failure: JobFailure, reach: &NamespaceAccess) -> String {
     match failure {
         JobFailure::Unreadable => {
             "A stored record failed its checksum or could not be read.".to_owned()
         }
-        JobFailure::Memory { needed, max } => format!(
-            "The job may need {needed} bytes of memory, and {max} are left for it \
-             (groups.memory_bytes_max; the results of a token may have half of it)."
-        ),
+        JobFailure::Memory { needed, max } => {
+            let (needed, max) = if reach.is_unlimited() {
+                (format!("{needed} bytes of"), format!("{max} are"))
+            } else {
+                ("more".to_owned(), "is".to_owned())
+            };
+            format!(
+                "The job may need {needed} memory, and {max} left for it \
+                 (groups.memory_bytes_max; the results of a token may have half of it)."
+            )
+        }
         JobFailure::Stopping => "The service is stopping.".to_owned(),
     }
 }
 
-/// Jobs, by their numbers.
+/// Jobs, each kind oldest first.
 #[derive(Debug, Serialize, ToSchema)]
 pub(crate) struct JobsReply {
     pub(crate) jobs: Vec<JobReply>,
     /// The `after` of the next page; null on the last one.
     #[schema(required)]
-    pub(crate) next: Option<Cursor>,
+    pub(crate) next: Option<String>,
 }

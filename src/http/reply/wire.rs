@@ -18,6 +18,7 @@ use crate::http::reply::explained::{
 };
 use crate::http::reply::hex::Hex;
 use crate::http::request::prepare::Prepared;
+use crate::http::request::reach::NamespaceAccess;
 
 /// The reply of `/v1/fingerprint`.
 #[derive(Debug, Serialize, ToSchema)]
@@ -310,18 +311,20 @@ pub(crate) struct InsertReply {
     /// Whether the document is stored now.
     pub(crate) stored: bool,
     /// The number of the accepted change; if nothing changed, that of the last change before.
-    #[schema(example = 1042)]
-    pub(crate) sequence: u64,
+    /// Missing if the token is limited to namespaces.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false, example = 1042)]
+    pub(crate) sequence: Option<u64>,
 }
 
 impl InsertReply {
-    pub(crate) fn new(subject: &Subject, written: Written) -> Self {
+    pub(crate) fn new(subject: &Subject, written: Written, reach: &NamespaceAccess) -> Self {
         Self {
             fingerprint: subject.fingerprint.into(),
             short: subject.short,
             outcome: written.verdict.into(),
             stored: written.verdict.is_stored(),
-            sequence: written.sequence.get(),
+            sequence: reach.sequence(written.sequence),
         }
     }
 }
@@ -334,8 +337,10 @@ pub(crate) struct CheckAndInsertReply<'a> {
     /// Whether the document is stored now.
     pub(crate) stored: bool,
     /// The number of the accepted change; if nothing changed, that of the last change before.
-    #[schema(example = 1042)]
-    pub(crate) sequence: u64,
+    /// Missing if the token is limited to namespaces.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false, example = 1042)]
+    pub(crate) sequence: Option<u64>,
     pub(crate) fingerprint: Hex,
     pub(crate) short: bool,
     /// Whether a hit counts.
@@ -351,11 +356,16 @@ pub(crate) struct CheckAndInsertReply<'a> {
 }
 
 impl<'a> CheckAndInsertReply<'a> {
-    pub(crate) fn new(subject: &Subject, written: Written, findings: &'a Findings) -> Self {
+    pub(crate) fn new(
+        subject: &Subject,
+        written: Written,
+        findings: &'a Findings,
+        reach: &NamespaceAccess,
+    ) -> Self {
         Self {
             outcome: written.verdict.into(),
             stored: written.verdict.is_stored(),
-            sequence: written.sequence.get(),
+            sequence: reach.sequence(written.sequence),
             fingerprint: subject.fingerprint.into(),
             short: subject.short,
             duplicate: findings.duplicate,
@@ -375,8 +385,10 @@ pub(crate) struct PackedInsertReply {
     /// How many were stored: all of them, because they have no ids.
     pub(crate) inserted: u64,
     pub(crate) stored: bool,
-    /// The number of the last change.
-    pub(crate) sequence: u64,
+    /// The number of the last change; missing if the token is limited to namespaces.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    pub(crate) sequence: Option<u64>,
 }
 
 /// The reply of a comparison.

@@ -31,7 +31,8 @@ pub(crate) fn read_into(
     Ok(())
 }
 
-fn problem(fault: Fault) -> Problem {
+/// The error of a parameter.
+pub(super) fn problem(fault: Fault) -> Problem {
     let (code, detail) = match &fault.kind {
         FaultKind::Unknown { takes } if takes.is_empty() => {
             (Code::UnknownField, "This request takes no query parameters.".to_owned())

@@ -9,7 +9,7 @@ use std::convert::Infallible;
 use axum::extract::FromRequestParts;
 use axum::http::Extensions;
 use axum::http::request::Parts;
-use nearprint_engine::document::{Document, Namespace};
+use nearprint_engine::document::{Document, Namespace, Sequence};
 
 use crate::access::AllowedNamespaces;
 use crate::http::problem::{Code, Problem, quoted};
@@ -19,13 +19,16 @@ use crate::http::problem::{Code, Problem, quoted};
 pub(crate) struct NamespaceAccess(AllowedNamespaces);
 
 impl NamespaceAccess {
+    /// Everything.
+    pub(crate) const ALL: Self = Self(AllowedNamespaces::ALL);
+
     pub(crate) const fn new(namespaces: AllowedNamespaces) -> Self {
         Self(namespaces)
     }
 
     /// The reach of the request with these extensions.
     pub(crate) fn of(extensions: &Extensions) -> Self {
-        extensions.get().cloned().unwrap_or(Self(AllowedNamespaces::ALL))
+        extensions.get().cloned().unwrap_or(Self::ALL)
     }
 
     /// Refuses a request that concerns this namespace; `None` is the default namespace.
@@ -55,9 +58,20 @@ impl NamespaceAccess {
         self.0.admits(namespace)
     }
 
+    /// Whether it reaches everything. Otherwise no reply may have a number that grows with what
+    /// others do.
+    pub(crate) const fn is_unlimited(&self) -> bool {
+        !self.0.is_limited()
+    }
+
+    /// The number of a change among those of all namespaces, as replies show it.
+    pub(crate) fn sequence(&self, sequence: Sequence) -> Option<u64> {
+        self.is_unlimited().then_some(sequence.get())
+    }
+
     /// Refuses a request that concerns all namespaces at once.
     pub(crate) fn check_all(&self) -> Result<(), Problem> {
-        if !self.0.is_limited() {
+        if self.is_unlimited() {
             return Ok(());
         }
         let detail = "The token of this request is limited to certain namespaces, and this resource \

@@ -12,14 +12,13 @@ use nearprint_files::fields;
 use nearprint_files::offer::{Fault, FieldKind, FieldValue, HitParts, OfferOptions, Value};
 use nearprint_fingerprint::Distance;
 use percent_encoding::percent_decode_str;
-use serde::{Serialize, Serializer};
-use utoipa::ToSchema;
 
+use crate::http::cipher::{Cipher, Kind};
 use crate::http::options::RequestDefaults;
 use crate::http::problem::{Code, Problem};
-use crate::http::request::prepare;
 use crate::http::request::reach::NamespaceAccess;
 use crate::http::request::schema::describe;
+use crate::http::request::{parameters, prepare};
 
 /// How many items a page has.
 const LIMIT: RangeInclusive<u64> = 1..=1_000;
@@ -34,19 +33,27 @@ const CURSOR: &str = "the `next` of another page";
 const STORED_BEFORE: RangeInclusive<u64> = 1..=u32::MAX as u64;
 
 /// Where a page begins: after the last item of the page before. Opaque to clients.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ToSchema)]
-#[schema(value_type = String)]
-pub(crate) struct Cursor(pub(crate) u64);
-
-impl Serialize for Cursor {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.collect_str(&self.0)
-    }
-}
+#[derive(Debug, Clone)]
+pub(crate) struct Cursor(Box<str>);
 
 impl FieldValue<'_> for Cursor {
     fn read(value: Value<'_>) -> Result<Self, Fault> {
-        u64::read(value).map(Self).map_err(|_| value.fault(CURSOR))
+        Ok(Self(value.string(CURSOR)?.into()))
+    }
+}
+
+impl Cursor {
+    /// The number after which a page begins; 0 for the first one.
+    pub(crate) fn decrypted<T: TryFrom<u128> + Default>(
+        cursor: Option<&Self>,
+        kind: Kind,
+        cipher: &Cipher,
+    ) -> Result<T, Problem> {
+        let Some(Self(text)) = cursor else { return Ok(T::default()) };
+        let value = cipher.decrypt(kind, text).and_then(|value| value.try_into().ok());
+        value.ok_or_else(|| {
+            parameters::problem(Value::Parameter(text).fault(CURSOR).of_field("after"))
+        })
     }
 }
 
@@ -193,11 +200,6 @@ pub(crate) fn page_limit(limit: Option<u64>) -> Result<usize, Problem> {
     })
 }
 
-/// The cursor of a page as the change that it stands for.
-pub(crate) fn sequence_of(after: Option<Cursor>) -> Sequence {
-    Sequence::new(after.map_or(0, |cursor| cursor.0))
-}
-
 impl ListParameters {
     /// The first parameter that chooses documents by something other than their id.
     pub(crate) fn chooses_many(&self) -> Option<&'static str> {
@@ -212,10 +214,15 @@ impl ListParameters {
     }
 
     /// The documents that it chooses, if the request may reach them.
-    pub(crate) fn query(&self, reach: &NamespaceAccess) -> Result<ListQuery, Problem> {
-        let namespaces = namespaces(self.namespace.clone(), self.all_namespaces, reach)?;
+    pub(crate) fn query(
+        &self,
+        reach: &NamespaceAccess,
+        cipher: &Cipher,
+    ) -> Result<ListQuery, Problem> {
+        let reach = namespaces(self.namespace.clone(), self.all_namespaces, reach)?;
         let prefix = self.prefix.clone().map(|prefix| prefix.0);
-        Ok(ListQuery { reach: namespaces, prefix, after: sequence_of(self.after) })
+        let after = Cursor::decrypted(self.after.as_ref(), Kind::Documents, cipher)?;
+        Ok(ListQuery { reach, prefix, after: Sequence::new(after) })
     }
 }
 
@@ -349,21 +356,6 @@ fields! {
     }
 }
 
-/// Where a page of originals begins. Opaque to clients.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct OriginalsCursor(pub(crate) u32, pub(crate) Sequence);
-
-impl FieldValue<'_> for OriginalsCursor {
-    fn read(value: Value<'_>) -> Result<Self, Fault> {
-        let text = value.string(CURSOR)?;
-        let parsed = text.split_once('.').and_then(|(number, sequence)| {
-            let whole = |text| u64::read(Value::Parameter(text)).ok();
-            Some(Self(whole(number)?.try_into().ok()?, Sequence::new(whole(sequence)?)))
-        });
-        parsed.ok_or_else(|| value.fault(CURSOR))
-    }
-}
-
 fields! {
     /// The query parameters of a list of originals.
     pub(crate) struct OriginalsParameters {
@@ -374,7 +366,7 @@ fields! {
         /// `true` lists the documents of all namespaces.
         all_namespaces: bool [FieldKind::Boolean],
         /// The `next` of the page before.
-        after: OriginalsCursor [FieldKind::STRING],
+        after: Cursor [FieldKind::STRING],
         /// How many documents a page has; the default is 100.
         limit: u64 [FieldKind::Whole(1, 1_000)],
         /// `metadata` shows that of the documents.

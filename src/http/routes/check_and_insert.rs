@@ -51,7 +51,7 @@ pub(crate) async fn post_check_and_insert(
     count_verdict(written.verdict);
     let (findings, share) = service.replies.hits(found, WhenSpent::Shorten).await?;
     count_hits(&findings);
-    let reply = CheckAndInsertReply::new(&subject, written, &findings);
+    let reply = CheckAndInsertReply::new(&subject, written, &findings, &reach);
     Ok(service.replies.answer_shorter(reply, share))
 }
 

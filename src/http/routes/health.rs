@@ -8,6 +8,7 @@ use axum::extract::State;
 use crate::http::description::Problems;
 use crate::http::problem::Problem;
 use crate::http::reply::wire::HealthReply;
+use crate::http::request::reach::NamespaceAccess;
 use crate::http::service::Service;
 
 /// The process is alive.
@@ -23,8 +24,9 @@ pub(crate) async fn get_healthz() -> Json<HealthReply> {
         Problems))]
 pub(crate) async fn get_readyz(
     State(service): State<Arc<Service>>,
+    reach: NamespaceAccess,
 ) -> Result<Json<HealthReply>, Problem> {
     // A probe looks at the status alone: not ready is 503, whatever the status of a write would be.
-    service.accepts_writes().map_err(Problem::unavailable)?;
+    service.accepts_writes(&reach).map_err(Problem::unavailable)?;
     Ok(Json(HealthReply { status: "ready" }))
 }

@@ -39,7 +39,7 @@ pub(crate) async fn post_insert(
     let pending = engine.begin_insert(prepared.into_insert(), Admission::Shed).await?;
     let written = pending.wait().await?;
     count_verdict(written.verdict);
-    Ok(Json(InsertReply::new(&subject, written)).into_response())
+    Ok(Json(InsertReply::new(&subject, written, &reach)).into_response())
 }
 
 /// Store many documents.

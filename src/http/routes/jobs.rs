@@ -1,6 +1,7 @@
 //! `/v1/purge` and `/v1/jobs`: begins a job that removes many documents, shows jobs of every kind and
 //! cancels them.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use axum::Json;
@@ -8,9 +9,10 @@ use axum::extract::{Request, State};
 use axum::http::{StatusCode, Uri};
 use nearprint_engine::document::Namespace;
 use nearprint_engine::{Job, JobOwner, NamespaceFilter};
-use nearprint_files::offer::{FieldSet, FieldValue as _, Value};
+use nearprint_files::offer::FieldSet;
 use percent_encoding::percent_decode_str;
 
+use crate::http::cipher::{self, Kind};
 use crate::http::description::Problems;
 use crate::http::problem::{Code, Problem};
 use crate::http::reply::jobs::{JobReply, JobsReply};
@@ -35,10 +37,10 @@ pub(crate) async fn post_purge(
     let body = json::whole_body(&service.bodies, request, "application/json").await?;
     let purge = json::read_without_null::<PurgeRequest>(&body.bytes)?.purge(&reach)?;
     let job = service.engine.begin_purge_of(owner, purge).await?;
-    Ok((StatusCode::ACCEPTED, Json(job.into())))
+    Ok((StatusCode::ACCEPTED, Json(JobReply::new(job, &service.cipher, &reach))))
 }
 
-/// List the jobs by their numbers.
+/// List the jobs.
 ///
 /// Removals first, then searches for groups, each oldest first: all that have not ended, the last 100
 /// removals that have, and the searches whose results are kept. Only those whose namespace the token
@@ -51,12 +53,12 @@ pub(crate) async fn get_jobs(
     reach: NamespaceAccess,
     uri: Uri,
 ) -> Result<Json<JobsReply>, Problem> {
-    list(service.engine.jobs(), &reach, &uri)
+    list(&service, service.engine.jobs(), &reach, &uri)
 }
 
 /// Show a job.
 #[utoipa::path(get, path = "/v1/jobs/{job}", tag = "jobs",
-    params(("job" = u64, Path, description = "its number")),
+    params(("job" = String, Path, description = "its name")),
     responses((status = 200, description = "The job", body = JobReply), Problems))]
 pub(crate) async fn get_job(
     State(service): State<Arc<Service>>,
@@ -64,15 +66,15 @@ pub(crate) async fn get_job(
     uri: Uri,
     _: NoParameters,
 ) -> Result<Json<JobReply>, Problem> {
-    let [number] = numbers_of(&uri)?;
-    Ok(Json(find(&service, &reach, number).ok_or_else(not_found)?.into()))
+    let job = find(&service, &reach, &uri)?.ok_or_else(not_found)?;
+    Ok(Json(JobReply::new(job, &service.cipher, &reach)))
 }
 
 /// Cancel a job.
 ///
 /// What it has removed stays removed. Cancelling a job that has ended changes nothing.
 #[utoipa::path(delete, path = "/v1/jobs/{job}", tag = "jobs",
-    params(("job" = u64, Path, description = "its number")),
+    params(("job" = String, Path, description = "its name")),
     responses((status = 200, description = "The job", body = JobReply), Problems))]
 pub(crate) async fn delete_job(
     State(service): State<Arc<Service>>,
@@ -80,10 +82,10 @@ pub(crate) async fn delete_job(
     uri: Uri,
     _: NoParameters,
 ) -> Result<Json<JobReply>, Problem> {
-    let [number] = numbers_of(&uri)?;
-    find(&service, &reach, number).ok_or_else(not_found)?;
+    let Job { number, .. } = find(&service, &reach, &uri)?.ok_or_else(not_found)?;
     service.engine.cancel_job(number).await?;
-    Ok(Json(find(&service, &reach, number).ok_or_else(not_found)?.into()))
+    let job = service.engine.job(number).ok_or_else(not_found)?;
+    Ok(Json(JobReply::new(job, &service.cipher, &reach)))
 }
 
 /// Whose job a request begins: that of its token.
@@ -101,26 +103,39 @@ pub(crate) async fn read_request<T: for<'v> FieldSet<'v>>(
 
 /// The page that a request asks for of those jobs that it reaches.
 pub(crate) fn list(
+    service: &Service,
     jobs: Vec<Job>,
     reach: &NamespaceAccess,
     uri: &Uri,
 ) -> Result<Json<JobsReply>, Problem> {
     let JobsParameters { after, limit } = parameters::read(uri.query())?;
     let limit = limit.map_or(Ok(usize::MAX), |limit| page_limit(Some(limit)))?;
-    let after = after.map_or(0, |cursor| cursor.0);
+    let cipher = &service.cipher;
+    let after: u64 = Cursor::decrypted(after.as_ref(), Kind::Jobs, cipher)?;
     let mut jobs = jobs.into_iter().filter(|job| job.number > after && reaches(reach, job));
-    let page: Vec<JobReply> = jobs.by_ref().take(limit).map(JobReply::from).collect();
-    let next = jobs.next().and(page.last()).map(|last| Cursor(last.job));
-    Ok(Json(JobsReply { jobs: page, next }))
+    let page: Vec<Job> = jobs.by_ref().take(limit).collect();
+    let next = jobs.next().and(page.last()).map(|last| cipher.encrypt(Kind::Jobs, last.number));
+    let jobs = page.into_iter().map(|job| JobReply::new(job, cipher, reach)).collect();
+    Ok(Json(JobsReply { jobs, next }))
 }
 
-/// The job with a number, unless the request does not reach its documents.
-pub(crate) fn find(service: &Service, reach: &NamespaceAccess, number: u64) -> Option<Job> {
-    service.engine.job(number).filter(|job| reaches(reach, job))
+/// The job that a path names, unless the request does not reach its documents.
+pub(crate) fn find(
+    service: &Service,
+    reach: &NamespaceAccess,
+    uri: &Uri,
+) -> Result<Option<Job>, Problem> {
+    let name = part_of_path(uri, JOB_AT).filter(|name| cipher::has_form(name));
+    let name = name.ok_or_else(|| {
+        Problem::invalid("job", "The name of a job has 32 hex digits. GET /v1/jobs lists them.")
+    })?;
+    let number = service.cipher.decrypt(Kind::Job, &name).and_then(|value| value.try_into().ok());
+    let job = number.and_then(|number| service.engine.job(number));
+    Ok(job.filter(|job| reaches(reach, job)))
 }
 
 fn not_found() -> Problem {
-    Problem::new(Code::JobNotFound, "No job has this number. GET /v1/jobs lists them.")
+    Problem::new(Code::JobNotFound, "No job has this name. GET /v1/jobs lists them.")
 }
 
 fn reaches(reach: &NamespaceAccess, job: &Job) -> bool {
@@ -130,17 +145,10 @@ fn reaches(reach: &NamespaceAccess, job: &Job) -> bool {
     }
 }
 
-/// The numbers after `/v1/jobs` or `/v1/groups`: of the job and the group.
-pub(crate) fn numbers_of<const N: usize>(uri: &Uri) -> Result<[u64; N], Problem> {
-    let mut parts = uri.path().split('/').skip(3);
-    let mut numbers = [0; N];
-    for (number, name) in numbers.iter_mut().zip(["job", "group"]) {
-        let part = parts.next().unwrap_or_default();
-        let part = percent_decode_str(part).decode_utf8().ok();
-        let parsed = part.and_then(|part| u64::read(Value::Parameter(&part)).ok());
-        *number = parsed.ok_or_else(|| {
-            Problem::invalid(name, format!("The number of a {name} is a whole number."))
-        })?;
-    }
-    Ok(numbers)
+/// Where a path such as `/v1/jobs/{job}` has the job.
+const JOB_AT: usize = 3;
+
+/// The part of a path at this place, decoded.
+pub(crate) fn part_of_path(uri: &Uri, at: usize) -> Option<Cow<'_, str>> {
+    percent_decode_str(uri.path().split('/').nth(at)?).decode_utf8().ok()
 }

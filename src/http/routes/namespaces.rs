@@ -10,13 +10,14 @@ use nearprint_engine::Purge;
 use nearprint_engine::document::Namespace;
 
 use crate::http::budget;
+use crate::http::cipher::Kind;
 use crate::http::description::Problems;
 use crate::http::problem::Problem;
 use crate::http::reply::documents::NamespacesReply;
 use crate::http::reply::jobs::JobReply;
 use crate::http::request::parameters::{self, NoParameters};
 use crate::http::request::reach::NamespaceAccess;
-use crate::http::request::selection::{PageParameters, last_of_path, page_limit};
+use crate::http::request::selection::{Cursor, PageParameters, last_of_path, page_limit};
 use crate::http::routes::jobs;
 use crate::http::service::Service;
 
@@ -35,11 +36,12 @@ pub(crate) async fn get_namespaces(
     let parameters: PageParameters = parameters::read(request.uri().query())?;
     let (bytes_max, share) = service.replies.page();
     let limit = page_limit(parameters.limit)?.min(bytes_max / NamespacesReply::BYTES_EACH).max(1);
-    let after = parameters.after.map_or(0, |cursor| cursor.0);
+    let after = Cursor::decrypted(parameters.after.as_ref(), Kind::Namespaces, &service.cipher)?;
     let default_documents = reach.admits(None).then(|| service.engine.documents_in(None));
     let admits = move |name: &str| reach.admits(Some(name));
     let page = service.engine.namespaces(after, limit, admits).await?;
-    Ok(budget::page(&NamespacesReply::new(&page, default_documents), share))
+    let next = page.next.map(|next| service.cipher.encrypt(Kind::Namespaces, next));
+    Ok(budget::page(&NamespacesReply::new(&page, default_documents, next), share))
 }
 
 /// Remove a namespace with all its documents.
@@ -56,8 +58,8 @@ pub(crate) async fn delete_namespace(
     let NoParameters {} = parameters::read(request.uri().query())?;
     let namespace = Namespace::new(last_of_path(request.uri(), "namespace")?)?;
     reach.check(Some(namespace.as_str()))?;
-    let reach = nearprint_engine::NamespaceFilter::Namespace(Some(namespace));
-    let purge = Purge { reach, prefix: None, stored_before_ms: None, dry_run: false };
+    let removed = nearprint_engine::NamespaceFilter::Namespace(Some(namespace));
+    let purge = Purge { reach: removed, prefix: None, stored_before_ms: None, dry_run: false };
     let job = service.engine.begin_purge_of(jobs::owner(&request), purge).await?;
-    Ok((StatusCode::ACCEPTED, Json(job.into())))
+    Ok((StatusCode::ACCEPTED, Json(JobReply::new(job, &service.cipher, &reach))))
 }

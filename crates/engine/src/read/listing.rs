@@ -102,13 +102,14 @@ async fn slice<F: Filling>(shared: &Arc<Shared>, mut page: F) -> Result<(F, Slic
     if needs_permit { shared.scans.slice(work).await } else { off_async(work).await }
 }
 
-/// Fills a page, until it has looked at `list_scan_max` items.
-async fn fill<F: Filling>(shared: &Arc<Shared>, mut page: F) -> Result<Page<F::Item>, Refused> {
+/// Fills a page, until it has looked at this many items.
+async fn fill<F: Filling>(
+    shared: &Arc<Shared>,
+    mut page: F,
+    looked_at_max: usize,
+) -> Result<Page<F::Item>, Refused> {
     let mut ended = Slice::Begun;
-    while ended == Slice::Begun
-        && !page.is_at_end()
-        && page.looked_at() < shared.scans.looked_at_max
-    {
+    while ended == Slice::Begun && !page.is_at_end() && page.looked_at() < looked_at_max {
         (page, ended) = slice(shared, page).await?;
     }
     let has_more = !page.is_at_end();
@@ -308,7 +309,8 @@ impl Engine {
         query: ListQuery,
         options: impl Into<PageOptions>,
     ) -> Result<Page<StoredDocument>, Refused> {
-        fill(&self.shared, Listing::new(&self.shared, query).page(options.into())).await
+        let page = Listing::new(&self.shared, query).page(options.into());
+        fill(&self.shared, page, self.shared.scans.looked_at_max).await
     }
 
     /// All documents that are stored now, oldest first. Changes that come later do not show, and
@@ -353,7 +355,8 @@ impl Engine {
 
     /// A page of the namespaces with documents, other than the default one, in the order in which
     /// they began: those that began after the one that `after` stands for. `admits` chooses by
-    /// name; the page may have fewer than `limit`, or none, although more follow.
+    /// name. The page looks on until it is full, whatever it takes, so that it does not tell how
+    /// many there are that it does not show.
     ///
     /// # Errors
     /// [`Refused::Unreadable`].
@@ -364,7 +367,8 @@ impl Engine {
         admits: impl Fn(&str) -> bool + Send + 'static,
     ) -> Result<Page<NamespaceInfo>, Refused> {
         let (state, items) = (self.shared.published.load_full(), Vec::new());
-        fill(&self.shared, NamespacePage { state, after, limit, looked_at: 0, items, admits }).await
+        let page = NamespacePage { state, after, limit, looked_at: 0, items, admits };
+        fill(&self.shared, page, usize::MAX).await
     }
 
     /// The number of documents in a namespace, including those that have expired and are not
@@ -429,11 +433,11 @@ impl<A: Fn(&str) -> bool + Send + 'static> Filling for NamespacePage<A> {
             // It may have lost its last document since, and even have begun anew.
             let entry = namespaces.get(key).filter(|entry| entry.number.get() == number);
             if let Some(NamespaceEntry { named_by, documents, .. }) = entry {
-                if self.items.len() == self.limit {
-                    return Ok(Slice::Full);
-                }
                 let namespace = reader::name(&self.state.records, named_by)?;
                 if (self.admits)(namespace.as_str()) {
+                    if self.items.len() == self.limit {
+                        return Ok(Slice::Full);
+                    }
                     self.items.push(NamespaceInfo { namespace, documents });
                 }
             }

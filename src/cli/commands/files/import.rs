@@ -222,7 +222,7 @@ impl Import {
     /// Saves that a batch is stored. The import goes on without a state if that fails.
     fn save(&mut self, batch: &DocumentBatch, replies: &[Result<Reply, String>]) {
         let Some(mut state) = self.state.take() else { return };
-        let sequence = replies.iter().flatten().map(|reply| reply.sequence).max();
+        let sequence = replies.iter().flatten().filter_map(|reply| reply.sequence).max();
         match state.save(batch.upto, (batch.documents.len() + batch.bad.len()) as u64, sequence) {
             Ok(()) => self.state = Some(state),
             Err(error) => {

@@ -63,7 +63,8 @@ struct Group {
 
 #[derive(Debug, Serialize, Deserialize)]
 struct Document {
-    sequence: u64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    sequence: Option<u64>,
     fingerprint: String,
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     gone: bool,
@@ -85,7 +86,7 @@ pub(crate) fn run(args: &GroupsArgs, out: &mut dyn Write) -> Result<()> {
     let collection = &args.collection.open()?;
     let interrupt = Interrupt::listen("removing the job")?;
     let job: JobReply = collection.post_json("/v1/groups", &request(args))?;
-    let path = format!("/v1/groups/{}", job.number);
+    let path = job.path("/v1/groups");
     let job = jobs::watch(collection, job, &interrupt)?;
     if interrupt.is_noted() {
         drop(collection.delete_json::<Value>(&path)?);

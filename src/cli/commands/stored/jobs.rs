@@ -34,8 +34,8 @@ pub(crate) struct JobsArgs {
 enum Action {
     /// End a job; what it has removed stays removed
     Cancel {
-        /// Its number
-        job: u64,
+        /// Its name
+        job: String,
         #[command(flatten)]
         service: ServiceArgs,
     },
@@ -45,7 +45,7 @@ enum Action {
 #[derive(Debug, Deserialize)]
 pub(super) struct JobReply {
     #[serde(rename = "job")]
-    pub(super) number: u64,
+    pub(super) name: String,
     kind: String,
     /// `waiting`, `running`, `done`, `cancelled` or `failed`.
     pub(super) state: String,
@@ -62,22 +62,27 @@ pub(super) struct JobReply {
     pub(super) documents: Option<u64>,
     /// The number of fingerprints whose sketches were not all compared.
     pub(super) partly_compared: Option<u64>,
-    /// 0 to 1.
-    progress: f64,
+    /// 0 to 1; a token that is limited to namespaces does not see it.
+    progress: Option<f64>,
     begun_at_ms: u64,
     ended_at_ms: Option<u64>,
 }
 
 impl JobReply {
+    /// Its path below a route.
+    pub(super) fn path(&self, route: &str) -> String {
+        collection::item(route, &self.name)
+    }
+
     pub(super) fn has_ended(&self) -> bool {
         !matches!(self.state.as_str(), "waiting" | "running")
     }
 
     /// How far it has come, or how it ended.
     fn state(&self) -> String {
-        match self.state.as_str() {
-            "running" => format!("running, {:.0} %", (self.progress * 100.0).floor()),
-            state => state.to_owned(),
+        match (self.state.as_str(), self.progress) {
+            ("running", Some(progress)) => format!("running, {:.0} %", (progress * 100.0).floor()),
+            (state, _) => state.to_owned(),
         }
     }
 
@@ -94,7 +99,7 @@ impl JobReply {
     /// Draws how far it has come.
     #[expect(clippy::cast_sign_loss, reason = "the progress is not negative")]
     fn show(&self, bar: &ProgressBar) {
-        bar.set_position((self.progress * 1_000.0) as u64);
+        bar.set_position((self.progress.unwrap_or_default() * 1_000.0) as u64);
         bar.set_message(match (self.matched, self.removed) {
             (Some(matched), Some(removed)) => {
                 format!("{} matched, {} removed", count(matched), count(removed))
@@ -127,7 +132,7 @@ pub(super) fn watch(
         if interrupt.is_noted() {
             break;
         }
-        job = collection.get_json(&format!("/v1/jobs/{}", job.number))?;
+        job = collection.get_json(&job.path("/v1/jobs"))?;
     }
     bar.finish_and_clear();
     Ok(job)
@@ -136,12 +141,12 @@ pub(super) fn watch(
 pub(crate) fn run(args: &JobsArgs, out: &mut dyn Write) -> Result<()> {
     match &args.action {
         None => list(&args.service.open()?, out),
-        Some(Action::Cancel { job, service }) => cancel(&service.open()?, *job, out),
+        Some(Action::Cancel { job, service }) => cancel(&service.open()?, job, out),
     }
 }
 
 const COLUMNS: &[Column<JobReply>] = &[
-    ("job", |job| job.number.to_string()),
+    ("job", |job| job.name.clone()),
     ("state", JobReply::state),
     ("matched", |job| job.matched.map_or_else(String::new, count)),
     ("removed", |job| job.removed.map_or_else(String::new, count)),
@@ -167,14 +172,14 @@ fn list(service: &Collection, out: &mut dyn Write) -> Result<()> {
     Ok(())
 }
 
-fn cancel(service: &Collection, number: u64, out: &mut dyn Write) -> Result<()> {
-    let job: JobReply = service.delete_json(&format!("/v1/jobs/{number}"))?;
+fn cancel(service: &Collection, name: &str, out: &mut dyn Write) -> Result<()> {
+    let job: JobReply = service.delete_json(&collection::item("/v1/jobs", name))?;
     let removed = job.removed.map(|removed| format!("; it removed {}", count(removed)));
     let removed = removed.unwrap_or_default();
     match job.state.as_str() {
-        "cancelled" => writeln!(out, "job {number} is cancelled{removed}")?,
-        _ if job.has_ended() => writeln!(out, "job {number} had ended already{removed}")?,
-        _ => writeln!(out, "job {number} ends soon")?,
+        "cancelled" => writeln!(out, "job {name} is cancelled{removed}")?,
+        _ if job.has_ended() => writeln!(out, "job {name} had ended already{removed}")?,
+        _ => writeln!(out, "job {name} ends soon")?,
     }
     Ok(())
 }
@@ -189,7 +194,7 @@ mod tests {
     fn a_job_says_what_it_removes_and_how_far_it_has_come() {
         let job = |more: Value| -> JobReply {
             let mut job = json!({
-                "job": 7, "kind": "purge", "state": "running", "dry_run": false, "matched": 12_345,
+                "job": "7f", "kind": "purge", "state": "running", "dry_run": false, "matched": 12_345,
                 "removed": 12_000, "progress": 0.456, "begun_at_ms": 0, "ended_at_ms": null,
             });
             let fields = job.as_object_mut().unwrap();
@@ -202,7 +207,7 @@ mod tests {
         assert_eq!(words(headings), "job state matched removed begun what");
         assert_eq!(
             words(row),
-            "7 running, 45 % 12,345 12,000 1970-01-01T00:00:00Z purge of namespace a\\nb, ids that \
+            "7f running, 45 % 12,345 12,000 1970-01-01T00:00:00Z purge of namespace a\\nb, ids that \
              begin with https://"
         );
         let all = json!({"all_namespaces": true, "stored_before": 60, "dry_run": true});
@@ -216,7 +221,7 @@ mod tests {
     #[test]
     fn a_search_for_groups_is_shown_with_what_it_found() {
         let job = json!({
-            "job": 8, "kind": "groups", "state": "done", "namespace": "a", "distance": 3,
+            "job": "8e", "kind": "groups", "state": "done", "namespace": "a", "distance": 3,
             "verified": true, "size_min": 2, "sequence": 9, "groups": 1_000, "documents": 2_500,
             "progress": 1.0, "begun_at_ms": 0, "ended_at_ms": 1_000,
         });
@@ -224,7 +229,7 @@ mod tests {
         let words = shown.split_whitespace().collect::<Vec<_>>().join(" ");
         assert_eq!(
             words,
-            "job state groups in groups begun ended what 8 done 1,000 2,500 1970-01-01T00:00:00Z \
+            "job state groups in groups begun ended what 8e done 1,000 2,500 1970-01-01T00:00:00Z \
              1970-01-01T00:00:01Z groups of namespace a"
         );
     }

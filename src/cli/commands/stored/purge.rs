@@ -50,24 +50,23 @@ pub(crate) fn run(args: &PurgeArgs, out: &mut dyn Write) -> Result<()> {
     let service = args.service.open()?;
     confirm(args, &service)?;
     let job: JobReply = service.post_json("/v1/purge", &request(args))?;
-    let number = job.number;
+    let name = job.name.clone();
     if args.detach {
-        writeln!(out, "job {number}")?;
-        eprintln!("see it with `nearprint jobs`; end it with `nearprint jobs cancel {number}`");
+        writeln!(out, "job {name}")?;
+        eprintln!("see it with `nearprint jobs`; end it with `nearprint jobs cancel {name}`");
         return Ok(());
     }
     let interrupt = Interrupt::listen("leaving the job running")?;
     let job = jobs::watch(&service, job, &interrupt).map_err(|error| {
         let next = format!(
             "`nearprint jobs` shows it; it continues when the service starts again, and \
-             `nearprint jobs cancel {number}` ends it"
+             `nearprint jobs cancel {name}` ends it"
         );
-        ErrorReport::new(format!("lost sight of job {number}"), next).because(error)
+        ErrorReport::new(format!("lost sight of job {name}"), next).because(error)
     })?;
     if !job.has_ended() {
-        let next =
-            format!("`nearprint jobs` shows it; end it with `nearprint jobs cancel {number}`");
-        let report = ErrorReport::new(format!("interrupted; job {number} goes on"), next);
+        let next = format!("`nearprint jobs` shows it; end it with `nearprint jobs cancel {name}`");
+        let report = ErrorReport::new(format!("interrupted; job {name} goes on"), next);
         return Err(report.with_code(exit_code::INTERRUPTED).into());
     }
     report(&job, out)
@@ -131,11 +130,11 @@ fn report(job: &JobReply, out: &mut dyn Write) -> Result<()> {
             }
         }
         "cancelled" => {
-            let what = format!("job {} was cancelled; it removed {removed}", job.number);
+            let what = format!("job {} was cancelled; it removed {removed}", job.name);
             return Err(ErrorReport::new(what, "purge again to remove the rest").into());
         }
         _ => {
-            let what = format!("job {} failed; it removed {removed}", job.number);
+            let what = format!("job {} failed; it removed {removed}", job.name);
             let next = "the log of the service says why; purge again to remove the rest";
             return Err(ErrorReport::new(what, next).into());
         }

@@ -14,7 +14,7 @@ struct Document<'a> {
     id: Option<String>,
     fingerprint: String,
     recipe: Option<String>,
-    sequence: u64,
+    sequence: Option<u64>,
     stored_at_ms: u64,
     expires_at: Option<u32>,
     #[serde(borrow)]
@@ -96,7 +96,7 @@ fn columns([metadata, sketch]: [bool; 2]) -> Vec<RowColumn> {
         RowColumn::optional("namespace", CellKind::Text),
         RowColumn::optional("id", CellKind::Text),
         RowColumn::required("fingerprint", CellKind::Fingerprint),
-        RowColumn::required("sequence", CellKind::UInt64),
+        RowColumn::optional("sequence", CellKind::UInt64),
         RowColumn::required("stored_at", CellKind::Millis),
         RowColumn::optional("expires_at", CellKind::UInt64),
     ];

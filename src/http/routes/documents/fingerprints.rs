@@ -6,17 +6,20 @@ use axum::Json;
 use axum::extract::{Request, State};
 use axum::http::Uri;
 use axum::response::Response;
-use nearprint_engine::document::Namespace;
+use nearprint_engine::document::{Namespace, Sequence};
 use nearprint_fingerprint::Fingerprint;
 
 use crate::http::budget;
+use crate::http::cipher::Kind;
 use crate::http::description::Problems;
 use crate::http::problem::Problem;
-use crate::http::reply::documents::{FingerprintDocumentsReply, RemovedReply};
+use crate::http::reply::documents::{
+    DocumentsReply, FingerprintDocumentsReply, RemovedReply, Showing,
+};
 use crate::http::request::parameters;
 use crate::http::request::reach::NamespaceAccess;
 use crate::http::request::selection::{
-    FingerprintPageParameters, NamespaceParameter, last_of_path, page_limit, sequence_of,
+    Cursor, FingerprintPageParameters, NamespaceParameter, last_of_path, page_limit,
 };
 use crate::http::service::Service;
 use crate::metrics;
@@ -34,16 +37,19 @@ pub(crate) async fn get_fingerprint(
 ) -> Result<Response, Problem> {
     let parameters: FingerprintPageParameters = parameters::read(request.uri().query())?;
     let fingerprint = fingerprint_of(request.uri())?;
-    let (limit, after) = (page_limit(parameters.limit)?, sequence_of(parameters.after));
+    let limit = page_limit(parameters.limit)?;
+    let after = Cursor::decrypted(parameters.after.as_ref(), Kind::Fingerprint, &service.cipher)?;
+    let after = Sequence::new(after);
     let parts = parameters.include.unwrap_or_default();
     let namespace = parameters.namespace;
     reach.check(namespace.as_ref().map(Namespace::as_str))?;
     let (bytes_max, share) = service.replies.page();
-    let recipe = service.options.defaults.recipe;
     let options = parts.page(limit, bytes_max);
     let page = service.engine.documents_of(namespace.as_ref(), fingerprint, after, options).await?;
-    let reply =
-        FingerprintDocumentsReply::new(fingerprint, namespace.as_ref(), &page, parts, recipe);
+    let recipe = service.options.defaults.recipe;
+    let next = page.next.map(|next| service.cipher.encrypt(Kind::Fingerprint, next));
+    let documents = DocumentsReply::new(&page, &Showing { parts, recipe, reach }, next);
+    let reply = FingerprintDocumentsReply::new(fingerprint, namespace.as_ref(), documents);
     Ok(budget::page(&reply, share))
 }
 
@@ -66,7 +72,7 @@ pub(crate) async fn delete_fingerprint(
     reach.check(namespace.as_ref().map(Namespace::as_str))?;
     let removed = service.engine.remove_fingerprint(namespace, fingerprint).await?;
     metrics::written(metrics::WriteOutcome::Removed, removed.documents);
-    Ok(Json(removed.into()))
+    Ok(Json(RemovedReply::new(removed, &reach)))
 }
 
 fn fingerprint_of(uri: &Uri) -> Result<Fingerprint, Problem> {

@@ -8,8 +8,10 @@ use axum::extract::{Request, State};
 use axum::http::{StatusCode, Uri};
 use axum::response::Response;
 use nearprint_engine::{Job, JobState, PageOptions, Work};
+use nearprint_files::offer::{FieldValue as _, Value};
 
 use crate::http::budget;
+use crate::http::cipher::Kind;
 use crate::http::description::Problems;
 use crate::http::problem::{Code, Problem};
 use crate::http::reply::groups::{GroupsReply, MembersReply};
@@ -17,10 +19,13 @@ use crate::http::reply::jobs::{JobReply, JobsReply};
 use crate::http::request::parameters::{self, NoParameters};
 use crate::http::request::reach::NamespaceAccess;
 use crate::http::request::selection::{
-    GroupsBody, GroupsPageParameters, JobsParameters, page_limit,
+    Cursor, GroupsBody, GroupsPageParameters, JobsParameters, page_limit,
 };
-use crate::http::routes::jobs::{self, numbers_of, read_request};
+use crate::http::routes::jobs::{self, part_of_path, read_request};
 use crate::http::service::Service;
+
+/// Where a path such as `/v1/groups/{job}/{group}` has the group.
+const GROUP_AT: usize = 4;
 
 /// Find groups of near-duplicates.
 ///
@@ -38,7 +43,7 @@ pub(crate) async fn post_groups(
     let request = read_request::<GroupsBody>(&service, request).await?;
     let request = request.request(&service.options.defaults, &reach)?;
     let job = service.engine.begin_groups_of(owner, request)?;
-    Ok((StatusCode::ACCEPTED, Json(job.into())))
+    Ok((StatusCode::ACCEPTED, Json(JobReply::new(job, &service.cipher, &reach))))
 }
 
 /// List the jobs that find groups, oldest first.
@@ -54,12 +59,12 @@ pub(crate) async fn get_groups_jobs(
 ) -> Result<Json<JobsReply>, Problem> {
     let mut jobs = service.engine.jobs();
     jobs.retain(finds_groups);
-    jobs::list(jobs, &reach, &uri)
+    jobs::list(&service, jobs, &reach, &uri)
 }
 
 /// Show a job that finds groups, and once it is done, the groups by pages.
 #[utoipa::path(get, path = "/v1/groups/{job}", tag = "groups",
-    params(("job" = u64, Path, description = "its number"), GroupsPageParameters),
+    params(("job" = String, Path, description = "its name"), GroupsPageParameters),
     responses((status = 200, description = "The job", body = GroupsReply<'_>), Problems))]
 pub(crate) async fn get_groups(
     State(service): State<Arc<Service>>,
@@ -68,17 +73,21 @@ pub(crate) async fn get_groups(
 ) -> Result<Response, Problem> {
     let parameters: GroupsPageParameters = parameters::read(request.uri().query())?;
     let limit = page_limit(parameters.limit)?;
-    let [number] = numbers_of(request.uri())?;
-    let job = find(&service, &reach, number)?;
+    let job = find(&service, &reach, request.uri())?;
+    let cipher = &service.cipher;
+    let after = Cursor::decrypted(parameters.after.as_ref(), Kind::Groups, cipher)?;
     let (bytes_max, share) = service.replies.page();
-    let (after, options) = page(&parameters, limit, bytes_max);
-    let page = service.engine.groups_of_job(number, after, options).await?;
-    Ok(budget::page(&GroupsReply::new(job, page.as_ref()), share))
+    let options = options(&parameters, limit, bytes_max);
+    let page = service.engine.groups_of_job(job.number, after, options).await?;
+    let next = page.as_ref().and_then(|page| page.next);
+    let next = next.map(|next| cipher.encrypt(Kind::Groups, next));
+    let job = JobReply::new(job, cipher, &reach);
+    Ok(budget::page(&GroupsReply::new(job, page.as_ref(), &reach, next), share))
 }
 
 /// List the documents of a group, oldest first.
 #[utoipa::path(get, path = "/v1/groups/{job}/{group}", tag = "groups",
-    params(("job" = u64, Path, description = "the number of the job"),
+    params(("job" = String, Path, description = "the name of the job"),
         ("group" = u64, Path, description = "the number of the group"), GroupsPageParameters),
     responses((status = 200, description = "A page", body = MembersReply<'_>), Problems))]
 pub(crate) async fn get_group(
@@ -88,28 +97,31 @@ pub(crate) async fn get_group(
 ) -> Result<Response, Problem> {
     let parameters: GroupsPageParameters = parameters::read(request.uri().query())?;
     let limit = page_limit(parameters.limit)?;
-    let [number, group] = numbers_of(request.uri())?;
-    let job = find(&service, &reach, number)?;
+    let job = find(&service, &reach, request.uri())?;
+    let group = group_of(request.uri())?;
+    let cipher = &service.cipher;
+    let after = Cursor::decrypted(parameters.after.as_ref(), Kind::Members, cipher)?;
     if job.state != JobState::Done {
         let detail = "The job is not done. GET /v1/groups/{job} shows its state.";
         return Err(Problem::new(Code::GroupsNotReady, detail));
     }
     let (bytes_max, share) = service.replies.page();
-    let (after, options) = page(&parameters, limit, bytes_max);
-    let page = service.engine.members_of_group((number, group), after, options).await?;
+    let options = options(&parameters, limit, bytes_max);
+    let page = service.engine.members_of_group((job.number, group), after, options).await?;
     let page = page.ok_or_else(|| {
         let groups = if let Work::Groups(work) = &job.work { work.groups } else { 0 };
         let detail = format!("The job has found {groups} groups, numbered from 0.");
         Problem::new(Code::GroupsNotFound, detail)
     })?;
-    Ok(budget::page(&MembersReply::new(group, &page), share))
+    let next = page.next.map(|next| cipher.encrypt(Kind::Members, next));
+    Ok(budget::page(&MembersReply::new(group, &page, &reach, next), share))
 }
 
 /// Remove a job that finds groups, with its result.
 ///
 /// A job that waits or runs is cancelled.
 #[utoipa::path(delete, path = "/v1/groups/{job}", tag = "groups",
-    params(("job" = u64, Path, description = "its number")),
+    params(("job" = String, Path, description = "its name")),
     responses((status = 200, description = "The job as it was", body = JobReply), Problems))]
 pub(crate) async fn delete_groups(
     State(service): State<Arc<Service>>,
@@ -117,21 +129,26 @@ pub(crate) async fn delete_groups(
     uri: Uri,
     _: NoParameters,
 ) -> Result<Json<JobReply>, Problem> {
-    let [number] = numbers_of(&uri)?;
-    find(&service, &reach, number)?;
+    let Job { number, .. } = find(&service, &reach, &uri)?;
     let removed = service.engine.remove_groups(number).ok_or_else(not_found)?;
-    Ok(Json(removed.into()))
+    Ok(Json(JobReply::new(removed, &service.cipher, &reach)))
 }
 
-fn page(parameters: &GroupsPageParameters, limit: usize, bytes_max: usize) -> (u64, PageOptions) {
+fn options(parameters: &GroupsPageParameters, limit: usize, bytes_max: usize) -> PageOptions {
     let with_metadata = parameters.include.is_some_and(|parts| parts.metadata);
-    let after = parameters.after.map_or(0, |cursor| cursor.0);
-    (after, PageOptions { limit, bytes_max, with_metadata })
+    PageOptions { limit, bytes_max, with_metadata }
 }
 
-/// The job with a number, if it finds groups, unless the request does not reach its documents.
-fn find(service: &Service, reach: &NamespaceAccess, number: u64) -> Result<Job, Problem> {
-    jobs::find(service, reach, number).filter(finds_groups).ok_or_else(not_found)
+/// The job that a path names, if it finds groups, unless the request does not reach its documents.
+fn find(service: &Service, reach: &NamespaceAccess, uri: &Uri) -> Result<Job, Problem> {
+    jobs::find(service, reach, uri)?.filter(finds_groups).ok_or_else(not_found)
+}
+
+/// The number of the group that a path such as `/v1/groups/{job}/{group}` names.
+fn group_of(uri: &Uri) -> Result<u64, Problem> {
+    let number = part_of_path(uri, GROUP_AT);
+    let number = number.and_then(|number| u64::read(Value::Parameter(&number)).ok());
+    number.ok_or_else(|| Problem::invalid("group", "The number of a group is a whole number."))
 }
 
 fn finds_groups(job: &Job) -> bool {
@@ -139,7 +156,7 @@ fn finds_groups(job: &Job) -> bool {
 }
 
 fn not_found() -> Problem {
-    let detail = "No job that finds groups has this number. Such jobs are kept in memory: a restart \
+    let detail = "No job that finds groups has this name. Such jobs are kept in memory: a restart \
                   ends them, and newer ones take their place (groups.kept_max, \
                   groups.memory_bytes_max). POST /v1/groups begins another.";
     Problem::new(Code::GroupsNotFound, detail)

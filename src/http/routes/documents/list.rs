@@ -9,9 +9,10 @@ use serde::Serialize;
 use utoipa::ToSchema;
 
 use crate::http::budget;
+use crate::http::cipher::Kind;
 use crate::http::description::Problems;
 use crate::http::problem::Problem;
-use crate::http::reply::documents::{DocumentReply, DocumentsReply};
+use crate::http::reply::documents::{DocumentReply, DocumentsReply, Showing};
 use crate::http::request::reach::NamespaceAccess;
 use crate::http::request::selection::{ListParameters, page_limit};
 use crate::http::request::{body, parameters};
@@ -65,12 +66,14 @@ async fn page(
     parameters: &ListParameters,
     reach: &NamespaceAccess,
 ) -> Result<Response, Problem> {
-    let (limit, query) = (page_limit(parameters.limit)?, parameters.query(reach)?);
+    let (limit, query) = (page_limit(parameters.limit)?, parameters.query(reach, &service.cipher)?);
     let parts = parameters.include.unwrap_or_default();
     let is_searched = query.prefix.is_some();
     let (bytes_max, share) =
         if is_searched { service.replies.searched_page() } else { service.replies.page() };
     let page = service.engine.list(query, parts.page(limit, bytes_max)).await?;
     let recipe = service.options.defaults.recipe;
-    Ok(budget::page(&DocumentsReply::new(&page, parts, recipe), share))
+    let showing = Showing { parts, recipe, reach: reach.clone() };
+    let next = page.next.map(|next| service.cipher.encrypt(Kind::Documents, next));
+    Ok(budget::page(&DocumentsReply::new(&page, &showing, next), share))
 }

@@ -4,16 +4,18 @@ use std::sync::Arc;
 
 use axum::extract::{Request, State};
 use axum::response::Response;
-use nearprint_engine::{OriginalsOrder, OriginalsQuery};
+use nearprint_engine::document::Sequence;
+use nearprint_engine::{ListPlace, OriginalsOrder, OriginalsQuery};
 
 use crate::http::budget;
+use crate::http::cipher::{Cipher, Kind};
 use crate::http::description::Problems;
 use crate::http::problem::Problem;
-use crate::http::reply::documents::OriginalsReply;
+use crate::http::reply::documents::{OriginalsReply, Showing};
 use crate::http::request::parameters;
 use crate::http::request::reach::NamespaceAccess;
 use crate::http::request::selection::{
-    OriginalsCursor, OriginalsParameters, SelectionParts, namespaces, page_limit,
+    Cursor, OriginalsParameters, SelectionParts, namespaces, page_limit,
 };
 use crate::http::service::Service;
 
@@ -32,12 +34,25 @@ pub(crate) async fn get_originals(
     let parameters: OriginalsParameters = parameters::read(request.uri().query())?;
     let limit = page_limit(parameters.limit)?;
     let order = parameters.order.unwrap_or(OriginalsOrder::Duplicates);
-    let reach = namespaces(parameters.namespace, parameters.all_namespaces, &reach)?;
-    let after = parameters.after.map(|OriginalsCursor(number, sequence)| (number, sequence));
+    let chosen = namespaces(parameters.namespace, parameters.all_namespaces, &reach)?;
+    let after = parameters.after.map(|after| place(&after, &service.cipher)).transpose()?;
     let parts = SelectionParts::from(parameters.include);
     let (bytes_max, share) = service.replies.page();
-    let query = OriginalsQuery { reach, order, after };
+    let query = OriginalsQuery { reach: chosen, order, after };
     let page = service.engine.originals(query, parts.page(limit, bytes_max)).await?;
     let recipe = service.options.defaults.recipe;
-    Ok(budget::page(&OriginalsReply::new(&page, parts, recipe), share))
+    let next = page.next.map(|place| service.cipher.encrypt(Kind::Originals, value(place)));
+    let showing = Showing { parts, recipe, reach };
+    Ok(budget::page(&OriginalsReply::new(&page, &showing, next), share))
+}
+
+/// The place at which a page begins.
+fn place(after: &Cursor, cipher: &Cipher) -> Result<ListPlace, Problem> {
+    let value: u128 = Cursor::decrypted(Some(after), Kind::Originals, cipher)?;
+    Ok(((value >> u64::BITS) as u32, Sequence::new(value as u64)))
+}
+
+/// A place as one value.
+fn value((number, sequence): ListPlace) -> u128 {
+    u128::from(number) << u64::BITS | u128::from(sequence.get())
 }

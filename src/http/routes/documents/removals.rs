@@ -75,7 +75,7 @@ pub(crate) async fn post_delete_batch(
         match removed {
             Ok(removed) => {
                 metrics::written(metrics::WriteOutcome::Removed, removed.documents);
-                let line = serde_json::to_vec(&RemovedReply::from(removed));
+                let line = serde_json::to_vec(&RemovedReply::new(removed, &reach));
                 reply.extend(line.expect("replies are JSON"));
                 reply.push(b'\n');
             }

@@ -77,7 +77,7 @@ pub(super) async fn show(
     let stored = stored.ok_or_else(missing)?;
     let recipe = service.options.defaults.recipe;
     let touch = service.engine.touch(stored.sequence);
-    Ok(Json(DocumentReply::single(&stored, recipe).touched(touch)).into_response())
+    Ok(Json(DocumentReply::single(&stored, recipe, reach.clone()).touched(touch)).into_response())
 }
 
 async fn remove(
@@ -89,7 +89,7 @@ async fn remove(
     reach.check(namespace.as_ref().map(Namespace::as_str))?;
     let removed = service.engine.remove(namespace, id).await?;
     metrics::written(metrics::WriteOutcome::Removed, removed.documents);
-    Ok(Json(removed.into()))
+    Ok(Json(RemovedReply::new(removed, reach)))
 }
 
 /// The document that a path with its query string names.

@@ -5,13 +5,12 @@ use std::io;
 use axum::body::Bytes;
 use axum::response::Response;
 use nearprint_engine::{DocumentStream, PageOptions};
-use nearprint_text::Recipe;
 
 use crate::http::batch::replies::last_line;
 use crate::http::problem::Problem;
-use crate::http::reply::documents::DocumentReply;
+use crate::http::reply::documents::{DocumentReply, Showing};
 use crate::http::request::reach::NamespaceAccess;
-use crate::http::request::selection::{ListParameters, SelectionParts};
+use crate::http::request::selection::ListParameters;
 use crate::http::service::Service;
 
 /// The bytes of the lines that are made and sent at one time.
@@ -30,25 +29,24 @@ pub(super) fn respond(
         let detail = "A stream has no limit; without Accept: application/x-ndjson there are pages.";
         return Err(Problem::invalid("limit", detail));
     }
-    let query = parameters.query(reach)?;
+    let query = parameters.query(reach, &service.cipher)?;
     let parts = parameters.include.unwrap_or_default();
     let place = service.exports.take()?;
     let documents = service.engine.stream(query);
     let recipe = service.options.defaults.recipe;
-    let next = move |documents| lines(documents, parts, recipe);
-    let lines = futures_util::stream::unfold(Some(documents), next);
+    let showing = Showing { parts, recipe, reach: reach.clone() };
+    let lines = futures_util::stream::unfold(Some((documents, showing)), lines);
     let last = |problem: Problem| Ok(Bytes::from(last_line(&problem)));
     Ok(place.respond("application/x-ndjson", Box::pin(lines), last))
 }
 
+/// The documents of a stream that are left, and how they are shown.
+type Left = (DocumentStream, Showing);
+
 /// The next lines of a stream; after an error the last one.
-async fn lines(
-    documents: Option<DocumentStream>,
-    parts: SelectionParts,
-    recipe: Recipe,
-) -> Option<(io::Result<Bytes>, Option<DocumentStream>)> {
-    let mut documents = documents?;
-    let options: PageOptions = parts.page(PIECE_DOCUMENTS, PIECE_BYTES);
+async fn lines(left: Option<Left>) -> Option<(io::Result<Bytes>, Option<Left>)> {
+    let (mut documents, showing) = left?;
+    let options: PageOptions = showing.parts.page(PIECE_DOCUMENTS, PIECE_BYTES);
     let read = match documents.next_piece(options).await {
         Ok(read) if read.is_empty() => return None,
         Ok(read) => read,
@@ -56,9 +54,9 @@ async fn lines(
     };
     let mut lines = Vec::with_capacity(PIECE_BYTES);
     for stored in &read {
-        let line = DocumentReply::listed(stored, parts, recipe);
+        let line = DocumentReply::listed(stored, &showing);
         serde_json::to_writer(&mut lines, &line).expect("replies are JSON");
         lines.push(b'\n');
     }
-    Some((Ok(lines.into()), Some(documents)))
+    Some((Ok(lines.into()), Some((documents, showing))))
 }
