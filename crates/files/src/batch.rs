@@ -1,6 +1,10 @@
 //! Batches: documents that are handled together.
 
-use std::iter;
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{self, Receiver, SyncSender};
+use std::sync::{Mutex, PoisonError};
+use std::{iter, mem, thread};
 
 use crate::{BadEntry, Checkpoint, Documents, Entry};
 
@@ -59,6 +63,87 @@ pub fn batches(
         batch.upto = documents.records().checkpoint();
         Some(batch)
     })
+}
+
+/// Batches that wait for each thread.
+const BATCHES_WAITING: usize = 2;
+
+/// A batch whose documents have been worked on, and what came of them.
+struct Done<T> {
+    number: u64,
+    batch: DocumentBatch,
+    result: T,
+}
+
+/// Lets some threads work on batches of documents while another one reads them. `take` receives each
+/// batch, without its documents, and what came of them, in the order of the files; it says whether
+/// to go on. Memory is a few batches for each thread.
+///
+/// # Errors
+/// The first one of `take`, which ends everything.
+pub(crate) fn in_order<T: Send, E>(
+    documents: &mut Documents,
+    (options, threads): (BatchOptions, usize),
+    work: impl Fn(Vec<Entry>) -> T + Sync,
+    take: impl FnMut(DocumentBatch, T) -> Result<bool, E>,
+) -> Result<(), E> {
+    let (to_workers, waiting) = mpsc::sync_channel(BATCHES_WAITING * threads);
+    let (to_taker, done) = mpsc::sync_channel(BATCHES_WAITING * threads);
+    let (waiting, is_over) = (Mutex::new(waiting), AtomicBool::new(false));
+    thread::scope(|scope| {
+        let (cut, is_over) = (batches(documents, options), &is_over);
+        scope.spawn(move || {
+            for numbered in (0..).zip(cut) {
+                // The other side may have ended.
+                if to_workers.send(numbered).is_err() || is_over.load(Ordering::Relaxed) {
+                    return;
+                }
+            }
+        });
+        for _ in 0..threads {
+            let (waiting, work, to_taker) = (&waiting, &work, to_taker.clone());
+            scope.spawn(move || work_on_all(waiting, work, &to_taker));
+        }
+        drop(to_taker);
+        let taken = take_in_order(&done, take);
+        // If that has ended early, so do the threads: when nobody takes what they have.
+        drop(done);
+        is_over.store(true, Ordering::Relaxed);
+        waiting.lock().unwrap_or_else(PoisonError::into_inner).iter().for_each(drop);
+        taken
+    })
+}
+
+fn work_on_all<T>(
+    batches: &Mutex<Receiver<(u64, DocumentBatch)>>,
+    work: &impl Fn(Vec<Entry>) -> T,
+    sender: &SyncSender<Done<T>>,
+) {
+    loop {
+        let next = batches.lock().unwrap_or_else(PoisonError::into_inner).recv();
+        let Ok((number, mut batch)) = next else { return };
+        let result = work(mem::take(&mut batch.documents));
+        if sender.send(Done { number, batch, result }).is_err() {
+            return;
+        }
+    }
+}
+
+fn take_in_order<T, E>(
+    done: &Receiver<Done<T>>,
+    mut take: impl FnMut(DocumentBatch, T) -> Result<bool, E>,
+) -> Result<(), E> {
+    let (mut early, mut next) = (BTreeMap::new(), 0);
+    for Done { number, batch, result } in done {
+        early.insert(number, (batch, result));
+        while let Some((batch, result)) = early.remove(&next) {
+            next += 1;
+            if !take(batch, result)? {
+                return Ok(());
+            }
+        }
+    }
+    Ok(())
 }
 
 fn content_bytes(document: &Entry) -> usize {

@@ -39,7 +39,7 @@ pub fn is_likely(margins: &Margins, [one, other]: [Fingerprint; 2]) -> bool {
     view.is_likely(&view.likely_rule(margins), one, other)
 }
 
-fn shape(distance_max: Distance) -> Shape {
+pub(super) fn shape(distance_max: Distance) -> Shape {
     Shape {
         distance_max,
         delta_events: DELTA_EVENTS,
@@ -258,16 +258,22 @@ fn judged(
     let Some(spill) = &scanned.spill else {
         return Ok(Some(NearPair { documents, distance, similarity: None }));
     };
-    let (one, other) = (spill.get(one as usize)?, spill.get(other as usize)?);
-    let sketches = (one.sketch.as_ref(), other.sketch.as_ref());
+    let pair = [&spill.get(one as usize)?, &spill.get(other as usize)?];
+    let counts = counts(pair, distance, criteria.min_resemblance);
+    let [one, other] = pair;
+    let similarity = similarity(one, other);
+    Ok(counts.then_some(NearPair { documents, distance, similarity }))
+}
+
+/// Whether two documents at this distance are near-duplicates. Equal fingerprints always are.
+pub(super) fn counts(
+    [one, other]: [&Evidence; 2],
+    distance: Distance,
+    threshold: Option<MinResemblance>,
+) -> bool {
+    let found = Verification::between(one.sketch.as_ref(), other.sketch.as_ref(), threshold);
     let is_short = one.is_short && other.is_short;
-    let counts = |threshold| {
-        let found = Verification::between(sketches.0, sketches.1, Some(threshold));
-        distance.get() == 0 || found.counts(distance, is_short)
-    };
-    let similarity = similarity(&one, &other);
-    let pair = NearPair { documents, distance, similarity };
-    Ok(criteria.min_resemblance.is_none_or(counts).then_some(pair))
+    threshold.is_none() || distance.get() == 0 || found.counts(distance, is_short)
 }
 
 /// The similarity of two texts, 0 to 1, if both have sketches.

@@ -1,26 +1,20 @@
 //! The first pass: one thread reads, the others make fingerprints, in the order of the files.
 
 use std::collections::{BTreeMap, HashMap};
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc::{self, Receiver, SyncSender};
-use std::sync::{Mutex, PoisonError};
-use std::thread;
-use std::{io, mem};
+use std::io;
 
 use nearprint_fingerprint::{Fingerprint, Margins, Sample, Sketch};
 use nearprint_text::{Analysis, Method, Wanted};
 
+use crate::batch::in_order;
 use crate::dedup::columns::{Bits, Fingerprints, Texts};
 use crate::dedup::spill::{Spill, SpillWriter};
 use crate::offer::Content;
-use crate::{BadEntry, BatchOptions, DocumentBatch, Documents, Entry, batches};
+use crate::{BadEntry, BatchOptions, DocumentBatch, Documents, Entry};
 
 /// The batches that threads take.
-const BATCH: BatchOptions =
+pub(super) const BATCH: BatchOptions =
     BatchOptions { items_max: 512, bytes_max: 1 << 20, stops_at_errors: false };
-/// Batches that wait for each thread.
-const BATCHES_WAITING: usize = 2;
-
 /// Bytes that are in memory whatever the number of documents: batches that wait, and buffers.
 pub const FIXED_BYTES: u64 = 96 << 20;
 /// Bytes of memory for a document while groups are searched: 20 in columns, 24 in the index, and 28
@@ -101,7 +95,7 @@ pub struct Known {
 }
 
 /// Bad entries that are kept.
-const BAD_KEPT: usize = 10;
+pub(super) const BAD_KEPT: usize = 10;
 
 /// A document after its analysis.
 struct Analysed {
@@ -114,13 +108,6 @@ struct Analysed {
     metadata: Option<Box<str>>,
     namespace: Option<Box<str>>,
     score: f64,
-}
-
-/// A batch of the input, without its documents after their analysis.
-struct Done {
-    number: u64,
-    documents: Vec<Analysed>,
-    batch: DocumentBatch,
 }
 
 /// What is said while documents are read.
@@ -146,32 +133,23 @@ impl Scanned {
         watcher: &mut dyn Watcher,
     ) -> Result<Self, ScanError> {
         let mut scanned = Self { all_namespaces: vec!["".into()], ..Self::default() };
-        let mut spill = SpillWriter::default();
-        let (to_workers, waiting) = mpsc::sync_channel(BATCHES_WAITING * wishes.threads);
-        let (to_collector, done) = mpsc::sync_channel(BATCHES_WAITING * wishes.threads);
-        let (waiting, is_over) = (Mutex::new(waiting), AtomicBool::new(false));
-        thread::scope(|scope| {
-            let options = BatchOptions { stops_at_errors: wishes.stops_at_errors, ..BATCH };
-            let (cut, is_over) = (batches(documents, options), &is_over);
-            scope.spawn(move || {
-                for numbered in (0..).zip(cut) {
-                    // The other side may have ended.
-                    if to_workers.send(numbered).is_err() || is_over.load(Ordering::Relaxed) {
-                        return;
-                    }
-                }
-            });
-            for _ in 0..wishes.threads {
-                let (waiting, to_collector) = (&waiting, to_collector.clone());
-                scope.spawn(move || analyse_all(waiting, wishes, &to_collector));
+        let (mut spill, mut namespaces) = (SpillWriter::default(), HashMap::new());
+        let options = BatchOptions { stops_at_errors: wishes.stops_at_errors, ..BATCH };
+        let work = |entries: Vec<Entry>| -> Vec<Analysed> {
+            entries.into_iter().map(|entry| analysed(entry, wishes)).collect()
+        };
+        in_order(documents, (options, wishes.threads), work, |batch, documents| {
+            scanned.note(batch, watcher);
+            for document in documents {
+                let (sketch, margins) = (document.sketch.as_deref(), document.margins.as_deref());
+                spill.add(document.is_short, sketch, margins)?;
+                scanned.add(document, &mut namespaces);
             }
-            drop(to_collector);
-            let collected = scanned.collect(&done, &mut spill, (wishes.memory_max, watcher));
-            // If that has ended early, so do the threads: when nobody takes what they have.
-            drop(done);
-            is_over.store(true, Ordering::Relaxed);
-            waiting.lock().unwrap_or_else(PoisonError::into_inner).iter().for_each(drop);
-            collected
+            watcher.at(scanned.len() as u64);
+            if scanned.bytes() > wishes.memory_max {
+                return Err(ScanError::Memory(scanned.len()));
+            }
+            Ok(watcher.goes_on())
         })?;
         // Those of files at the end that have no documents.
         documents.records().notes().iter().for_each(|note| watcher.note(note));
@@ -210,40 +188,13 @@ impl Scanned {
         FIXED_BYTES + columns + self.len() as u64 * DOCUMENT_BYTES
     }
 
-    fn collect(
-        &mut self,
-        done: &Receiver<Done>,
-        spill: &mut SpillWriter,
-        (memory_max, watcher): (u64, &mut dyn Watcher),
-    ) -> Result<(), ScanError> {
-        let mut waiting: BTreeMap<u64, Done> = BTreeMap::new();
-        let mut namespaces: HashMap<Box<str>, u32> = HashMap::new();
-        let mut next = 0;
-        for batch in done {
-            waiting.insert(batch.number, batch);
-            while let Some(Done { documents, batch, .. }) = waiting.remove(&next) {
-                next += 1;
-                batch.notes.iter().for_each(|note| watcher.note(note));
-                batch.readable.iter().for_each(|&readable| self.readable.push(readable));
-                self.bad_count += batch.bad.len() as u64;
-                let room = BAD_KEPT.saturating_sub(self.bad.len());
-                self.bad.extend(batch.bad.into_iter().take(room));
-                for document in documents {
-                    let (sketch, margins) =
-                        (document.sketch.as_deref(), document.margins.as_deref());
-                    spill.add(document.is_short, sketch, margins)?;
-                    self.add(document, &mut namespaces);
-                }
-                watcher.at(self.len() as u64);
-                if self.bytes() > memory_max {
-                    return Err(ScanError::Memory(self.len()));
-                }
-            }
-            if !watcher.goes_on() {
-                return Ok(());
-            }
-        }
-        Ok(())
+    /// Keeps what a batch says in addition to its documents.
+    fn note(&mut self, batch: DocumentBatch, watcher: &mut dyn Watcher) {
+        batch.notes.iter().for_each(|note| watcher.note(note));
+        batch.readable.iter().for_each(|&readable| self.readable.push(readable));
+        self.bad_count += batch.bad.len() as u64;
+        let room = BAD_KEPT.saturating_sub(self.bad.len());
+        self.bad.extend(batch.bad.into_iter().take(room));
     }
 
     fn add(&mut self, document: Analysed, namespaces: &mut HashMap<Box<str>, u32>) {
@@ -274,35 +225,27 @@ impl Scanned {
     }
 }
 
-fn analyse_all(
-    batches: &Mutex<Receiver<(u64, DocumentBatch)>>,
-    wishes: &Wishes,
-    sender: &SyncSender<Done>,
-) {
-    loop {
-        let next = batches.lock().unwrap_or_else(PoisonError::into_inner).recv();
-        let Ok((number, mut batch)) = next else { return };
-        let documents = mem::take(&mut batch.documents);
-        let documents = documents.into_iter().map(|entry| analysed(entry, wishes)).collect();
-        if sender.send(Done { number, documents, batch }).is_err() {
-            return;
-        }
-    }
-}
-
 fn analysed(entry: Entry, wishes: &Wishes) -> Analysed {
-    let passed = |wanted: &str| {
-        entry.passed.iter().find(|(field, _)| *field == wanted).map(|(_, json)| json.clone())
-    };
-    let namespace = passed("namespace").and_then(|json| serde_json::from_str(&json).ok());
-    let metadata = passed("metadata").unwrap_or_else(|| "{}".into());
+    let namespace = namespace(&entry);
+    let metadata = passed(&entry, "metadata").map_or_else(|| "{}".into(), Box::from);
     let score = wishes.score.as_ref().and_then(|field| number(&metadata, field));
     let name = wishes.names.then(|| name(&entry));
     let length = u32::try_from(entry.content.bytes()).unwrap_or(u32::MAX);
-    let Made { fingerprint, is_short, sketch, margins } = made(entry.content, wishes);
+    let Made { fingerprint, is_short, sketch, margins } =
+        made(entry.content, wishes.method, wishes.sketches);
     let score = score.unwrap_or(f64::NAN);
     let metadata = wishes.metadata.then_some(metadata);
     Analysed { fingerprint, is_short, sketch, margins, length, name, metadata, namespace, score }
+}
+
+/// A field of a record that is passed on as it is.
+fn passed<'e>(entry: &'e Entry, wanted: &str) -> Option<&'e str> {
+    entry.passed.iter().find(|(field, _)| *field == wanted).map(|(_, json)| &**json)
+}
+
+/// The namespace of a document; `None` for the default one.
+pub(super) fn namespace(entry: &Entry) -> Option<Box<str>> {
+    passed(entry, "namespace").and_then(|json| serde_json::from_str(json).ok())
 }
 
 /// The number in a field of metadata; a text of digits counts.
@@ -326,20 +269,20 @@ pub(super) fn name(entry: &Entry) -> Box<str> {
 
 /// What an analysis makes of a body.
 #[derive(Default)]
-struct Made {
-    fingerprint: Option<Fingerprint>,
-    is_short: bool,
-    sketch: Option<Box<Sketch>>,
+pub(super) struct Made {
+    pub(super) fingerprint: Option<Fingerprint>,
+    pub(super) is_short: bool,
+    pub(super) sketch: Option<Box<Sketch>>,
     margins: Option<Box<Margins>>,
 }
 
-fn made(content: Content<'_>, wishes: &Wishes) -> Made {
+/// Analyses a body, and makes its sketch if that is wanted.
+pub(super) fn made(content: Content<'_>, method: Method, sketch: bool) -> Made {
     let source = match content.into_source() {
         Ok(source) => source,
         Err(fingerprint) => return Made { fingerprint: Some(fingerprint), ..Made::default() },
     };
-    let wanted = Wanted { sketch: wishes.sketches, features: false };
-    match nearprint_text::analyse(&source, wishes.method, wanted) {
+    match nearprint_text::analyse(&source, method, Wanted { sketch, features: false }) {
         Ok(Analysis { fingerprint, short, sketch, margins, .. }) => {
             Made { fingerprint: Some(fingerprint), is_short: short, sketch, margins }
         }
