@@ -195,7 +195,7 @@ fn import_says_how_it_understands_fields_and_options_name_others() {
     let table = file(folder.path(), "table.csv", "url,body,page,lang\nu,a text,a page,en\n");
     let output = import(folder.path(), &[&table]);
     assert_eq!(code(&output), 0, "{}", err(&output));
-    let said = "table.csv: CSV; id from `url`, text from `body`; not imported: page, lang\n  its \
+    let said = "table.csv: CSV; id from `url`, text from `body`; not used: page, lang\n  its \
                 first document: id \"u\", text of 6 characters \"a text\"\n";
     assert!(err(&output).contains(said), "{}", err(&output));
 

@@ -340,7 +340,7 @@ mod tests {
             bad.map(|bad| bad.why).collect::<Vec<_>>()
         };
         let [dump, hashes] = &whys(vec![at("dump.txt"), at("hashes.txt")])[..] else { panic!() };
-        assert!(dump.contains("looks like NDJSON; import it with --format ndjson"), "{dump}");
+        assert!(dump.contains("looks like NDJSON; read it with --format ndjson"), "{dump}");
         assert!(hashes.contains("--format hex"), "{hashes}");
         assert_eq!(whys(vec![root.path().join("folder")]), [dump.as_str(), hashes.as_str()]);
 

@@ -489,7 +489,7 @@ fn how_files_are_understood_is_said_once_for_all_that_are_alike() {
     assert_eq!(read.by_ref().flatten().count(), 3);
     let expected = [
         format!(
-            "{}: NDJSON; id from `url`, text from `content`; not imported: lang",
+            "{}: NDJSON; id from `url`, text from `content`; not used: lang",
             at("a.ndjson").display()
         ),
         "  its first document: id \"u\", text of 6 characters \"a text\"".to_owned(),

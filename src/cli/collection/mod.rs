@@ -269,8 +269,8 @@ impl Collection {
         }
         let cut_off = || {
             let what = format!("{} stopped in the middle of a batch", self.name());
-            let next = "look at its log, start it again, and repeat the command: an import does not \
-                        store documents with an id that are already there twice";
+            let next = "look at its log, start it again, and repeat the command: documents with an id \
+                        that are already there are not stored twice";
             ErrorReport::new(what, next)
         };
         let lines: Vec<String> = entries.iter().map(|entry| entry.to_json()).collect();

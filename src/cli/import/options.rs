@@ -121,9 +121,9 @@ impl From<Reading> for ReadOptions {
 /// What follows when a record cannot be read or stored.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 pub(crate) enum OnError {
-    /// It is counted and reported, and the import goes on
+    /// It is counted and reported, and the command goes on with the next one
     Skip,
-    /// The import ends; what was before it is stored
+    /// The command ends there with an error
     Stop,
 }
 

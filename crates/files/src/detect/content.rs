@@ -77,10 +77,10 @@ fn is_object_a_line(text: &[u8]) -> bool {
 /// the id of each line.
 pub(crate) fn lines_in_text(head: &[u8]) -> Option<&'static str> {
     if begins_with_fingerprint(head) {
-        return Some("lines of fingerprints; import it with --format hex");
+        return Some("lines of fingerprints; read it with --format hex");
     }
     if certain(head) == Some(Format::Json) {
-        return Some("a JSON array; import it with --format json");
+        return Some("a JSON array; read it with --format json");
     }
     let mut lines = trimmed(head).splitn(3, |&byte| byte == b'\n');
     let is_object = |line: &[u8]| serde_json::from_slice::<Map<String, Value>>(line).is_ok();
@@ -90,7 +90,7 @@ pub(crate) fn lines_in_text(head: &[u8]) -> Option<&'static str> {
         (Some(line), None) => line.trim_ascii().is_empty() || line.trim_ascii().starts_with(b"{"),
         (Some(line), Some(_)) => is_object(line),
     };
-    (first && second).then_some("NDJSON; import it with --format ndjson")
+    (first && second).then_some("NDJSON; read it with --format ndjson")
 }
 
 #[cfg(test)]

@@ -66,7 +66,7 @@ pub(crate) fn is_binary(head: &[u8]) -> bool {
 /// Why a file of this format is refused, and the remedy.
 pub(crate) fn refusal(format: &str) -> String {
     format!(
-        "looks like {format}, which cannot be imported; convert it to NDJSON, with one \
+        "looks like {format}, which no reader understands; convert it to NDJSON, with one \
          {{\"id\": \"...\", \"text\": \"...\"}} a line"
     )
 }
@@ -78,7 +78,7 @@ pub(crate) fn text_of_lines(lines: &str) -> String {
 
 /// Why a file with the name of one format and the content of another is refused.
 pub(super) fn misnamed(name: &str, format: &str) -> String {
-    format!("is named like {name}, and looks like {format}; import it with --format {format}")
+    format!("is named like {name}, and looks like {format}; read it with --format {format}")
 }
 
 /// Why a file without what begins all files of its name is refused.

@@ -314,7 +314,7 @@ pub(super) fn explain(fields: &dyn Fields, mapping: &Mapping) -> Option<String> 
     let left: Vec<_> = fields.names().into_iter().filter(|name| !is_taken(name)).collect();
     let mut mapping = taken.join(", ");
     if !left.is_empty() {
-        mapping.push_str("; not imported: ");
+        mapping.push_str("; not used: ");
         mapping.push_str(&shortened(&left.join(", "), NAMES_SHOWN_MAX));
     }
     Some(mapping)

@@ -108,12 +108,12 @@ fn the_explanation_names_what_is_taken_and_what_is_left() {
     let line = r#"{"URL": "u", "content": "c", "lang": "en", "meta": {"a": 1}, "namespace": "n"}"#;
     assert_eq!(
         explained(line, &Mapping::default()).unwrap(),
-        "id from `URL`, text from `content`; not imported: lang, meta"
+        "id from `URL`, text from `content`; not used: lang, meta"
     );
     let mapping = Mapping { metadata: vec!["meta.a".to_owned()], ..Mapping::default() };
     assert_eq!(
         explained(line, &mapping).unwrap(),
-        "id from `URL`, text from `content`, metadata from `meta.a`; not imported: lang"
+        "id from `URL`, text from `content`, metadata from `meta.a`; not used: lang"
     );
     assert_eq!(
         explained(r#"{"text": "t"}"#, &mapping).unwrap(),

@@ -103,7 +103,7 @@ fn zstd_error(error: io::Error) -> io::Error {
         return error;
     }
     let what = "it is compressed with a window of more than 128 MiB, which another program has to \
-                undo: zstd -dc --long=31 FILE | nearprint import -";
+                undo; pipe it in: zstd -dc --long=31 FILE | nearprint ... -";
     io::Error::new(error.kind(), what)
 }
 

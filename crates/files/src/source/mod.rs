@@ -164,7 +164,7 @@ mod tests {
         };
         assert_eq!(of(27).unwrap(), b"a text");
         let refused = of(28).unwrap_err().to_string();
-        assert!(refused.contains("zstd -dc --long=31 FILE | nearprint import -"), "{refused}");
+        assert!(refused.contains("zstd -dc --long=31 FILE | nearprint ... -"), "{refused}");
     }
 
     #[test]
