@@ -289,7 +289,7 @@ fn groups_are_awaited_listed_and_removed() {
     assert_eq!(
         requests,
         [
-            "POST /v1/groups\n{\"distance\":2,\"all_namespaces\":true,\"size_min\":2}",
+            "POST /v1/groups\n{\"distance\":2,\"all_namespaces\":true,\"min_size\":2}",
             "GET /v1/jobs/7f",
             "GET /v1/groups/7f?limit=5",
             "GET /v1/groups/7f/0?limit=2",

@@ -60,7 +60,7 @@ fn a_job_finds_chains_of_near_duplicates_by_size() {
     assert_eq!(
         job,
         json!({"job": null, "kind": "groups", "state": "done", "namespace": null, "distance": 3, "verified": true,
-            "size_min": 2, "progress": 1.0, "sequence": 8, "groups": 2, "documents": 5,
+            "min_size": 2, "progress": 1.0, "sequence": 8, "groups": 2, "documents": 5,
             "begun_at_ms": null, "ended_at_ms": null, "found": null, "next": null})
     );
 }
@@ -107,8 +107,8 @@ fn distance_namespace_and_size_choose_the_groups() {
     let server = filled();
     let of = |request| ids(&server, &found(&server, &request));
     assert_eq!(of(json!({"distance": 0})), [["d", "e"]]);
-    assert_eq!(of(json!({"size_min": 3})), [["a", "b", "c"]]);
-    assert_eq!(of(json!({"size_min": 1})).len(), 3);
+    assert_eq!(of(json!({"min_size": 3})), [["a", "b", "c"]]);
+    assert_eq!(of(json!({"min_size": 1})).len(), 3);
     assert_eq!(of(json!({"namespace": "x"})), [["x1", "x2"]]);
     assert!(of(json!({"namespace": "none"})).is_empty());
     let all = found(&server, &json!({"all_namespaces": true}));
@@ -262,8 +262,8 @@ fn a_request_that_makes_no_sense_is_refused() {
     for (request, code, field) in [
         (json!({"distance": 4}), "distance_above_max", "distance"),
         (json!({"min_similarity": 1.5}), "invalid_value", "min_similarity"),
-        (json!({"size_min": 0}), "invalid_value", "size_min"),
-        (json!({"size_min": 1_u64 << 32}), "invalid_value", "size_min"),
+        (json!({"min_size": 0}), "invalid_value", "min_size"),
+        (json!({"min_size": 1_u64 << 32}), "invalid_value", "min_size"),
         (json!({"namespace": "a", "all_namespaces": true}), "invalid_value", "all_namespaces"),
         (json!({"size": 2}), "unknown_field", "size"),
     ] {

@@ -68,7 +68,7 @@ enum WorkReply {
         distance: u8,
         /// Whether pairs that sketches refute do not count.
         verified: bool,
-        size_min: u32,
+        min_size: u32,
         /// The last change that it sees; null until it runs, missing if the token is limited to
         /// namespaces.
         #[serde(skip_serializing_if = "Option::is_none")]
@@ -138,7 +138,7 @@ impl JobReply {
                 WorkReply::Groups {
                     distance: work.request.criteria.distance.get(),
                     verified: work.request.criteria.min_resemblance.is_some(),
-                    size_min: work.request.size_min,
+                    min_size: work.request.size_min,
                     sequence: reach.is_unlimited().then(|| work.sequence.map(Sequence::get)),
                     groups: work.groups,
                     documents: work.documents,

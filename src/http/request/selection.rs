@@ -311,7 +311,7 @@ fields! {
         /// `true`: the documents of all namespaces. A group has documents of one.
         all_namespaces: bool [FieldKind::Boolean],
         /// The smallest number of documents of a group; the default is 2.
-        size_min: u64 [FieldKind::Whole(1, u32::MAX as u64)],
+        min_size: u64 [FieldKind::Whole(1, u32::MAX as u64)],
     }
 }
 
@@ -322,7 +322,7 @@ impl GroupsBody {
         defaults: &RequestDefaults,
         reach: &NamespaceAccess,
     ) -> Result<GroupsRequest, Problem> {
-        let Self { distance, min_similarity, verified, namespace, all_namespaces, size_min } = self;
+        let Self { distance, min_similarity, verified, namespace, all_namespaces, min_size } = self;
         let min_similarity = match (verified, min_similarity) {
             (Some(false), Some(_)) => {
                 let detail = "With verified false there is no min_similarity.";
@@ -333,14 +333,14 @@ impl GroupsBody {
         };
         let options = OfferOptions { distance, min_similarity, ..OfferOptions::default() };
         let criteria = prepare::query_options(&options, true, defaults)?.criteria;
-        let size_min = size_min.unwrap_or(2);
-        let checked = u32::try_from(size_min).ok().filter(|size| *size > 0);
-        let size_min = checked.ok_or_else(|| {
-            let detail = format!("size_min is {size_min}; it takes 1 to {}.", u32::MAX);
-            Problem::invalid("size_min", detail)
+        let min_size = min_size.unwrap_or(2);
+        let checked = u32::try_from(min_size).ok().filter(|size| *size > 0);
+        let min_size = checked.ok_or_else(|| {
+            let detail = format!("min_size is {min_size}; it takes 1 to {}.", u32::MAX);
+            Problem::invalid("min_size", detail)
         })?;
         let reach = namespaces(namespace, all_namespaces, reach)?;
-        Ok(GroupsRequest { reach, criteria, size_min })
+        Ok(GroupsRequest { reach, criteria, size_min: min_size })
     }
 }
 

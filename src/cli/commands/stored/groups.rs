@@ -123,7 +123,7 @@ fn request(args: &GroupsArgs) -> Value {
         "min_similarity": args.min_similarity,
         "namespace": args.namespace,
         "all_namespaces": args.all_namespaces.then_some(true),
-        "size_min": args.size_min,
+        "min_size": args.size_min,
     }))
 }
 

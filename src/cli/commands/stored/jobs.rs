@@ -222,7 +222,7 @@ mod tests {
     fn a_search_for_groups_is_shown_with_what_it_found() {
         let job = json!({
             "job": "8e", "kind": "groups", "state": "done", "namespace": "a", "distance": 3,
-            "verified": true, "size_min": 2, "sequence": 9, "groups": 1_000, "documents": 2_500,
+            "verified": true, "min_size": 2, "sequence": 9, "groups": 1_000, "documents": 2_500,
             "progress": 1.0, "begun_at_ms": 0, "ended_at_ms": 1_000,
         });
         let shown = table(COLUMNS, &[serde_json::from_value(job).unwrap()]);
