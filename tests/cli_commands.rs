@@ -85,6 +85,15 @@ fn options_that_would_have_no_effect_are_refused() {
         &["list", "--namespace", "a", "--all-namespaces"],
         &["jobs", "--server", "s", "cancel", "7"],
         &["groups", "--server", "s", "--data", "d"],
+        &["health", "--server", "s", "--config", "c"],
+        &["snapshot", "export", "f", "--server", "s", "--data", "d"],
+        &["list", "--token", "t", "--token-file", "f"],
+        &["export", "-o", "-", "--data", "d", "--token-file", "f"],
+        &["dedup", "--metadata", "a", "--dry-run", "-"],
+        &["compare", "--vector", "--extract", "main", "a", "b"],
+        &["query", "--quiet", "--json", "a"],
+        &["insert", "--id", "a", "--id-from", "text-hash", "a"],
+        &["check-config", "--defaults", "--config", "c"],
         &["groups", "--config", "c"],
         &["groups", "--namespace", "a", "--all-namespaces"],
     ];
@@ -419,6 +428,45 @@ fn compare_takes_fingerprints_files_and_texts() {
 }
 
 #[test]
+fn compare_gives_a_verdict_and_its_rule() {
+    let verdict = |more: &[&str]| {
+        let output = nearprint(&[&["compare"], more].concat(), "");
+        assert_eq!(code(&output), 0, "{}", err(&output));
+        let line = out(&output).lines().find_map(|line| line.strip_prefix("verdict     "));
+        line.unwrap_or_else(|| panic!("{}", out(&output))).to_owned()
+    };
+    let bits = ["00000000000000ff", "00000000000000f0"];
+    assert_eq!(
+        verdict(&bits),
+        "not a duplicate: the distance is above 3, and no likely search finds the pair"
+    );
+    let four = [&bits[..], &["--distance", "4"]].concat();
+    assert_eq!(verdict(&four), "duplicate: the distance is at most 4");
+    assert_eq!(
+        verdict(&[LONG_TEXT, LONG_TEXT]),
+        "duplicate: the distance is at most 3, and the similarity is at least 0.83"
+    );
+    let changed = LONG_TEXT.replace("thought", "belief");
+    let changed = [LONG_TEXT, &changed];
+    assert!(verdict(&changed).starts_with("duplicate: "), "one word of it is another");
+    let exact = [&changed[..], &["--min-similarity", "1", "--distance", "12"]].concat();
+    assert!(verdict(&exact).ends_with("but the similarity is below 1"), "{}", verdict(&exact));
+    let short = ["a b c d", "a b c e", "--distance", "12", "--min-similarity", "0"];
+    assert!(verdict(&short).contains("a short text") || verdict(&short).contains("above 12"));
+
+    let output = nearprint(&["compare", "--json", "--explain", LONG_TEXT, bits[0]], "");
+    let line: serde_json::Value = serde_json::from_str(out(&output)).unwrap();
+    let keys: Vec<&String> = line.as_object().unwrap().keys().collect();
+    assert_eq!(
+        keys,
+        ["a", "b", "distance", "similarity", "confirmed", "duplicate", "found_by", "explanation"]
+    );
+    assert_eq!(line["b"], serde_json::json!({"fingerprint": bits[0], "short": false}));
+    assert_eq!((&line["duplicate"], &line["found_by"]), (&false.into(), &().into()));
+    assert_eq!(line["explanation"]["b"], serde_json::Value::Null);
+}
+
+#[test]
 fn recipes_and_the_text_of_pages_are_chosen_by_flags() {
     let folder = tempfile::tempdir().unwrap();
     let text = file(folder.path(), "a.txt", "the lamp on the second floor flickers");
@@ -468,6 +516,11 @@ fn an_error_says_what_why_and_what_to_do_next() {
     for part in ["error: no answer", "\n  why: ", "\n  next: start one with `nearprint serve`"] {
         assert!(err(&alone).contains(part), "{}", err(&alone));
     }
+    let query = nearprint(&["query", "--server", "http://127.0.0.1:9", LONG_TEXT], "");
+    assert_eq!((code(&query), out(&query)), (2, ""));
+    for way in ["nearprint export --data DIR", "nearprint dedup --against DIR"] {
+        assert!(err(&query).contains(way), "{}", err(&query));
+    }
 }
 
 #[test]
@@ -483,6 +536,63 @@ fn check_config_prints_every_key_and_refuses_an_unknown_one() {
     let output = nearprint(&["check-config", "--config", &wrong], "");
     assert_eq!(code(&output), 1);
     assert!(err(&output).contains("distanse"), "{}", err(&output));
+}
+
+#[test]
+fn check_config_prints_the_commented_defaults() {
+    let output = nearprint(&["check-config", "--defaults"], "");
+    assert_eq!((code(&output), out(&output)), (0, include_str!("../config/default.toml")));
+}
+
+#[test]
+fn help_groups_the_commands_and_honours_no_color() {
+    let output = nearprint(&["--help"], "");
+    let sections = ["Run a service:", "Look up and store documents:", "Get help:", "Options:"];
+    let places = sections.map(|section| out(&output).find(section).expect(section));
+    assert!(places.is_sorted(), "{}", out(&output));
+    assert!(out(&output).contains("\n  query         Ask a running service"), "{}", out(&output));
+    let forced = [("CLICOLOR_FORCE", "1")];
+    let coloured = nearprint_with(&forced, &["--help"], "");
+    assert!(out(&coloured).contains('\u{1b}'), "{}", out(&coloured));
+    let plain = [forced[0], ("NO_COLOR", "1")];
+    for arguments in [&["--help"][..], &["query", "--help"], &["no-such-command"]] {
+        let output = nearprint_with(&plain, arguments, "");
+        let printed = [out(&output), err(&output)].concat();
+        assert!(!printed.contains('\u{1b}'), "{printed}");
+    }
+}
+
+#[test]
+fn completions_and_manual_pages_know_every_command() {
+    for shell in ["bash", "elvish", "fish", "powershell", "zsh"] {
+        let output = nearprint(&["completions", shell], "");
+        assert_eq!(code(&output), 0, "{}", err(&output));
+        for word in ["check-config", "min-similarity", "completions"] {
+            assert!(out(&output).contains(word), "{shell}: {word}");
+        }
+    }
+    assert_eq!(code(&nearprint(&["completions", "csh"], "")), 2);
+    let folder = tempfile::tempdir().unwrap();
+    let pages = folder.path().join("share/man1");
+    let output = nearprint(&["man", pages.to_str().unwrap()], "");
+    assert_eq!(code(&output), 0, "{}", err(&output));
+    let page = |name: &str| std::fs::read_to_string(pages.join(name)).expect(name);
+    assert!(page("nearprint.1").contains("nearprint\\-query(1)"));
+    let query = page("nearprint-query.1");
+    for part in ["Exit codes:", "sed ", "min\\-similarity"] {
+        assert!(query.contains(part), "{part}: {query}");
+    }
+    page("nearprint-snapshot-export.1");
+}
+
+#[test]
+fn no_help_speaks_of_another_command() {
+    for (command, word) in [("dedup", "the import")]
+    {
+        let help = nearprint(&[command, "--help"], "");
+        let words = out(&help).split_whitespace().collect::<Vec<_>>().join(" ");
+        assert!(!words.contains(word), "{command}: {words}");
+    }
 }
 
 #[test]

@@ -182,6 +182,7 @@ async fn what_is_whole_is_listed_verified_exported_and_restored() {
     let (code, said, error) = on(&data, &["inspect", "snapshot"]);
     assert_eq!((code, said.contains(".seg")), (0, true), "{said}{error}");
     assert!(on(&data, &["repair"]).1.contains("nothing to repair"));
+    listed_as_json(&data, files);
 
     let export = folder.path().join("backup.np");
     let export = export.to_str().expect("UTF-8");
@@ -415,6 +416,54 @@ fn arguments_that_contradict_each_other_are_refused() {
     assert_eq!(nearprint(&both).0, 2);
     let (code, _, error) = nearprint(&["snapshot", "list", "--data", "/nowhere/at/all"]);
     assert_eq!((code, error.contains("not a directory")), (1, true), "{error}");
+}
+
+/// The lists of a directory with two snapshots and so many files of records, as lines of JSON.
+fn listed_as_json(data: &Path, files: usize) {
+    let lines = |arguments: &[&str]| -> Vec<serde_json::Value> {
+        let (code, said, error) = on(data, &[arguments, &["--json"]].concat());
+        assert_eq!(code, 0, "{error}");
+        said.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect()
+    };
+    for arguments in [["snapshot", "list"], ["inspect", "snapshot"]] {
+        let snapshots = lines(&arguments);
+        assert_eq!(snapshots.len(), 2);
+        for snapshot in &snapshots {
+            assert!(snapshot["files"][0]["bytes"].as_u64() > Some(0), "{snapshot}");
+            assert!(snapshot["documents"].as_u64() > Some(0), "{snapshot}");
+            assert_eq!(snapshot["damage"], serde_json::Value::Null);
+        }
+    }
+    let journal = lines(&["inspect", "journal"]);
+    assert_eq!(journal.len(), files);
+    assert!(journal.iter().all(|file| file["damage"].is_null() && file["file"].is_string()));
+}
+
+#[tokio::test]
+#[expect(clippy::disallowed_methods, reason = "tests lay out their own files")]
+async fn the_directory_may_come_from_a_configuration() {
+    let folder = tempfile::tempdir().expect("a temporary directory");
+    let data = folder.path().join("data");
+    filled(&data).await;
+    let config = folder.path().join("nearprint.toml");
+    let text = format!("[data]\ndirectory = {:?}\n", data.display().to_string());
+    fs::write(&config, text).expect("written");
+    let config = config.to_str().expect("UTF-8");
+    for (arguments, expected) in [
+        (&["repair"][..], "nothing to repair"),
+        (&["inspect", "journal"], "changes kept"),
+        (&["snapshot", "verify"], "whole"),
+        (&["reindex", "--distance", "4"], "maximum distance  3 -> 4"),
+    ] {
+        let (code, said, error) = nearprint(&[arguments, &["--config", config]].concat());
+        assert_eq!(code, 0, "{arguments:?}: {error}");
+        assert!(said.contains(expected), "{arguments:?}: {said}");
+    }
+    // A flag comes before the configuration, as it does for the service.
+    let elsewhere = ["repair", "--config", config, "--data", "/nowhere/at/all"];
+    assert!(nearprint(&elsewhere).2.contains("/nowhere/at/all"));
+    let (code, _, error) = nearprint(&["repair", "--config", "/nowhere.toml"]);
+    assert_eq!((code, error.contains("/nowhere.toml")), (1, true), "{error}");
 }
 
 #[tokio::test]

@@ -36,14 +36,7 @@ impl Service {
 
     /// Begins a command on the service.
     fn begin(&self, arguments: &[&str]) -> Child {
-        Command::new(env!("CARGO_BIN_EXE_nearprint"))
-            .args(arguments)
-            .args(["--server", &self.address.to_string()])
-            .stdin(Stdio::null())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped())
-            .spawn()
-            .expect("the binary starts")
+        begin_with(&[], &[arguments, &["--server", &self.address.to_string()]].concat())
     }
 
     /// Runs a command on the service; its output, and all requests.
@@ -53,7 +46,19 @@ impl Service {
     }
 }
 
-/// The first line, the header `accept`, and the body.
+/// Begins a command in an environment with these variables.
+fn begin_with(variables: &[(&str, &str)], arguments: &[&str]) -> Child {
+    Command::new(env!("CARGO_BIN_EXE_nearprint"))
+        .args(arguments)
+        .envs(variables.iter().copied())
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("the binary starts")
+}
+
+/// The first line, the headers `accept` and `authorization`, and the body.
 fn read_request(stream: &mut TcpStream) -> String {
     let mut reader = BufReader::new(stream);
     let mut request = String::new();
@@ -67,7 +72,7 @@ fn read_request(stream: &mut TcpStream) -> String {
         }
         if request.is_empty() {
             request.push_str(line.trim_end_matches(" HTTP/1.1"));
-        } else if lower.starts_with("accept: application") {
+        } else if lower.starts_with("accept: application") || lower.starts_with("authorization:") {
             request.extend(["\n", line]);
         } else if line.is_empty() {
             break;
@@ -403,6 +408,225 @@ fn query_asks_for_a_namespace_an_age_and_metadata() {
     );
     assert!(out(&output).contains("2026-03-01T12:00:00Z  a\n"), "{}", out(&output));
     assert!(out(&output).contains("{\"n\":1}"), "{}", out(&output));
+}
+
+/// A reply to a query or a check-and-insert of a document with one hit.
+fn hit(duplicate: bool, more: &str) -> String {
+    format!(
+        r#"{{"fingerprint": "00000000000000ff", "duplicate": {duplicate}, "hit_count": 1, "hits": [{{"fingerprint": "00000000000000fe", "distance": 1, "confirmed": {duplicate},
+        "documents": [{{"id": "a", "stored_at_ms": 0}}], "document_count": 1}}]{more}}}"#
+    )
+}
+
+#[test]
+fn query_tells_by_its_exit_code_whether_a_near_duplicate_is_stored() {
+    let ask = |reply: String, more: &[&str]| {
+        Service::with(&[reply]).run(&[&["query", "00000000000000ff"], more].concat()).0
+    };
+    let found = ask(reply("200 OK", &hit(true, "")), &[]);
+    assert_eq!(code(&found), 0, "{}", err(&found));
+    assert!(out(&found).contains("yes"), "{}", out(&found));
+    // A hit that the sketches refute is shown, and is no near-duplicate.
+    let refuted = ask(reply("200 OK", &hit(false, "")), &[]);
+    assert_eq!(code(&refuted), 1);
+    assert!(out(&refuted).contains("no  1970"), "{}", out(&refuted));
+    for (duplicate, expected) in [(true, 0), (false, 1)] {
+        let quiet = ask(reply("200 OK", &hit(duplicate, "")), &["--quiet"]);
+        assert_eq!((code(&quiet), out(&quiet), err(&quiet)), (expected, "", ""));
+        let json = ask(reply("200 OK", &hit(duplicate, "")), &["--json"]);
+        let printed: serde_json::Value = serde_json::from_str(out(&json)).unwrap();
+        assert_eq!((code(&json), &printed["duplicate"]), (expected, &duplicate.into()));
+    }
+    let problem = r#"{"code": "distance_above_max", "detail": "distance is 9."}"#;
+    let refused = ask(reply("400 Bad Request", problem), &["--distance", "9"]);
+    assert_eq!((code(&refused), out(&refused)), (2, ""));
+    assert!(err(&refused).contains("distance is 9. (distance_above_max)"), "{}", err(&refused));
+}
+
+#[test]
+fn check_stores_unless_a_near_duplicate_is_stored() {
+    let stored = r#"{"outcome": "inserted", "stored": true, "fingerprint": "00000000000000ff", "duplicate": false, "hits": [], "hit_count": 0}"#;
+    let (output, requests) = Service::with(&[reply("200 OK", stored)]).run(&[
+        "check",
+        "a text of words",
+        "--id",
+        "a",
+        "--namespace",
+        "n",
+        "--metadata",
+        r#"{"n": 1}"#,
+        "--expires-in",
+        "60",
+        "--distance",
+        "2",
+        "--min-similarity",
+        "0.5",
+        "--on-duplicate",
+        "insert",
+    ]);
+    assert_eq!(code(&output), 1, "{}", err(&output));
+    assert_eq!(
+        requests,
+        ["POST /v1/check-and-insert\n{\"text\":\"a text of words\",\"namespace\":\"n\",\
+          \"id\":\"a\",\"metadata\":{\"n\":1},\"expires_in\":60,\"distance\":2,\
+          \"min_similarity\":0.5,\"on_duplicate\":\"insert\"}"]
+    );
+    assert!(out(&output).starts_with("inserted; the document is stored\n"), "{}", out(&output));
+    let duplicate = hit(true, r#", "outcome": "duplicate", "stored": false"#);
+    let output = Service::with(&[reply("200 OK", &duplicate)]).run(&["check", "a text"]).0;
+    assert_eq!(code(&output), 0, "{}", err(&output));
+    assert!(out(&output).starts_with("duplicate; the document is not stored\n"), "{output:?}");
+    assert!(out(&output).contains("1970-01-01T00:00:00Z  a\n"), "{}", out(&output));
+}
+
+#[test]
+fn a_document_is_inserted_shown_and_removed() {
+    let written =
+        r#"{"outcome": "already_present", "stored": true, "fingerprint": "00000000000000ff"}"#;
+    let (output, requests) = Service::with(&[reply("200 OK", written)]).run(&[
+        "insert",
+        "00000000000000ff",
+        "--id-from",
+        "fingerprint",
+        "--expires-in",
+        "never",
+    ]);
+    assert_eq!(
+        (code(&output), out(&output)),
+        (0, "already present; the document is stored\nfingerprint 00000000000000ff\n"),
+        "{}",
+        err(&output)
+    );
+    assert_eq!(
+        requests,
+        [
+            "POST /v1/insert\n{\"fingerprint\":\"00000000000000ff\",\"id\":{\"from\":\"fingerprint\"},\
+          \"expires_in\":\"never\"}"
+        ]
+    );
+
+    let stored = r#"{"namespace": "n", "id": "a/\u001b", "fingerprint": "00000000000000ff", "recipe": "np2", "short": false, "verifiable": true, "sequence": 1, "stored_at_ms": 0, "expires_at": 60, "metadata": {"n": 1.50}, "duplicates": 1200, "last_duplicate_at_ms": 0}"#;
+    let get = ["get", "a/\u{1b}", "--namespace", "n"];
+    let (output, requests) = Service::with(&[reply("200 OK", stored)]).run(&get);
+    assert_eq!(requests, ["GET /v1/documents?id=a%2F%1B&namespace=n"]);
+    assert_eq!(
+        (code(&output), out(&output)),
+        (
+            0,
+            "id          a/\\u{1b}\nnamespace   n\nfingerprint 00000000000000ff\nrecipe      np2\n\
+             document    a text, so hits on it are verified\nstored      1970-01-01T00:00:00Z\n\
+             expires     1970-01-01T00:01:00Z\n\
+             duplicates  1,200, the last at 1970-01-01T00:00:00Z\nmetadata    {\"n\": 1.50}\n"
+        ),
+        "{}",
+        err(&output)
+    );
+    let missing =
+        r#"{"code": "document_not_found", "detail": "No document with this id is stored."}"#;
+    let output = Service::with(&[reply("404 Not Found", missing)]).run(&get).0;
+    let said = "no document with this id is stored\n";
+    assert_eq!((code(&output), out(&output), err(&output)), (1, "", said));
+    let unknown = r#"{"code": "invalid_value", "detail": "Too long."}"#;
+    let output = Service::with(&[reply("400 Bad Request", unknown)]).run(&get).0;
+    assert_eq!(code(&output), 2, "{}", err(&output));
+
+    for (removed, said) in
+        [(1, "removed\n"), (0, "nothing to remove: no document with this id is stored\n")]
+    {
+        let removal = format!(r#"{{"removed": {removed}, "stored": false}}"#);
+        let (output, requests) =
+            Service::with(&[reply("200 OK", &removal)]).run(&["delete", "a/b"]);
+        assert_eq!((code(&output), out(&output)), (0, said), "{}", err(&output));
+        assert_eq!(requests, ["DELETE /v1/documents?id=a%2Fb"]);
+    }
+}
+
+#[test]
+fn the_service_and_the_token_may_come_from_the_environment_and_from_a_file() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();
+    let write = |name: &str, text: &str| {
+        let mut file = std::fs::File::create_new(folder.path().join(name)).unwrap();
+        file.write_all(text.as_bytes()).unwrap();
+        path(name)
+    };
+    let empty = [reply("200 OK", r#"{"namespaces": [], "default_documents": null, "next": null}"#)];
+    let token = write("token", "nearprint_secret\n");
+    let service = Service::with(&empty);
+    let url = format!("http://{}", service.address);
+    let variables = [("NEARPRINT_URL", &*url), ("NEARPRINT_TOKEN", "another")];
+    let namespaces = ["namespaces", "--token-file", &token];
+    let output = begin_with(&variables, &namespaces).wait_with_output().unwrap();
+    assert_eq!(code(&output), 0, "{}", err(&output));
+    let requests = service.requests.join().unwrap();
+    assert!(requests[0].contains("authorization: Bearer nearprint_secret"), "{requests:?}");
+
+    // The option comes before the variable, and a directory before both.
+    let service = Service::with(&empty);
+    let address = service.address.to_string();
+    let far = [("NEARPRINT_URL", "http://127.0.0.1:9")];
+    let output = begin_with(&far, &["namespaces", "--server", &address]);
+    assert_eq!(code(&output.wait_with_output().unwrap()), 0);
+    let here = ["import", "--data", &path("data"), &write("a.hex", "00000000000000ff\ta\n")];
+    let output = begin_with(&far, &here).wait_with_output().unwrap();
+    assert_eq!(code(&output), 0, "{}", err(&output));
+    let export = ["export", "-o", "-", "--data", &path("data")];
+    let output = begin_with(&far, &export).wait_with_output().unwrap();
+    assert!(out(&output).contains("\"id\":\"a\""), "{}", err(&output));
+    let snapshot = ["snapshot", "export", &path("backup.np"), "--data", &path("data")];
+    let output = begin_with(&far, &snapshot).wait_with_output().unwrap();
+    assert_eq!(code(&output), 0, "{}", err(&output));
+
+    let line = write("line", "crawler read sha256:0\n");
+    let output = Service::with(&[]).run(&["namespaces", "--token-file", &line]).0;
+    assert_eq!(code(&output), 1);
+    assert!(err(&output).contains("does not contain one token"), "{}", err(&output));
+}
+
+#[test]
+fn lists_are_printed_as_lines_of_json() {
+    let page = r#"{"namespaces": [{"namespace": "a", "documents": 2}], "default_documents": 1, "next": null}"#;
+    let output = Service::with(&[reply("200 OK", page)]).run(&["namespaces", "--json"]).0;
+    assert_eq!(
+        out(&output),
+        "{\"namespace\":null,\"documents\":1}\n{\"namespace\":\"a\",\"documents\":2}\n",
+        "{}",
+        err(&output)
+    );
+    let jobs = format!("{{\"jobs\": [{}, {}]}}", job("done", ""), job("running", ""));
+    let output = Service::with(&[reply("200 OK", &jobs)]).run(&["jobs", "--json"]).0;
+    let states: Vec<serde_json::Value> =
+        out(&output).lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    assert_eq!([&states[0]["state"], &states[1]["state"]], [&"done", &"running"]);
+    let lines = "{\"id\":\"a\"}\n";
+    let output = Service::with(&[reply("200 OK", lines)]).run(&["list", "--json"]).0;
+    assert_eq!(out(&output), lines);
+}
+
+#[test]
+fn stats_shows_the_figures_that_the_service_gives() {
+    let all = r#"{"documents": 1234, "recipe": "np2", "memory": {"total_bytes": 20971520}, "last_snapshot": {"taken_at_ms": 0}, "uptime_seconds": 5}"#;
+    let (output, requests) = Service::with(&[reply("200 OK", all)]).run(&["stats"]);
+    let words: Vec<Vec<&str>> =
+        out(&output).lines().map(|line| line.split_whitespace().collect()).collect();
+    assert_eq!(
+        words,
+        [
+            vec!["documents", "1,234"],
+            vec!["recipe", "np2"],
+            vec!["memory", "of", "the", "index", "20", "MiB"],
+            vec!["last", "snapshot", "1970-01-01T00:00:00Z"],
+            vec!["running", "for", "5", "s"],
+        ],
+        "{}",
+        err(&output)
+    );
+    assert_eq!(requests, ["GET /v1/stats"]);
+    let one = r#"{"namespace": "a", "documents": 7}"#;
+    let (output, requests) =
+        Service::with(&[reply("200 OK", one)]).run(&["stats", "--namespace", "a"]);
+    assert_eq!(out(&output).split_whitespace().collect::<Vec<_>>(), ["documents", "7"]);
+    assert_eq!(requests, ["GET /v1/stats?namespace=a"]);
 }
 
 #[test]

@@ -1,9 +1,24 @@
-//! Tables without lines, as `plan`, `inspect`, `snapshot` and the benchmark program print them.
+//! Lists: JSON lines, and tables without rules, as `plan`, `inspect`, `snapshot` and the benchmark program print them.
+
+use std::io::{self, Write};
 
 use comfy_table::{CellAlignment, Table, presets};
+use serde::Serialize;
 
 /// A column: its heading, and the cell of a row.
 pub type Column<T> = (&'static str, fn(&T) -> String);
+
+/// Prints a JSON object a line.
+pub(crate) fn json_lines(
+    items: impl IntoIterator<Item = impl Serialize>,
+    out: &mut dyn Write,
+) -> io::Result<()> {
+    for item in items {
+        serde_json::to_writer(&mut *out, &item)?;
+        writeln!(out)?;
+    }
+    Ok(())
+}
 
 /// A table with headings. The first column is left-aligned, the others are right-aligned, and a
 /// column without content is left out.

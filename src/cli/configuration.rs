@@ -17,17 +17,25 @@ pub(super) fn load(sources: &Sources) -> Result<(Config, Settings), ErrorReport>
         let settings = config.validated()?;
         Ok((config, settings))
     };
-    load().map_err(|error| {
-        let next = if let ConfigError::Contradicts { .. } = error {
-            "what is fixed when a directory is created is read from it, so neither key is needed"
-        } else if let ConfigError::NoTokens { .. } = error {
-            "make a token and its line with `nearprint token >> FILE`, and name that file: \
-             NEARPRINT_ACCESS__TOKENS_FILE=FILE; or listen on 127.0.0.1"
-        } else {
-            "config/default.toml lists every key with its range"
-        };
-        ErrorReport::new("the configuration is not right", next).because(error)
-    })
+    load().map_err(config_error)
+}
+
+/// The keys as they are written, whatever a data directory has.
+pub(super) fn merged(sources: &Sources) -> Result<Config, ErrorReport> {
+    Config::load(sources).map_err(config_error)
+}
+
+/// Adds advice to the error of a configuration.
+fn config_error(error: ConfigError) -> ErrorReport {
+    let next = if let ConfigError::Contradicts { .. } = error {
+        "what is fixed when a directory is created is read from it, so neither key is needed"
+    } else if let ConfigError::NoTokens { .. } = error {
+        "make a token and its line with `nearprint token >> FILE`, and name that file: \
+         NEARPRINT_ACCESS__TOKENS_FILE=FILE; or listen on 127.0.0.1"
+    } else {
+        "`nearprint check-config --defaults` prints every key with its range"
+    };
+    ErrorReport::new("the configuration is not right", next).because(error)
 }
 
 /// Adds advice to the error of a service that does not start, or stopped.

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result, anyhow, bail};
 use nearprint_engine::read_model;
 use nearprint_files::offer::{Content, Fault};
+use nearprint_files::parse_vector;
 use nearprint_fingerprint::Fingerprint;
 use nearprint_text::{Analysis, Extract, Method, NoFingerprint, Wanted};
 use nearprint_text::{Recipe, UnknownRecipe};
@@ -60,6 +61,33 @@ fn extract(name: &str) -> Result<Extract, &'static str> {
     Extract::named(name).ok_or("it is content, visible or main")
 }
 
+/// In which form documents are given.
+#[derive(Debug, Clone, Copy, clap::Args)]
+pub(super) struct FormArgs {
+    /// Read as HTML
+    #[arg(long)]
+    html: bool,
+    /// Take the argument itself as a text
+    #[arg(long)]
+    text: bool,
+    /// Read as JSON of a dense vector: [number, ...]
+    #[arg(long, conflicts_with_all = ["html", "text"])]
+    vector: bool,
+}
+
+impl FormArgs {
+    /// The document that an argument names.
+    ///
+    /// # Errors
+    /// It names none, or one of another form.
+    pub(super) fn read(self, argument: &str) -> Result<Content<'static>> {
+        if self.vector {
+            return read_json(argument.as_ref(), parse_vector);
+        }
+        of_argument(argument, self.html, self.text)
+    }
+}
+
 /// Makes the fingerprint of a document; a bare fingerprint has no features to count.
 pub(super) fn analyse(content: &Content<'_>, method: Method) -> Result<Analysis, NoFingerprint> {
     match content.borrowed().into_source() {
@@ -90,7 +118,7 @@ pub(super) fn read_json(
 }
 
 /// An argument that may be a fingerprint, a file, or (when it can be nothing else) a text.
-pub(super) fn of_argument(argument: &str, html: bool, as_text: bool) -> Result<Content<'static>> {
+fn of_argument(argument: &str, html: bool, as_text: bool) -> Result<Content<'static>> {
     let verbatim = || {
         if html {
             Content::Html(argument.to_owned().into())

@@ -4,6 +4,10 @@
 pub(crate) const FAILED: u8 = 1;
 /// The arguments are invalid.
 pub(crate) const USAGE: u8 = 2;
+/// What was looked up is not stored.
+pub(crate) const NOT_FOUND: u8 = 1;
+/// A look-up failed, so that nobody knows whether something is stored.
+pub(crate) const LOOK_UP_FAILED: u8 = 2;
 /// The inputs contain no document.
 pub(crate) const NOTHING_READ: u8 = 3;
 /// SIGINT ended the command; shells report 128 plus the number of the signal.

@@ -2,7 +2,8 @@
 //!
 //! Results go to standard output, everything else to standard error. An error says what failed,
 //! why, and what to do next ([`error_report`]). The exit code is 0 when the command succeeded, 1
-//! when it failed, 2 for a wrong command line; `import` and `dedup` also have 3.
+//! when it failed, 2 for a wrong command line; `import` and `dedup` also have 3. What looks a
+//! document up exits with 0 if it is found, 1 if not, and 2 for all errors.
 //!
 //! Only this module prints and uses `anyhow`. Tested by `tests/cli_commands.rs` on the real binary.
 
@@ -17,6 +18,7 @@ mod document;
 pub mod error_report;
 mod exit_code;
 mod explanation;
+mod help;
 mod import;
 pub mod measure;
 mod offline;
@@ -31,26 +33,14 @@ use std::process::ExitCode;
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 
 use commands::directory::{reindex, repair};
-use commands::files::dedup;
-use commands::stored::{export, groups, jobs, list, namespaces, originals, purge};
+use commands::documents::{check, delete, get, insert, query};
+use commands::files::{dedup, import as import_files};
+use commands::stored::{export, groups, jobs, list, namespaces, originals, purge, stats};
 use commands::{
-    check_config, compare, fingerprint, health, inspect, plan, query, serve, snapshot, token, train,
+    check_config, compare, fingerprint, generate, health, inspect, plan, serve, snapshot, token,
+    train,
 };
 use error_report::is_closed_pipe;
-
-/// Printed when no command is named.
-const OVERVIEW: &str = "\
-nearprint finds near-duplicate documents: texts whose 64-bit SimHash fingerprints differ in few bits.
-
-  nearprint serve                     start the service on 127.0.0.1:7878, data in ./nearprint-data
-  nearprint import --check FOLDER     store the texts of a folder, and see which are near-duplicates
-  nearprint dedup IN -o OUT           the unique documents of files, without a service
-  nearprint query FILE                what is stored that is nearly this text?
-  nearprint compare A B               how far apart are two texts?
-  nearprint help                      everything else
-
-Then, for one: curl -H 'Content-Type: text/plain' --data-binary @README.md 127.0.0.1:7878/v1/query
-";
 
 /// A networked near-duplicate lookup service.
 #[derive(Debug, Parser)]
@@ -60,44 +50,55 @@ struct Cli {
     command: Option<Command>,
 }
 
+/// [`help`] groups them by what one does.
 #[derive(Debug, Subcommand)]
 enum Command {
     /// Run the service
     Serve(serve::ServeArgs),
-    /// Store many documents: WARC, Parquet, CSV, NDJSON, hex, folders of text and HTML
-    Import(commands::files::import::ImportArgs),
-    /// Copy the unique documents of files: WARC, Parquet, CSV, NDJSON, hex; no service is needed
-    Dedup(dedup::DedupArgs),
+    /// Check the configuration and print what is in effect
+    CheckConfig(check_config::CheckConfigArgs),
+    /// Create an access token and its line for the tokens file
+    Token(token::TokenArgs),
+    /// Check that a running service is healthy (for HEALTHCHECK)
+    Health(health::HealthArgs),
+    /// Show the state of a running service in numbers
+    Stats(stats::StatsArgs),
+    /// Estimate memory and latency for an index of a given size, and the alternatives
+    Plan(plan::PlanArgs),
     /// Ask a running service what is stored near a document
     Query(query::QueryArgs),
-    /// List the documents of a running service, one JSON object a line
+    /// Store a document, unless a near-duplicate is stored
+    Check(check::CheckArgs),
+    /// Store a document, whatever is near it
+    Insert(insert::InsertArgs),
+    /// Show the document with an id
+    Get(get::GetArgs),
+    /// Remove the document with an id
+    Delete(delete::DeleteArgs),
+    /// Store many documents: WARC, Parquet, CSV, NDJSON, hex, folders of text and HTML
+    Import(import_files::ImportArgs),
+    /// List the documents of a running service, a JSON object a line
     List(list::ListArgs),
     /// Write the stored documents to a file of NDJSON, CSV or Parquet
     Export(export::ExportArgs),
     /// List the namespaces of a running service, and how many documents each has
     Namespaces(namespaces::NamespacesArgs),
-    /// Show groups of near-duplicates, of a running service or a stopped directory
-    Groups(groups::GroupsArgs),
     /// List the documents of a running service with the most duplicates
     Originals(originals::OriginalsArgs),
+    /// Show groups of near-duplicates, of a running service or a stopped directory
+    Groups(groups::GroupsArgs),
     /// Remove documents by namespace, id prefix or age
     Purge(purge::PurgeArgs),
     /// Show the jobs of a running service, or end one
     Jobs(jobs::JobsArgs),
+    /// Copy the unique documents of files: WARC, Parquet, CSV, NDJSON, hex
+    Dedup(dedup::DedupArgs),
+    /// Compare two documents: how far apart they are, and whether they are near-duplicates
+    Compare(compare::CompareArgs),
     /// Print the fingerprints of files
     Fingerprint(fingerprint::FingerprintArgs),
-    /// Print the distance of two documents
-    Compare(compare::CompareArgs),
     /// Learn the model of a recipe from vectors
     Train(train::TrainArgs),
-    /// Check the configuration and print what is in effect
-    CheckConfig(check_config::CheckConfigArgs),
-    /// Check that a running service is healthy (for HEALTHCHECK)
-    Health(health::HealthArgs),
-    /// Create an access token and its line for the tokens file
-    Token(token::TokenArgs),
-    /// Estimate memory and latency for an index of a given size, and the alternatives
-    Plan(plan::PlanArgs),
     /// List snapshots; export everything into one file, and restore it
     Snapshot(snapshot::SnapshotArgs),
     /// Show the files of a stopped service's data directory
@@ -106,64 +107,96 @@ enum Command {
     Repair(repair::RepairArgs),
     /// Give a stopped service's data directory another maximum distance
     Reindex(reindex::ReindexArgs),
+    /// Print a script that completes the command line in a shell
+    Completions(generate::CompletionsArgs),
+    /// Write the manual pages into a folder
+    Man(generate::ManArgs),
+}
+
+impl Command {
+    /// The exit code of an error that has none of its own. What looks a document up needs 1 for what
+    /// is not found, as grep does.
+    const fn exit_code_of_failure(&self) -> u8 {
+        if matches!(self, Self::Query(_) | Self::Check(_) | Self::Get(_)) {
+            exit_code::LOOK_UP_FAILED
+        } else {
+            exit_code::FAILED
+        }
+    }
 }
 
 /// Runs the command line of the process.
 pub fn main() -> ExitCode {
     let Some(command) = parse().command else {
-        eprint!("{OVERVIEW}");
+        eprint!("{}", help::OVERVIEW);
         return ExitCode::from(exit_code::USAGE);
     };
+    let code_of_failure = command.exit_code_of_failure();
     match run(command) {
-        Ok(()) => ExitCode::SUCCESS,
+        Ok(code) => ExitCode::from(code),
         Err(error) if is_closed_pipe(&error) => ExitCode::SUCCESS,
         Err(error) => {
             eprintln!("{}", error_report::render(&error));
-            ExitCode::from(error_report::exit_code_of(&error))
+            ExitCode::from(error_report::exit_code_of(&error).max(code_of_failure))
         }
     }
 }
 
+/// The command line with its help.
+fn command_line() -> clap::Command {
+    help::grouped(Cli::command())
+}
+
 /// Parses the command line of the process, or ends it with a message.
 fn parse() -> Cli {
-    let matches = Cli::command().get_matches();
-    let parsed = collection::check_credentials_are_sent(&matches, &mut Cli::command())
+    let matches = command_line().get_matches();
+    let parsed = collection::check_collection(&matches, &mut command_line())
         .and_then(|()| Cli::from_arg_matches(&matches));
     parsed.unwrap_or_else(|error| error.exit())
 }
 
-fn run(command: Command) -> anyhow::Result<()> {
+/// Runs a command, and returns its exit code.
+fn run(command: Command) -> anyhow::Result<u8> {
     let mut out = io::stdout().lock();
+    let mut code = 0;
+    let looked_up = |found: bool| code = if found { 0 } else { exit_code::NOT_FOUND };
     match command {
         Command::Serve(args) => {
             // The service prints its address itself, from another thread.
             drop(out);
-            return serve::run(args);
+            return serve::run(args).map(|()| 0);
         }
-        Command::Import(args) => commands::files::import::run(args, &mut out),
-        Command::Dedup(args) => dedup::run(args, &mut out),
-        Command::Query(args) => query::run(&args, &mut out),
+        Command::Query(args) => query::run(&args, &mut out).map(looked_up),
+        Command::Check(args) => check::run(&args, &mut out).map(looked_up),
+        Command::Get(args) => get::run(&args, &mut out).map(looked_up),
+        Command::CheckConfig(args) => check_config::run(&args, &mut out),
+        Command::Token(args) => token::run(&args, &mut out),
+        Command::Health(args) => health::run(&args, &mut out),
+        Command::Stats(args) => stats::run(&args, &mut out),
+        Command::Plan(args) => plan::run(&args, &mut out),
+        Command::Insert(args) => insert::run(&args, &mut out),
+        Command::Delete(args) => delete::run(&args, &mut out),
+        Command::Import(args) => import_files::run(args, &mut out),
         Command::List(args) => list::run(&args, &mut out),
         Command::Export(args) => export::run(&args, &mut out),
         Command::Namespaces(args) => namespaces::run(&args, &mut out),
-        Command::Groups(args) => groups::run(&args, &mut out),
         Command::Originals(args) => originals::run(&args, &mut out),
+        Command::Groups(args) => groups::run(&args, &mut out),
         Command::Purge(args) => purge::run(&args, &mut out),
         Command::Jobs(args) => jobs::run(&args, &mut out),
-        Command::Fingerprint(args) => fingerprint::run(&args, &mut out),
+        Command::Dedup(args) => dedup::run(args, &mut out),
         Command::Compare(args) => compare::run(&args, &mut out),
+        Command::Fingerprint(args) => fingerprint::run(&args, &mut out),
         Command::Train(args) => train::run(&args, &mut out),
-        Command::CheckConfig(args) => check_config::run(&args, &mut out),
-        Command::Health(args) => health::run(&args, &mut out),
-        Command::Token(args) => token::run(&args, &mut out),
-        Command::Plan(args) => plan::run(&args, &mut out),
         Command::Snapshot(args) => snapshot::run(&args, &mut out),
         Command::Inspect(args) => inspect::run(&args, &mut out),
         Command::Repair(args) => repair::run(&args, &mut out),
         Command::Reindex(args) => reindex::run(&args, &mut out),
+        Command::Completions(args) => generate::completions(&args, command_line(), &mut out),
+        Command::Man(args) => generate::man(&args, command_line(), &mut out),
     }?;
     out.flush()?;
-    Ok(())
+    Ok(code)
 }
 
 #[cfg(test)]

@@ -5,23 +5,56 @@ use std::path::PathBuf;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use nearprint_engine::open::offline::OfflineDirectory;
 
+use super::configuration;
 use super::error_report::ErrorReport;
+use crate::config::Sources;
 
 /// Which data directory.
 #[derive(Debug, clap::Args)]
 pub(super) struct Data {
-    /// The data directory
-    #[arg(id = "data", long = "data", value_name = "DIR", default_value = "nearprint-data")]
-    pub(super) directory: PathBuf,
+    /// The data directory [default: that of the configuration, or ./nearprint-data]
+    #[arg(long, value_name = "DIR")]
+    data: Option<PathBuf>,
+    /// The configuration file of its service, which names the data directory
+    #[arg(long, value_name = "FILE")]
+    config: Option<PathBuf>,
+}
+
+/// What is listed of a data directory.
+#[derive(Debug, clap::Args)]
+pub(super) struct Listing {
+    #[command(flatten)]
+    pub(super) data: Data,
+    /// Print a JSON object a line
+    #[arg(long)]
+    pub(super) json: bool,
 }
 
 impl Data {
+    /// Whether a flag names the directory.
+    pub(super) fn is_given(&self) -> bool {
+        self.data.is_some() || self.config.is_some()
+    }
+
+    /// The path of the directory, found as `nearprint serve` finds it.
+    ///
+    /// # Errors
+    /// No flag names it, and the configuration cannot be read.
+    pub(super) fn directory(&self) -> Result<PathBuf, ErrorReport> {
+        if let Some(directory) = &self.data {
+            return Ok(directory.clone());
+        }
+        configuration::merged(&Sources::of_process(self.config.clone()))
+            .map(|config| config.data.directory)
+    }
+
     /// Opens the directory and takes its lock.
     pub(super) fn open(&self) -> Result<OfflineDirectory, ErrorReport> {
-        OfflineDirectory::open(&self.directory).map_err(|error| {
+        let directory = self.directory()?;
+        OfflineDirectory::open(&directory).map_err(|error| {
             let next = "stop the service that uses it (or export from it: nearprint snapshot export \
                         --server URL), or name another one: --data DIR";
-            let what = format!("cannot look at {}", self.directory.display());
+            let what = format!("cannot look at {}", directory.display());
             ErrorReport::new(what, next).because(error)
         })
     }
@@ -33,7 +66,8 @@ pub(super) fn damaged_files(count: usize) -> String {
 
 /// Reports damage and the ways out of it.
 pub(super) fn damage_report(data: &Data, what: String) -> ErrorReport {
-    let directory = data.directory.display();
+    let directory = data.directory().unwrap_or_else(|_| "DIR".into());
+    let directory = directory.display();
     let next = format!(
         "restore an export (nearprint snapshot restore FILE --data DIR), or see what a repair would \
          lose: nearprint repair --data {directory}"

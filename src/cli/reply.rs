@@ -24,6 +24,8 @@ pub(super) struct Reply {
     /// The last change of the collection; not for a query, nor with a token that is limited to
     /// namespaces.
     pub(super) sequence: Option<u64>,
+    /// Whether a hit counts.
+    pub(super) duplicate: bool,
     /// Stored fingerprints near it, nearest first.
     pub(super) hits: Vec<HitReply<'static>>,
     /// The number of hits, listed or not.
@@ -45,6 +47,7 @@ impl From<Result<DirectOutcome, Problem>> for Reply {
             outcome: written.map_or("", |written| Outcome::from(written.verdict).name()).to_owned(),
             stored: written.is_some_and(|written| written.verdict.is_stored()),
             sequence: written.map(|written| written.sequence.get()),
+            duplicate: findings.as_ref().is_some_and(|found| found.duplicate),
             hits: hits.map(HitReply::into_owned).collect(),
             hit_count: findings.as_ref().map_or(0, |found| found.hit_count as u64),
             error: None,

@@ -10,7 +10,7 @@ pub(super) const SEPARATOR: &str = "__";
 
 /// The variables that commands read as defaults of their options; a test of `cli` compares them
 /// with the options.
-pub const OPTION_VARIABLES: [&str; 2] = ["NEARPRINT_TOKEN", "NEARPRINT_CA_FILE"];
+pub const OPTION_VARIABLES: [&str; 3] = ["NEARPRINT_TOKEN", "NEARPRINT_CA_FILE", "NEARPRINT_URL"];
 
 /// The variables of this project's own tests, which start the service in their environment.
 const TEST_PREFIXES: [&str; 3] = ["NEARPRINT_TEST_", "NEARPRINT_SIMULATION_", "NEARPRINT_BLESS"];

@@ -26,6 +26,28 @@ use serde_json::Value;
 use support::*;
 
 #[test]
+fn records_without_an_id_go_by_their_file_and_line() {
+    let folder = folder();
+    let line =
+        |number: u64, text: &str| format!("{{\"doc_id\": {number}, \"text\": \"{text}\"}}\n");
+    let lines =
+        [line(1, TEXTS[0]), line(2, TEXTS[1]), line(3, TEXTS[2]), "{\"doc_id\": 4}\n".to_owned()];
+    write(folder.path(), "docs.jsonl", lines[..3].concat());
+    let outputs = ["-o", "out.jsonl", "--groups", "groups.jsonl", "--pairs", "pairs.csv"];
+    let said = done(folder.path(), &[&["docs.jsonl"], &outputs[..]].concat());
+    assert!(said.contains("docs.jsonl:1\n"), "{said}");
+    assert_eq!(read(folder.path(), "out.jsonl"), lines[..2].concat());
+    let groups = "{\"group\":1,\"original\":\"docs.jsonl:1\",\"documents\":[\"docs.jsonl:1\",\"docs.jsonl:3\"]}\n";
+    assert_eq!(read(folder.path(), "groups.jsonl"), groups);
+    assert!(read(folder.path(), "pairs.csv").contains("\ndocs.jsonl:1,docs.jsonl:3,"));
+    done(folder.path(), &["docs.jsonl", "-o", "marked.jsonl", "--mark"]);
+    assert!(read(folder.path(), "marked.jsonl").contains("\"duplicate_of\":\"docs.jsonl:1\""));
+    write(folder.path(), "docs.jsonl", lines.concat());
+    let error = failed(folder.path(), 1, &["docs.jsonl", "--dry-run"]);
+    assert!(error.contains("docs.jsonl line 4 (byte "), "{error}");
+}
+
+#[test]
 fn lines_that_stay_are_copied_byte_by_byte() {
     let folder = folder();
     let lines = lines();
@@ -294,7 +316,7 @@ fn a_command_line_that_makes_no_sense_is_refused() {
         (&["in.jsonl", "other/in.jsonl", "-o", "out/"], "two files would have the name in.jsonl"),
         (&["in.jsonl", "in.csv", "-o", "out"], "another format"),
         (&["in.jsonl", "-o", "out", "--revisit"], "--revisit is for web archives"),
-        (&["in.jsonl", "-o", "out", "--memory-max", "1m"], "100 MiB or more"),
+        (&["in.jsonl", "-o", "out", "--max-memory", "1m"], "100 MiB or more"),
         (&["--format", "lines", "in.txt", "-o", "out", "--mark"], "--mark"),
         (&["in.jsonl", "-o", "out", "--keep", "best"], "max:FIELD"),
         (&["in.jsonl", "-o", "out", "--min-similarity", "2"], "0 to 1"),

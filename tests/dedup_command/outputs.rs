@@ -182,7 +182,7 @@ fn a_run_ends_before_it_takes_more_memory_than_the_limit() {
     let line = |number: u64| format!("{:016x}\n", number.wrapping_mul(0x9e37_79b9_7f4a_7c15));
     write(folder.path(), "in.hex", (0..150_000).map(line).collect::<String>());
     let limit = |bytes: &str| {
-        let arguments = ["in.hex", "--groups", "groups.csv", "--memory-max", bytes];
+        let arguments = ["in.hex", "--groups", "groups.csv", "--max-memory", bytes];
         nearprint(folder.path(), &arguments)
     };
     // 96 MiB, and for each document its columns, and a name of 13 bytes or so.

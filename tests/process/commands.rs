@@ -155,7 +155,9 @@ fn namespaces_are_imported_listed_queried_and_purged() {
     assert!(site.contains(r#""metadata":{"n":1.50}"#) && site.lines().count() == 1, "{site}");
 
     let near = ["query", "00000000000000fe", "--metadata"];
-    assert!(run(&near).contains("nothing near it is stored"));
+    let nothing = nearprint(&[&near[..], &["--server", server.url()]].concat());
+    assert_eq!(nothing.status.code(), Some(1));
+    assert!(String::from_utf8_lossy(&nothing.stdout).contains("nothing near it is stored"));
     let found = run(&[&near[..], &["--namespace", "crawl", "--max-age", "3600"]].concat());
     for part in ["https://a.example/1", "https://b.example/2", "expires", r#"{"n":1.5}"#] {
         assert!(found.contains(part), "{part}: {found}");
@@ -184,11 +186,73 @@ fn query_and_health_speak_to_the_service() {
 
     let near = expect(&nearprint(&["query", "--server", server.url(), "00000000000000fe"]));
     assert!(near.contains("https://a.example/1"), "{near}");
-    let far = expect(&nearprint(&["query", "--server", server.url(), "ff000000000000ff"]));
-    assert!(far.contains("nothing near it is stored"), "{far}");
+    let far = nearprint(&["query", "--server", server.url(), "ff000000000000ff"]);
+    assert_eq!(far.status.code(), Some(1));
+    assert!(String::from_utf8_lossy(&far.stdout).contains("nothing near it is stored"));
 
     for flags in [&[][..], &["--ready"]] {
         let arguments = [&["health", "--url", server.url()][..], flags].concat();
         assert_eq!(expect(&nearprint(&arguments)), "ok\n");
     }
+}
+
+/// A page of the examples.
+const PAGE: &str = "The ferry to the island leaves at seven in the morning and returns at noon, but in \
+    winter, when the wind blows from the north, it often stays in the harbour until the afternoon.\n";
+
+/// The lines of the examples at the end of the help of a command.
+fn examples(command: &str) -> Vec<String> {
+    let help = expect(&nearprint(&[command, "--help"]));
+    let (_, examples) =
+        help.split_once("Examples:\n").unwrap_or_else(|| panic!("{command}: {help}"));
+    examples.lines().map(|line| line.trim().to_owned()).filter(|line| !line.is_empty()).collect()
+}
+
+#[test]
+fn the_examples_of_the_help_run_and_a_changed_word_is_found() {
+    let root = tempfile::tempdir().unwrap();
+    let server = Server::start(&root.path().join("data"));
+    write(&root.path().join("page-1.txt"), PAGE);
+    write(
+        &root.path().join("page-2.txt"),
+        "Another text, which has nothing to do with the first one\n",
+    );
+    fs::create_dir(root.path().join("crawl")).unwrap();
+    write(&root.path().join("crawl/page-1.txt"), PAGE);
+    let program = Path::new(env!("CARGO_BIN_EXE_nearprint")).parent().unwrap();
+    let run = |line: &str| {
+        let mut shell = Command::new("sh");
+        let line = format!("PATH='{}':$PATH; {line}", program.display());
+        shell.args(["-c", &line]).current_dir(root.path());
+        let output = shell.env("NEARPRINT_URL", server.url()).output().expect("a shell");
+        let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+        (output.status.code().unwrap_or(-1), text(&output.stdout), text(&output.stderr))
+    };
+    // The first two of `check` store a page, and find it with another word.
+    let checks = examples("check");
+    assert_eq!(run(&checks[0]).0, 1, "{:?}", run(&checks[0]));
+    let (code, out, err) = run(&checks[1]);
+    assert_eq!(code, 0, "{out}{err}");
+    assert!(out.contains("duplicate") && out.contains("https://a.example/1"), "{out}");
+    assert_eq!(run(&checks[2]), (0, "new\n".to_owned(), String::new()));
+    for command in ["query", "compare"] {
+        let line = &examples(command)[0];
+        let (code, out, err) = run(line);
+        assert_eq!(code, 0, "{line}: {out}{err}");
+        let found = ["yes", "duplicate: ", "crawl/page-1.txt"];
+        assert!(found.iter().any(|part| out.contains(part)), "{line}: {out}");
+    }
+    assert_eq!(run(&examples("query")[3]), (0, "seen before\n".to_owned(), String::new()));
+    let commands =
+        ["insert", "get", "delete", "namespaces", "originals", "stats", "jobs", "export"];
+    for line in commands.iter().flat_map(|command| examples(command)) {
+        // What others need is not there.
+        let is_alone = ["crawl-7", "curl", "jq", "--data"].iter().all(|word| !line.contains(word));
+        if is_alone {
+            let (code, out, err) = run(&line);
+            assert_eq!(code, 0, "{line}: {out}{err}");
+        }
+    }
+    let (code, out, err) = run("nearprint list --limit 10");
+    assert!(code == 0 && out.contains("\"id\":\"7\""), "{out}{err}");
 }

@@ -11,7 +11,7 @@ use std::path::{self, Path, PathBuf};
 use std::thread;
 use std::time::Duration;
 
-use anyhow::{Context as _, Result, bail};
+use anyhow::{Context as _, Error, Result};
 use axum::http::{HeaderMap, Method, Response};
 use bytes::Bytes;
 use clap::error::ErrorKind;
@@ -31,6 +31,8 @@ pub(super) use service::{ClientCredentials, RemoteService};
 
 /// The address of a service without a configuration.
 const DEFAULT_SERVER: &str = "http://127.0.0.1:7878";
+/// The variable with the address of the service.
+pub(super) const URL_VARIABLE: &str = "NEARPRINT_URL";
 
 /// How often a request is sent to a service that is too busy for it.
 const ATTEMPTS_MAX: u32 = 60;
@@ -54,7 +56,14 @@ const OTHER_VERSION: &str = "the reply is not one of a nearprint service of this
 #[derive(Debug, Clone, clap::Args)]
 pub(super) struct ServiceArgs {
     /// Where the service listens
-    #[arg(long, visible_alias = "url", value_name = "URL", default_value = DEFAULT_SERVER)]
+    #[arg(
+        long,
+        visible_alias = "url",
+        value_name = "URL",
+        env = URL_VARIABLE,
+        hide_env_values = true,
+        default_value = DEFAULT_SERVER,
+    )]
     server: String,
     #[command(flatten)]
     credentials: ClientCredentials,
@@ -76,7 +85,7 @@ pub(super) struct CollectionArgs {
     #[command(flatten)]
     service: ServiceArgs,
     /// A data directory that no service uses, instead of a service
-    #[arg(long, value_name = "DIR", conflicts_with = "server")]
+    #[arg(long, value_name = "DIR")]
     data: Option<PathBuf>,
     /// The configuration file of the directory
     #[arg(long, value_name = "FILE", requires = "data")]
@@ -117,10 +126,12 @@ impl CollectionArgs {
     }
 }
 
-/// Refuses `--token` and `--ca-file` if a command connects to no service that could use them.
+/// Refuses a service together with a directory, two tokens, and the credentials of a service where a command
+/// connects to none.
 ///
-/// Clap's own `requires` would also refuse the variables, which may be set for other commands.
-pub(super) fn check_credentials_are_sent(
+/// Clap's own `conflicts_with` and `requires` would also refuse the variables, which may be set for
+/// other commands.
+pub(super) fn check_collection(
     matches: &ArgMatches,
     command: &mut Command,
 ) -> Result<(), clap::Error> {
@@ -130,18 +141,30 @@ pub(super) fn check_credentials_are_sent(
         path.push(name);
         innermost = below;
     }
-    let is_given = |id: &str| {
-        let source = innermost.try_contains_id(id).ok().and_then(|_| innermost.value_source(id));
-        source == Some(ValueSource::CommandLine)
-    };
+    let source =
+        |id: &str| innermost.try_contains_id(id).ok().and_then(|_| innermost.value_source(id));
+    let is_given = |id: &str| source(id) == Some(ValueSource::CommandLine);
+    if is_given("token") && is_given("token_file") {
+        let message = "--token and --token-file each give a token: leave out one";
+        return Err(command.error(ErrorKind::ArgumentConflict, message));
+    }
+    if let Some(other) = ["data", "config"].into_iter().find(|id| is_given(id))
+        && is_given("server")
+    {
+        let message =
+            format!("--server is for a service, and --{other} for a directory: leave out one");
+        return Err(command.error(ErrorKind::ArgumentConflict, message));
+    }
     let (is_sent, advice) = match path.as_slice() {
         ["import" | "export" | "groups"] => (!is_given("data"), "leave out --data"),
         ["dedup"] => (is_given("against"), "add --against URL"),
-        ["snapshot", "export"] => (is_given("server"), "add --server URL"),
-        ["health"] => (is_given("url"), "add --url URL"),
+        ["snapshot", "export"] | ["health"] => {
+            let is_local = is_given("data") || is_given("config");
+            (source("server").is_some() && !is_local, "add --server URL")
+        }
         _ => return Ok(()),
     };
-    match ["token", "ca_file"].into_iter().find(|id| !is_sent && is_given(id)) {
+    match ["token", "token_file", "ca_file"].into_iter().find(|id| !is_sent && is_given(id)) {
         Some(id) => {
             let option = id.replace('_', "-");
             let message = format!("--{option} is for a service, and none is named: {advice}");
@@ -313,19 +336,20 @@ impl Collection {
             let refused = format!("{} refused {path}: {problem}", self.name());
             let next = match (status, problem.code.as_str()) {
                 (401 | 403, _) => {
-                    "send a token that allows it: NEARPRINT_TOKEN=TOKEN or --token TOKEN"
+                    "send a token that allows it: NEARPRINT_TOKEN=TOKEN, --token TOKEN or --token-file \
+                     FILE"
                 }
                 (_, "job_not_found") => "`nearprint jobs` lists the jobs",
-                _ => bail!(refused),
+                _ => return Err(Error::new(problem).context(refused)),
             };
-            return Err(ErrorReport::new(refused, next).into());
+            return Err(ErrorReport::new(refused, next).because(problem).into());
         }
         unreachable!("the last attempt returns")
     }
 }
 
 /// The shown fields of a problem document.
-#[derive(Debug, Default, Deserialize)]
+#[derive(Debug, Default, Deserialize, thiserror::Error)]
 #[serde(default)]
 pub(super) struct ProblemReply {
     /// The stable code, such as `empty_document`.
@@ -359,6 +383,12 @@ impl fmt::Display for ProblemReply {
             (detail, code) => write!(f, "{detail} ({code})"),
         }
     }
+}
+
+/// The code of the problem with which a collection refused a request.
+pub(super) fn code_of(error: &Error) -> Option<&str> {
+    let problem = error.chain().find_map(|cause| cause.downcast_ref::<ProblemReply>());
+    problem.map(|problem| problem.code.as_str())
 }
 
 /// A path of the service with those query parameters that have a value.

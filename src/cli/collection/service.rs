@@ -14,6 +14,8 @@ use ureq::tls::{PemItem, RootCerts, TlsConfig, parse_pem};
 use super::Incoming;
 use crate::cli::error_report::ErrorReport;
 
+/// The largest file with a token.
+const TOKEN_FILE_BYTES_MAX: u64 = 4 << 10;
 /// The largest file of trusted certificates.
 const ROOTS_BYTES_MAX: u64 = 16 << 20;
 
@@ -23,9 +25,29 @@ pub(crate) struct ClientCredentials {
     /// The token to send, if the service requires one
     #[arg(long, value_name = "TOKEN", env = "NEARPRINT_TOKEN", hide_env_values = true)]
     token: Option<String>,
+    /// A file with the token to send, and nothing else
+    #[arg(long, value_name = "FILE")]
+    token_file: Option<PathBuf>,
     /// Trust the certificates of this PEM file instead of those of public authorities
-    #[arg(long, value_name = "FILE", env = "NEARPRINT_CA_FILE")]
+    #[arg(long, value_name = "FILE", env = "NEARPRINT_CA_FILE", hide_env_values = true)]
     ca_file: Option<PathBuf>,
+}
+
+impl ClientCredentials {
+    /// The token; a file that is named comes before the variable, which is set for all commands.
+    fn token(&self) -> Result<Option<String>> {
+        let Some(path) = &self.token_file else { return Ok(self.token.clone()) };
+        let file = path.display();
+        let text = operator_file::read_text(path, TOKEN_FILE_BYTES_MAX)
+            .with_context(|| format!("cannot read the token of {file}"))?;
+        let mut words = text.split_whitespace();
+        let (Some(token), None) = (words.next(), words.next()) else {
+            let what = format!("{file} does not contain one token and nothing else");
+            let next = "put the token there that `nearprint token` showed, not its line";
+            return Err(ErrorReport::new(what, next).into());
+        };
+        Ok(Some(token.to_owned()))
+    }
 }
 
 /// A service, with what it asks of its clients.
@@ -43,7 +65,7 @@ impl RemoteService {
     pub(crate) fn new(address: &str, credentials: &ClientCredentials) -> Result<Self> {
         let roots = credentials.ca_file.as_deref().map(roots).transpose()?;
         let tls = roots.map(|roots| TlsConfig::builder().root_certs(roots).build());
-        let authorization = credentials.token.as_ref().map(|token| format!("Bearer {token}"));
+        let authorization = credentials.token()?.map(|token| format!("Bearer {token}"));
         Ok(Self { authorization, ..Self::with_tls(address, tls.unwrap_or_default()) })
     }
 
@@ -110,7 +132,9 @@ impl RemoteService {
     fn unreachable(&self, error: ureq::Error) -> ErrorReport {
         ErrorReport::new(
             format!("no answer from a nearprint service at {}", self.address),
-            "start one with `nearprint serve`, or name another with --server URL",
+            "start one with `nearprint serve`, or name another with --server URL; without a service, \
+             `nearprint export --data DIR` reads the directory of a stopped one, and `nearprint dedup \
+             --against DIR` compares files with it",
         )
         .because(error)
     }

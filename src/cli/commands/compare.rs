@@ -1,117 +1,143 @@
 //! `compare`: two documents side by side, without a service.
 
-use std::io::Write;
+use std::io::{self, Write};
 
 use anyhow::{Context, Result, bail};
 use nearprint_engine::document::Document;
-use nearprint_engine::machine::query::{Criteria, FoundBy, SearchKind, Sought};
+use nearprint_engine::machine::query::{Criteria, SearchKind, Sought};
 use nearprint_files::dedup::grouping;
 use nearprint_files::offer::Content;
-use nearprint_fingerprint::MinResemblance;
-use nearprint_text::{Analysis, Explained, Method};
-use serde_json::json;
+use nearprint_fingerprint::{Distance, MinResemblance};
+use nearprint_text::{Explained, Method};
 
-use crate::cli::document::{self, MethodArgs};
+use crate::cli::document::{self, FormArgs, MethodArgs};
 use crate::cli::explanation::differences;
+use crate::cli::measure::arguments::{distance, similarity};
 use crate::config::Config;
+use crate::http::reply::explained::ComparisonExplanationReply;
+use crate::http::reply::wire::{CompareReply, ComparedReply, FoundByReply};
+
+const AFTER_HELP: &str = "\
+A service finds other pairs beyond the distance, because its directory has a permutation of its own.
+
+Examples:
+  sed 's/harbour/port/' page-1.txt | nearprint compare page-1.txt -
+  nearprint compare --explain page-1.txt page-2.txt
+  nearprint compare --distance 4 --json 00000000000000ff 00000000000000f0";
 
 #[derive(Debug, clap::Args)]
-#[expect(clippy::struct_excessive_bools, reason = "switches of a command line")]
+#[command(
+    after_help = AFTER_HELP,
+    // The text of a page that counts.
+    group = clap::ArgGroup::new("without text").args(["vector"]).conflicts_with("extract"),
+)]
 pub(crate) struct CompareArgs {
-    /// A file, a fingerprint of 16 hex digits, or a text of several words
+    /// A file, a fingerprint of 16 hex digits, or a text of several words; - is the standard input
     a: String,
     /// What to compare it with, in any of these forms
     b: String,
-    /// Read both as HTML
-    #[arg(long)]
-    html: bool,
-    /// Treat both arguments as texts, not as names of files
-    #[arg(long)]
-    text: bool,
-    /// Read both files as JSON of a dense vector: [number, ...]
-    #[arg(long, conflicts_with_all = ["html", "text", "extract"])]
-    vector: bool,
+    #[command(flatten)]
+    form: FormArgs,
     #[command(flatten)]
     method: MethodArgs,
+    /// The largest distance of two near-duplicates
+    #[arg(long, value_name = "BITS", value_parser = distance, default_value_t = grouping::DISTANCE_DEFAULT)]
+    distance: Distance,
+    /// How much of two texts must agree, 0 to 1; 0 does not compare them
+    #[arg(long, value_name = "SIMILARITY", value_parser = similarity, default_value_t = Config::default().query.min_similarity)]
+    min_similarity: f64,
     /// Print why: the bits that differ, and the features that decide them
-    #[arg(long, conflicts_with = "json")]
+    #[arg(long)]
     explain: bool,
-    /// Print a JSON object
+    /// Print the object that the service replies with
     #[arg(long)]
     json: bool,
 }
 
 pub(crate) fn run(args: &CompareArgs, out: &mut dyn Write) -> Result<()> {
     let method = args.method.method()?;
-    let bodies = [body(&args.a, args)?, body(&args.b, args)?];
+    let bodies = [args.form.read(&args.a)?, args.form.read(&args.b)?];
     let [a, b] = &bodies;
-    let (a, b) = (analyse(&args.a, a, method)?, analyse(&args.b, b, method)?);
-    let distance = a.fingerprint.distance(b.fingerprint);
-    let similarity = match (&a.sketch, &b.sketch) {
-        (Some(x), Some(y)) => Some(x.resemblance(y).similarity()),
-        _ => None,
+    let pair = [&sought(&args.a, a, method)?, &sought(&args.b, b, method)?];
+    let criteria = Criteria {
+        min_resemblance: MinResemblance::of_similarity(args.min_similarity),
+        search: SearchKind::Likely,
+        ..Criteria::within(args.distance)
     };
-    let found_by = found_by(&a, &b);
+    let rule = (criteria, args.min_similarity);
+    let mut reply = CompareReply::new(pair, rule, grouping::is_likely);
+    let explained = bodies.map(|body| args.explain.then(|| explained(&body, method)));
+    let [a, b] = explained.map(|side| side.transpose().map(Option::flatten));
+    let (a, b) = (a?, b?);
     if args.json {
-        let line = json!({
-            "a": a.fingerprint.to_string(),
-            "b": b.fingerprint.to_string(),
-            "distance": distance.get(),
-            "similarity": similarity,
-            "found_by": found_by,
-        });
-        writeln!(out, "{line}")?;
+        let explanation = || ComparisonExplanationReply::new(a.as_ref(), b.as_ref());
+        reply.explanation = args.explain.then(explanation);
+        serde_json::to_writer(&mut *out, &reply)?;
+        writeln!(out)?;
         return Ok(());
     }
-    writeln!(out, "a           {}{}", a.fingerprint, shortness(&a))?;
-    writeln!(out, "b           {}{}", b.fingerprint, shortness(&b))?;
-    writeln!(out, "distance    {distance} of 64 bits")?;
-    match similarity {
-        Some(similarity) => writeln!(out, "similarity  {similarity:.3} of the text, estimated")?,
-        None => writeln!(out, "similarity  unknown: needs two texts")?,
-    }
-    writeln!(out, "found by    {}", found_by.unwrap_or("nothing; the two are too far apart"))?;
+    print(&reply, args, out)?;
     if args.explain {
-        let [a, b] = bodies.map(Content::into_source);
-        let (Ok(a), Ok(b)) = (a, b) else {
+        let Some((a, b)) = a.zip(b) else {
             bail!("a bare fingerprint has no features to explain it; give two documents");
         };
-        let (a, b) = (Explained::of(&a, method)?, Explained::of(&b, method)?);
         writeln!(out, "\n{}", differences(&a, &b))?;
     }
     Ok(())
 }
 
-fn body(argument: &str, args: &CompareArgs) -> Result<Content<'static>> {
-    if args.vector {
-        return document::read_json(argument.as_ref(), nearprint_files::parse_vector);
+/// A document as a look-up takes it.
+fn sought(argument: &str, content: &Content<'_>, method: Method) -> Result<Sought> {
+    let analysis = document::analyse(content, method)
+        .with_context(|| format!("no fingerprint of {argument}"))?;
+    let bare = Document::bare(analysis.fingerprint);
+    let document = Document { sketch: analysis.sketch, short: analysis.short, ..bare };
+    Ok(Sought { document, margins: analysis.margins })
+}
+
+/// Why a document has its fingerprint; `None` for a bare fingerprint.
+fn explained(content: &Content<'_>, method: Method) -> Result<Option<Explained>> {
+    let source = content.borrowed().into_source().ok();
+    Ok(source.map(|source| Explained::of(&source, method)).transpose()?)
+}
+
+fn print(reply: &CompareReply, args: &CompareArgs, out: &mut dyn Write) -> io::Result<()> {
+    writeln!(out, "a           {}{}", reply.a.fingerprint, shortness(&reply.a))?;
+    writeln!(out, "b           {}{}", reply.b.fingerprint, shortness(&reply.b))?;
+    writeln!(out, "distance    {} of 64 bits", reply.distance)?;
+    match reply.similarity {
+        Some(similarity) => writeln!(out, "similarity  {similarity:.3} of the text, estimated")?,
+        None if args.min_similarity > 0.0 => {
+            writeln!(out, "similarity  unknown: needs two texts")?;
+        }
+        None => writeln!(out, "similarity  not compared: --min-similarity is 0")?,
     }
-    document::of_argument(argument, args.html, args.text)
+    let verdict = if reply.duplicate { "duplicate" } else { "not a duplicate" };
+    writeln!(out, "verdict     {verdict}: {}", reason(reply, args))
 }
 
-fn analyse(argument: &str, content: &Content<'_>, method: Method) -> Result<Analysis> {
-    document::analyse(content, method).with_context(|| format!("no fingerprint of {argument}"))
-}
-
-/// How `nearprint dedup` with its default options finds the pair, if it does. A service may find
-/// other pairs beyond the distance, because its directory has a permutation of its own.
-fn found_by(a: &Analysis, b: &Analysis) -> Option<&'static str> {
-    let sought = |analysis: &Analysis| {
-        let sketch = analysis.sketch.clone();
-        let document = Document { sketch, ..Document::bare(analysis.fingerprint) };
-        Sought { document, margins: analysis.margins.clone() }
+/// The rule that decides the verdict, with its thresholds.
+fn reason(reply: &CompareReply, args: &CompareArgs) -> String {
+    let (distance, min_similarity) = (args.distance, args.min_similarity);
+    let found = match reply.found_by {
+        None => {
+            return format!(
+                "the distance is above {distance}, and no likely search finds the pair"
+            );
+        }
+        Some(FoundByReply::Distance) => format!("the distance is at most {distance}"),
+        Some(FoundByReply::Likely) => {
+            format!("the distance is above {distance}, but a likely search finds the pair")
+        }
     };
-    let criteria = Criteria {
-        min_resemblance: MinResemblance::of_similarity(Config::default().query.min_similarity),
-        search: SearchKind::Likely,
-        ..Criteria::within(grouping::DISTANCE_DEFAULT)
-    };
-    FoundBy::of([&sought(a), &sought(b)], criteria, grouping::is_likely).map(|by| match by {
-        FoundBy::Distance => "distance",
-        FoundBy::Likely => "likely",
-    })
+    match reply.confirmed {
+        Some(true) => format!("{found}, and the similarity is at least {min_similarity}"),
+        Some(false) => format!("{found}, but the similarity is below {min_similarity}"),
+        None if reply.duplicate => found,
+        None => format!("{found}, but of a short text only distance 0 counts"),
+    }
 }
 
-fn shortness(analysis: &Analysis) -> &'static str {
-    if analysis.short { "  (a short text: only distance 0 means much)" } else { "" }
+fn shortness(side: &ComparedReply) -> &'static str {
+    if side.short { "  (a short text: only distance 0 means much)" } else { "" }
 }

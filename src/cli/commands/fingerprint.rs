@@ -11,7 +11,15 @@ use serde_json::json;
 use crate::cli::document::{self, MethodArgs};
 use crate::cli::explanation::why;
 
+const EXAMPLES: &str = "\
+Examples:
+  nearprint fingerprint page-1.txt page-2.txt
+  curl -s https://a.example/ | nearprint fingerprint --html
+  nearprint fingerprint --ndjson dump.jsonl > dump.hex
+  nearprint fingerprint --explain page-1.txt";
+
 #[derive(Debug, clap::Args)]
+#[command(after_help = EXAMPLES)]
 #[expect(clippy::struct_excessive_bools, reason = "switches of a command line")]
 pub(crate) struct FingerprintArgs {
     /// Files, each one document; - or nothing is the standard input

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use anyhow::Result;
 
-use crate::cli::collection::{ClientCredentials, RemoteService};
+use crate::cli::collection::{ClientCredentials, RemoteService, URL_VARIABLE};
 use crate::cli::configuration;
 use crate::cli::error_report::ErrorReport;
 use crate::config::Sources;
@@ -16,13 +16,25 @@ use crate::server::Settings;
 /// How long the reply may take.
 const TIMEOUT: Duration = Duration::from_secs(3);
 
+const EXAMPLES: &str = "\
+Examples:
+  nearprint health
+  nearprint health --server http://127.0.0.1:7878 --ready";
+
 #[derive(Debug, clap::Args)]
+#[command(after_help = EXAMPLES)]
 pub(crate) struct HealthArgs {
     /// Where the service listens; without it, where the configuration and the environment say
-    #[arg(long, visible_alias = "server", value_name = "URL")]
-    url: Option<String>,
+    #[arg(
+        long,
+        visible_alias = "url",
+        value_name = "URL",
+        env = URL_VARIABLE,
+        hide_env_values = true,
+    )]
+    server: Option<String>,
     /// The configuration file of the service
-    #[arg(long, value_name = "FILE", conflicts_with = "url")]
+    #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
     #[command(flatten)]
     credentials: ClientCredentials,
@@ -32,7 +44,7 @@ pub(crate) struct HealthArgs {
 }
 
 pub(crate) fn run(args: &HealthArgs, out: &mut dyn Write) -> Result<()> {
-    let service = match &args.url {
+    let service = match args.server.as_ref().filter(|_| args.config.is_none()) {
         Some(url) => RemoteService::new(url, &args.credentials)?,
         None => RemoteService::of_this_machine(&configured(args.config.clone())?),
     };

@@ -4,11 +4,19 @@ use std::io::Write;
 
 use anyhow::Result;
 use nearprint_engine::open::offline::Finding;
+use serde_json::{Value, json};
 
-use crate::cli::columns::{self, Column};
+use crate::cli::columns::{self, Column, json_lines};
+use crate::cli::commands::snapshot;
 use crate::cli::offline::{self, bar, damage_report};
 
+const EXAMPLES: &str = "\
+Examples:
+  nearprint inspect journal --data nearprint-data
+  nearprint inspect snapshot --data nearprint-data --json";
+
 #[derive(Debug, clap::Args)]
+#[command(after_help = EXAMPLES)]
 pub(crate) struct InspectArgs {
     #[command(subcommand)]
     what: What,
@@ -17,15 +25,17 @@ pub(crate) struct InspectArgs {
 #[derive(Debug, clap::Subcommand)]
 enum What {
     /// The files with the records: range of sequences, records, damage
-    Journal(offline::Data),
+    #[command(after_help = EXAMPLES)]
+    Journal(offline::Listing),
     /// The files of each snapshot, with their sizes
-    Snapshot(offline::Data),
+    #[command(after_help = EXAMPLES)]
+    Snapshot(offline::Listing),
 }
 
 pub(crate) fn run(args: &InspectArgs, out: &mut dyn Write) -> Result<()> {
     match &args.what {
-        What::Journal(data) => journal(data, out),
-        What::Snapshot(data) => snapshot(data, out),
+        What::Journal(listing) => journal(listing, out),
+        What::Snapshot(listing) => snapshot(listing, out),
     }
 }
 
@@ -46,14 +56,32 @@ pub(crate) fn table(files: &[Finding]) -> String {
     columns::table(COLUMNS, files)
 }
 
-fn journal(data: &offline::Data, out: &mut dyn Write) -> Result<()> {
+/// A file of the journal as a line of JSON.
+fn line(file: &Finding) -> Value {
+    json!({
+        "file": file.name,
+        "first": file.first,
+        "last": file.next.saturating_sub(1),
+        "changes_kept": file.changes,
+        "bytes": file.bytes,
+        "lost": file.damage.as_ref().map(|_| file.lost),
+        "damage": file.damage.as_ref().map(ToString::to_string),
+    })
+}
+
+fn journal(listing: &offline::Listing, out: &mut dyn Write) -> Result<()> {
+    let data = &listing.data;
     let stopped = data.open()?;
     let progress = bar("reading records", stopped.bytes()?);
     let files = stopped.journal(&mut |bytes| progress.inc(bytes))?;
     progress.finish_and_clear();
-    write!(out, "{}", table(&files))?;
+    if listing.json {
+        json_lines(files.iter().map(line), out)?;
+    } else {
+        write!(out, "{}", table(&files))?;
+    }
     let damage: Vec<_> = files.iter().filter_map(|file| file.damage.as_ref()).collect();
-    for error in &damage {
+    for error in damage.iter().filter(|_| !listing.json) {
         writeln!(out, "{error}")?;
     }
     if damage.is_empty() {
@@ -62,9 +90,12 @@ fn journal(data: &offline::Data, out: &mut dyn Write) -> Result<()> {
     Err(damage_report(data, offline::damaged_files(damage.len())).into())
 }
 
-fn snapshot(data: &offline::Data, out: &mut dyn Write) -> Result<()> {
-    let stopped = data.open()?;
-    for found in stopped.snapshots()? {
+fn snapshot(listing: &offline::Listing, out: &mut dyn Write) -> Result<()> {
+    let snapshots = listing.data.open()?.snapshots()?;
+    if listing.json {
+        return snapshot::print_lines(&snapshots, out);
+    }
+    for found in snapshots {
         match &found.manifest {
             Ok(info) => writeln!(
                 out,

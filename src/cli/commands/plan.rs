@@ -27,21 +27,27 @@ const COUNT_MAX: u64 = 1_000_000_000_000;
 /// The largest array that is measured; larger ones are extrapolated.
 const MEASURED_BYTES_MAX: u64 = 1 << 30;
 
+const EXAMPLES: &str = "\
+Examples:
+  nearprint plan --count 1e9 --memory 32GiB
+  nearprint plan --count 10m --distance 6 --no-measure";
+
 #[derive(Debug, clap::Args)]
+#[command(after_help = EXAMPLES)]
 pub(crate) struct PlanArgs {
     /// How many fingerprints will be stored: 250, 10k, 1m, 1e9
-    #[arg(long, value_name = "N", value_parser = parsed_count)]
+    #[arg(long, value_name = "COUNT", value_parser = parsed_count)]
     count: u64,
     /// The largest distance of a look-up
     #[arg(long, value_name = "BITS", default_value = "3", value_parser = distance)]
     distance: Distance,
     /// The memory that one process may take: 32GiB, 512MB, or bytes
-    #[arg(long, value_name = "SIZE", value_parser = parsed_bytes)]
+    #[arg(long, value_name = "BYTES", value_parser = parsed_bytes)]
     memory: Option<u64>,
     /// Do not measure this machine: assume a core of an AMD EPYC (Zen 4)
     #[arg(long)]
     no_measure: bool,
-    /// Print one JSON object instead of a table
+    /// Print a JSON object
     #[arg(long)]
     json: bool,
 }

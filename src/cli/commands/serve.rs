@@ -8,7 +8,13 @@ use crate::cli::configuration::{load, serve_error};
 use crate::config::Sources;
 use crate::server;
 
+const EXAMPLES: &str = "\
+Examples:
+  nearprint serve
+  nearprint serve --listen 0.0.0.0:7878 --data /var/lib/nearprint --config nearprint.toml";
+
 #[derive(Debug, clap::Args)]
+#[command(after_help = EXAMPLES)]
 pub(crate) struct ServeArgs {
     /// Where to listen; port 0 picks a free one [default: 127.0.0.1:7878]
     #[arg(long, value_name = "ADDR")]

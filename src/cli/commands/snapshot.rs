@@ -9,14 +9,26 @@ use anyhow::Result;
 use nearprint_engine::open::offline::{SnapshotFound, restore, verify_export};
 use nearprint_files::atomic_file::AtomicFile;
 use nearprint_files::destination::Destination;
+use serde_json::{Value, json};
 
-use crate::cli::collection::{ClientCredentials, Collection, RemoteService};
-use crate::cli::columns::{Column, table};
+use crate::cli::collection::{ClientCredentials, Collection, RemoteService, URL_VARIABLE};
+use crate::cli::columns::{Column, json_lines, table};
 use crate::cli::error_report::ErrorReport;
 use crate::cli::offline::{self, bar, damage_report};
 use crate::cli::outputs;
 
+/// Of all actions, which are most often used one after the other.
+const EXAMPLES: &str = "\
+Examples:
+  nearprint snapshot export backup.np --server http://127.0.0.1:7878
+  nearprint snapshot export backup.np --data nearprint-data
+  nearprint snapshot verify --export backup.np
+  nearprint snapshot verify --data nearprint-data
+  nearprint snapshot restore backup.np --data restored
+  nearprint snapshot list --data nearprint-data --json";
+
 #[derive(Debug, clap::Args)]
+#[command(after_help = EXAMPLES)]
 pub(crate) struct SnapshotArgs {
     #[command(subcommand)]
     action: Action,
@@ -25,21 +37,30 @@ pub(crate) struct SnapshotArgs {
 #[derive(Debug, clap::Subcommand)]
 enum Action {
     /// List the snapshots of a stopped service's data directory
-    List(offline::Data),
+    #[command(after_help = EXAMPLES)]
+    List(offline::Listing),
     /// Read and verify snapshots and records of a stopped service, or an exported file
+    #[command(after_help = EXAMPLES)]
     Verify {
         #[command(flatten)]
         data: offline::Data,
         /// Verify this exported file instead of a data directory
-        #[arg(long, value_name = "FILE", conflicts_with = "data")]
+        #[arg(long, value_name = "FILE", conflicts_with_all = ["data", "config"])]
         export: Option<PathBuf>,
     },
     /// Write everything into one checksummed file, while the service runs or from a stopped one
+    #[command(after_help = EXAMPLES)]
     Export {
         /// The file to write, which must not exist, or a pipe; - is the standard output
         file: PathBuf,
         /// Where the service listens
-        #[arg(long, visible_alias = "url", value_name = "URL", conflicts_with = "data")]
+        #[arg(
+            long,
+            visible_alias = "url",
+            value_name = "URL",
+            env = URL_VARIABLE,
+            hide_env_values = true,
+        )]
         server: Option<String>,
         #[command(flatten)]
         credentials: ClientCredentials,
@@ -47,6 +68,7 @@ enum Action {
         data: offline::Data,
     },
     /// Put an exported file into an empty data directory
+    #[command(after_help = EXAMPLES)]
     Restore {
         /// The exported file
         file: PathBuf,
@@ -57,10 +79,11 @@ enum Action {
 
 pub(crate) fn run(args: &SnapshotArgs, out: &mut dyn Write) -> Result<()> {
     match &args.action {
-        Action::List(data) => list(data, out),
+        Action::List(listing) => list(listing, out),
         Action::Verify { export: Some(file), .. } => verify_file(file, out),
         Action::Verify { data, export: None } => verify(data, out),
-        Action::Export { file, server: Some(server), credentials, .. } => {
+        // The variable may be set for other commands.
+        Action::Export { file, server: Some(server), credentials, data } if !data.is_given() => {
             let collection = Collection::Service(RemoteService::new(server, credentials)?);
             let copy =
                 |sink: &mut dyn Write| collection.copy("/v1/snapshots/export", sink).map(drop);
@@ -69,7 +92,7 @@ pub(crate) fn run(args: &SnapshotArgs, out: &mut dyn Write) -> Result<()> {
         Action::Export { file, data, .. } => {
             let stopped = data.open()?;
             let copy = |sink: &mut dyn Write| Ok(stopped.export(sink).map(drop)?);
-            export(file, Some(&data.directory), copy, out)
+            export(file, Some(&data.directory()?), copy, out)
         }
         Action::Restore { file, data } => restore_file(file, data, out),
     }
@@ -86,9 +109,31 @@ const COLUMNS: &[Column<SnapshotFound>] = &[
     }),
 ];
 
-fn list(data: &offline::Data, out: &mut dyn Write) -> Result<()> {
-    let stopped = data.open()?;
+/// A snapshot as a line of JSON.
+fn line(found: &SnapshotFound) -> Value {
+    let manifest = found.manifest.as_ref().ok();
+    json!({
+        "snapshot": found.name,
+        "sequence": manifest.map(|manifest| manifest.sequence.get()),
+        "documents": manifest.map(|manifest| manifest.documents),
+        "files": found.files.iter().map(|(name, bytes)| json!({"name": name, "bytes": bytes})).collect::<Vec<_>>(),
+        "bytes": manifest.map(|manifest| manifest.bytes),
+        "taken_at_ms": manifest.map(|manifest| manifest.taken_at_ms),
+        "damage": found.manifest.as_ref().err().map(ToString::to_string),
+    })
+}
+
+/// Prints each snapshot as a line of JSON.
+pub(super) fn print_lines(snapshots: &[SnapshotFound], out: &mut dyn Write) -> Result<()> {
+    Ok(json_lines(snapshots.iter().map(line), out)?)
+}
+
+fn list(listing: &offline::Listing, out: &mut dyn Write) -> Result<()> {
+    let stopped = listing.data.open()?;
     let snapshots = stopped.snapshots()?;
+    if listing.json {
+        return print_lines(&snapshots, out);
+    }
     if snapshots.is_empty() {
         writeln!(out, "no snapshot; the records lead to the same state")?;
         return Ok(());
@@ -171,7 +216,8 @@ fn restore_file(file: &Path, data: &offline::Data, out: &mut dyn Write) -> Resul
     let source = open(file)?;
     let progress = bar("restoring", source.metadata()?.len());
     let mut source = BufReader::new(progress.wrap_read(source));
-    let restored = restore(&mut source, &data.directory).map_err(|error| {
+    let directory = data.directory()?;
+    let restored = restore(&mut source, &directory).map_err(|error| {
         let next = "choose an empty directory with --data DIR, or another export";
         ErrorReport::new(format!("{} is not restored", file.display()), next).because(error)
     })?;
@@ -181,7 +227,7 @@ fn restore_file(file: &Path, data: &offline::Data, out: &mut dyn Write) -> Resul
         "restored {} files, {} bytes; start it: nearprint serve --data {}",
         restored.files,
         restored.bytes,
-        data.directory.display()
+        directory.display()
     )?;
     Ok(())
 }

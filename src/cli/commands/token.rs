@@ -7,7 +7,13 @@ use anyhow::{Context, Result};
 
 use crate::access::{AllowedNamespaces, BadNamespaces, NamePattern, Permissions, Token};
 
+const EXAMPLES: &str = "\
+Examples:
+  nearprint token crawler >> /etc/nearprint/tokens
+  nearprint token news --scopes read --rate 50 --namespace 'news/*' >> /etc/nearprint/tokens";
+
 #[derive(Debug, clap::Args)]
+#[command(after_help = EXAMPLES)]
 pub(crate) struct TokenArgs {
     /// The name of the token, for readers of the file; not a secret
     #[arg(default_value = "client", value_parser = name)]

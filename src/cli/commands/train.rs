@@ -19,6 +19,7 @@ use crate::cli::outputs;
 const PROGRESS_VECTORS: u64 = 10_000;
 
 #[derive(Debug, clap::Args)]
+#[command(after_help = EXAMPLES)]
 pub(crate) struct TrainArgs {
     #[command(subcommand)]
     model: Model,
@@ -30,7 +31,12 @@ enum Model {
     Spectral(SpectralArgs),
 }
 
+const EXAMPLES: &str = "\
+Examples:
+  nearprint train spectral --output vectors.model sample.jsonl";
+
 #[derive(Debug, clap::Args)]
+#[command(after_help = EXAMPLES)]
 struct SpectralArgs {
     /// Files of NDJSON, a document with `vector` a line, compressed or not; - is the standard input.
     /// Of many vectors a uniform sample is kept: at most 20,000, and 256 MiB

@@ -24,13 +24,19 @@ pub(crate) struct ImportOptions {
     #[arg(long)]
     pub(crate) check: bool,
     /// With --check: what to do with a duplicate
-    #[arg(long, value_enum, default_value_t = DuplicateAction::Skip, requires = "checking")]
+    #[arg(
+        long,
+        value_enum,
+        value_name = "ACTION",
+        default_value_t = DuplicateAction::Skip,
+        requires = "checking",
+    )]
     pub(crate) on_duplicate: DuplicateAction,
     /// With --check: the largest distance of a near-duplicate
     #[arg(long, value_name = "BITS", requires = "checking")]
     pub(crate) distance: Option<u8>,
-    /// With --check: how much of two texts must agree, 0 to 1; 0 switches the check off
-    #[arg(long, value_name = "PART", requires = "checking")]
+    /// With --check: how much of two texts must agree, 0 to 1; 0 does not compare them
+    #[arg(long, value_name = "SIMILARITY", requires = "checking")]
     pub(crate) min_similarity: Option<f64>,
     /// How many hits each reply lists
     #[arg(skip = 1_u16)]
@@ -38,7 +44,7 @@ pub(crate) struct ImportOptions {
 }
 
 /// Reads `--expires-in`.
-fn expires_in(text: &str) -> Result<ExpiresIn, String> {
+pub(crate) fn expires_in(text: &str) -> Result<ExpiresIn, String> {
     let read = ExpiresIn::read(Value::Parameter(text)).ok();
     let read = read.filter(|expiry| *expiry != ExpiresIn::Seconds(0));
     read.ok_or_else(|| "it takes a whole number of seconds, 1 or more, or `never`".to_owned())
@@ -80,9 +86,6 @@ pub(crate) struct Reading {
     /// The field with the namespace of each document [found: namespace]
     #[arg(long, value_name = "FIELD")]
     namespace_field: Option<String>,
-    /// The fields that are kept as metadata [found: metadata, an object]
-    #[arg(long, value_name = "FIELDS", value_delimiter = ',')]
-    metadata: Vec<String>,
 }
 
 impl Reading {
@@ -105,7 +108,7 @@ impl From<Reading> for ReadOptions {
             id: reading.id,
             body,
             namespace: reading.namespace_field,
-            metadata: reading.metadata,
+            metadata: Vec::new(),
         };
         Self {
             format: reading.format,

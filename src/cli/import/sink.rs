@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use anyhow::{Result, anyhow, bail};
 use nearprint_files::Entry;
-use nearprint_files::offer::{DuplicateAction, IdSource};
+use nearprint_files::offer::DuplicateAction;
 use serde_json::Value;
 
 use super::options::ImportOptions;
@@ -132,10 +132,6 @@ fn path(options: &ImportOptions) -> String {
     let check = options.check.then_some(options);
     let insert_duplicates =
         |options: &ImportOptions| options.on_duplicate == DuplicateAction::Insert;
-    let id_from = |what| match what {
-        IdSource::Fingerprint => "fingerprint".to_owned(),
-        IdSource::TextHash => "text-hash".to_owned(),
-    };
     let route = if options.check { "/v1/check-and-insert/batch" } else { "/v1/insert/batch" };
     collection::path(
         route,
@@ -146,7 +142,7 @@ fn path(options: &ImportOptions) -> String {
             ("on_duplicate", check.filter(|o| insert_duplicates(o)).map(|_| "insert".to_owned())),
             ("namespace", options.namespace.clone()),
             ("expires_in", options.expires_in.map(|expiry| expiry.to_string())),
-            ("id_from", options.id_from.map(id_from)),
+            ("id_from", options.id_from.map(|source| source.name().to_owned())),
         ],
     )
 }
@@ -157,7 +153,7 @@ mod tests {
     use std::net::{TcpListener, TcpStream};
     use std::thread::{self, JoinHandle};
 
-    use nearprint_files::offer::{Content, ExpiresIn};
+    use nearprint_files::offer::{Content, ExpiresIn, IdSource};
     use nearprint_files::{Place, Raw};
 
     use super::*;

@@ -1,4 +1,4 @@
-//! Values of command line arguments: sizes and distances.
+//! Values of command line arguments: sizes, distances and similarities.
 
 use nearprint_fingerprint::Distance;
 
@@ -30,6 +30,15 @@ pub fn distance(text: &str) -> Result<Distance, String> {
         .ok_or_else(|| format!("is not a distance of 0 to {}", Distance::LOOKUP_MAX))
 }
 
+/// Reads a similarity.
+///
+/// # Errors
+/// Which similarities there are.
+pub fn similarity(text: &str) -> Result<f64, String> {
+    let similarity = text.parse().ok().filter(|similarity| (0.0..=1.0).contains(similarity));
+    similarity.ok_or_else(|| "is not a number from 0 to 1".to_owned())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -41,6 +50,17 @@ mod tests {
         }
         for text in ["", "k", "0", "1.5m", "-1", "10 k", "99999999999g"] {
             assert!(count(text).is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn similarities_are_parts_of_one() {
+        assert_eq!(
+            [similarity("0"), similarity("0.83"), similarity("1")],
+            [Ok(0.0), Ok(0.83), Ok(1.0)]
+        );
+        for text in ["-0.1", "1.01", "NaN", "", "83%"] {
+            assert!(similarity(text).is_err(), "{text}");
         }
     }
 

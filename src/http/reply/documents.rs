@@ -25,10 +25,10 @@ pub(crate) struct DocumentReply<'a> {
     /// In the reply for a single document, and in lists with `include=sketch`.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
-    recipe: Option<String>,
-    short: bool,
+    pub(crate) recipe: Option<String>,
+    pub(crate) short: bool,
     /// It came as text, so hits on it are verified.
-    verifiable: bool,
+    pub(crate) verifiable: bool,
     /// The change that stored it; missing if the token is limited to namespaces.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
@@ -38,11 +38,11 @@ pub(crate) struct DocumentReply<'a> {
     /// When it expires, in seconds since 1970; missing if it does not.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
-    expires_at: Option<u32>,
+    pub(crate) expires_at: Option<u32>,
     /// Missing if it has none; in lists with `include=metadata`.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<Object>, nullable = false)]
-    metadata: Option<Cow<'a, RawValue>>,
+    pub(crate) metadata: Option<Cow<'a, RawValue>>,
     /// How often a check-and-insert named it as the original of a duplicate; in the reply for a
     /// single document and in `/v1/originals`, missing if never.
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -2,10 +2,10 @@
 
 use std::borrow::Cow;
 
-use nearprint_engine::document::Expiry;
-use nearprint_engine::machine::query::{self, Verification};
+use nearprint_engine::document::{Document, Expiry};
+use nearprint_engine::machine::query::{self, Criteria, FoundBy, Sought, Verification};
 use nearprint_engine::{Findings, Verdict, Written};
-use nearprint_fingerprint::Fingerprint;
+use nearprint_fingerprint::{Fingerprint, Margins};
 use nearprint_text::Recipe;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
@@ -413,6 +413,33 @@ pub(crate) struct CompareReply {
     pub(crate) explanation: Option<ComparisonExplanationReply>,
 }
 
+impl CompareReply {
+    /// A comparison by these criteria, whose threshold is `min_similarity`. `is_likely` says whether a
+    /// likely search for a text with these margins and one of the fingerprints finds the other.
+    pub(crate) fn new(
+        pair: [&Sought; 2],
+        (criteria, min_similarity): (Criteria, f64),
+        is_likely: impl Fn(&Margins, [Fingerprint; 2]) -> bool,
+    ) -> Self {
+        let [a, b] = pair.map(|sought| &sought.document);
+        let distance = a.fingerprint.distance(b.fingerprint);
+        let sketches = (a.sketch.as_deref(), b.sketch.as_deref());
+        let verification = Verification::between(sketches.0, sketches.1, criteria.min_resemblance);
+        let found_by = FoundBy::of(pair, criteria, is_likely);
+        let (similarity, confirmed) = verified(verification, min_similarity);
+        Self {
+            a: a.into(),
+            b: b.into(),
+            distance: distance.get(),
+            similarity,
+            confirmed,
+            duplicate: found_by.is_some() && verification.counts(distance, a.short || b.short),
+            found_by: found_by.map(FoundByReply::from),
+            explanation: None,
+        }
+    }
+}
+
 /// How a look-up of one document finds another.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
@@ -424,11 +451,11 @@ pub(crate) enum FoundByReply {
     Likely,
 }
 
-impl From<query::FoundBy> for FoundByReply {
-    fn from(found_by: query::FoundBy) -> Self {
+impl From<FoundBy> for FoundByReply {
+    fn from(found_by: FoundBy) -> Self {
         match found_by {
-            query::FoundBy::Distance => Self::Distance,
-            query::FoundBy::Likely => Self::Likely,
+            FoundBy::Distance => Self::Distance,
+            FoundBy::Likely => Self::Likely,
         }
     }
 }
@@ -436,12 +463,12 @@ impl From<query::FoundBy> for FoundByReply {
 /// One side of a comparison.
 #[derive(Debug, Serialize, ToSchema)]
 pub(crate) struct ComparedReply {
-    fingerprint: Hex,
-    short: bool,
+    pub(crate) fingerprint: Hex,
+    pub(crate) short: bool,
 }
 
-impl From<Subject> for ComparedReply {
-    fn from(side: Subject) -> Self {
+impl From<&Document> for ComparedReply {
+    fn from(side: &Document) -> Self {
         Self { fingerprint: side.fingerprint.into(), short: side.short }
     }
 }

@@ -5,14 +5,13 @@ use std::sync::Arc;
 use axum::extract::{Request, State};
 use axum::response::Response;
 use nearprint_engine::Engine;
-use nearprint_engine::machine::query::{FoundBy, Verification};
 use nearprint_files::offer::{FieldSet as _, OfferOptions};
 use nearprint_fingerprint::Margins;
 
 use crate::http::description::Problems;
 use crate::http::problem::{Code, Problem};
 use crate::http::reply::explained::ComparisonExplanationReply;
-use crate::http::reply::wire::{self, CompareReply, Subject};
+use crate::http::reply::wire::CompareReply;
 use crate::http::request::json;
 use crate::http::request::prepare::{self, Prepared, Setting};
 use crate::http::request::types::{CompareRequest, ComparedFields, Comparison, Needs};
@@ -44,28 +43,13 @@ fn compare(json: &[u8], engine: &Engine, setting: &Setting) -> Result<CompareRep
     let options = prepare::query_options(&given, true, &setting.defaults)?;
     let a = side(pair.a, "a", &given, setting)?;
     let b = side(pair.b, "b", &given, setting)?;
-    let (one, other) = (&a.sought.document, &b.sought.document);
-    let distance = one.fingerprint.distance(other.fingerprint);
-    let verification = Verification::between(
-        one.sketch.as_deref(),
-        other.sketch.as_deref(),
-        options.criteria.min_resemblance,
-    );
-    let short = one.short || other.short;
     let is_likely = |margins: &Margins, pair| engine.is_likely(margins, pair);
-    let found_by = FoundBy::of([&a.sought, &b.sought], options.criteria, is_likely);
-    let (similarity, confirmed) = wire::verified(verification, a.min_similarity);
+    let criteria = (options.criteria, a.min_similarity);
     let explanation =
         || ComparisonExplanationReply::new(a.explained.as_deref(), b.explained.as_deref());
     Ok(CompareReply {
-        a: Subject::from(&a).into(),
-        b: Subject::from(&b).into(),
-        distance: distance.get(),
-        similarity,
-        confirmed,
-        duplicate: found_by.is_some() && verification.counts(distance, short),
-        found_by: found_by.map(wire::FoundByReply::from),
         explanation: a.explain.then(explanation),
+        ..CompareReply::new([&a.sought, &b.sought], criteria, is_likely)
     })
 }
 

@@ -86,6 +86,16 @@ pub enum IdSource {
     TextHash,
 }
 
+impl IdSource {
+    /// Its name in the API.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Fingerprint => "fingerprint",
+            Self::TextHash => "text-hash",
+        }
+    }
+}
+
 /// What a check-and-insert does with a duplicate.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[cfg_attr(feature = "clap", derive(clap::ValueEnum))]

@@ -226,7 +226,7 @@ pub(crate) fn is_integer(json: &str) -> bool {
 
 impl FieldValue<'_> for IdSource {
     fn read(value: Value<'_>) -> Result<Self, Fault> {
-        let choices = [("fingerprint", Self::Fingerprint), ("text-hash", Self::TextHash)];
+        let choices = [Self::Fingerprint, Self::TextHash].map(|source| (source.name(), source));
         value.choice("fingerprint or text-hash", &choices)
     }
 }

@@ -13,7 +13,13 @@ use crate::cli::measure::arguments::distance;
 use crate::cli::measure::numbers::{count, time};
 use crate::cli::offline::{self, bar};
 
+const EXAMPLES: &str = "\
+Examples:
+  nearprint reindex --data nearprint-data --distance 6
+  nearprint reindex --config nearprint.toml --distance 4";
+
 #[derive(Debug, clap::Args)]
+#[command(after_help = EXAMPLES)]
 pub(crate) struct ReindexArgs {
     #[command(flatten)]
     data: offline::Data,
@@ -25,7 +31,8 @@ pub(crate) struct ReindexArgs {
 pub(crate) fn run(args: &ReindexArgs, out: &mut dyn Write) -> Result<()> {
     let stopped = args.data.open()?;
     let (before, after) = (stopped.distance_max(), args.distance);
-    let directory = args.data.directory.display();
+    let directory = args.data.directory()?;
+    let directory = directory.display();
     if before == after {
         writeln!(out, "nothing to do: the maximum distance of {directory} is {after} already")?;
         return Ok(());

@@ -9,7 +9,13 @@ use crate::cli::confirmation;
 use crate::cli::error_report::ErrorReport;
 use crate::cli::offline::{self, bar};
 
+const EXAMPLES: &str = "\
+Examples:
+  nearprint repair --data nearprint-data
+  nearprint repair --config nearprint.toml --yes";
+
 #[derive(Debug, clap::Args)]
+#[command(after_help = EXAMPLES)]
 pub(crate) struct RepairArgs {
     #[command(flatten)]
     data: offline::Data,
@@ -57,7 +63,8 @@ pub(crate) fn run(args: &RepairArgs, out: &mut dyn Write) -> Result<()> {
         return Err(ErrorReport::new("nothing was changed", next).into());
     }
     stopped.repair(&plan)?;
-    let directory = args.data.directory.display();
+    let directory = args.data.directory()?;
+    let directory = directory.display();
     writeln!(out, "repaired; start it: nearprint serve --data {directory}")?;
     Ok(())
 }

@@ -44,16 +44,22 @@ const INTERRUPT_INTERVAL: Duration = Duration::from_millis(100);
 const CONTINUE: &str = "run the same command again: it continues there";
 const REPEAT: &str = "repeat it: documents with an id that are already there are not stored twice";
 
-const EXIT_CODES: &str = "\
+const AFTER_HELP: &str = "\
 Exit codes:
   0  every document was read and stored, or was found to be a duplicate or present already
   1  some documents failed, or the import was interrupted or ended early
   2  invalid arguments
-  3  nothing was read: the files are empty, or the folders contain no documents";
+  3  nothing was read: the files are empty, or the folders contain no documents
+
+Examples:
+  nearprint import --check --groups 10 crawl/
+  nearprint import --id sku --text description --metadata name,price products.csv
+  curl -s https://a.example/CC-MAIN.warc.wet.gz | nearprint import -
+  nearprint import --data nearprint-data dump.jsonl";
 
 #[derive(Debug, clap::Args)]
 #[command(
-    after_help = EXIT_CODES,
+    after_help = AFTER_HELP,
     // The options of the check require one of these.
     group = clap::ArgGroup::new("checking").args(["check", "groups"]).multiple(true),
 )]
@@ -65,8 +71,11 @@ pub(crate) struct ImportArgs {
     paths: Vec<PathBuf>,
     #[command(flatten)]
     reading: Reading,
+    /// The fields that are kept as metadata [found: metadata, an object]
+    #[arg(long, value_name = "FIELDS", value_delimiter = ',', help_heading = "Fields and formats")]
+    metadata: Vec<String>,
     /// What to do about a record that cannot be read or stored
-    #[arg(long, value_enum, default_value_t = OnError::Skip)]
+    #[arg(long, value_enum, value_name = "ACTION", default_value_t = OnError::Skip)]
     on_error: OnError,
     /// Read and check everything and report what fails, but store nothing. The limits and the recipe
     /// are those of the configuration (`nearprint check-config`), not those of a service
@@ -83,8 +92,9 @@ pub(crate) struct ImportArgs {
     /// Read everything, also what an interrupted import has stored
     #[arg(long)]
     restart: bool,
-    /// Print the N largest groups of near-duplicates, by the ids of their members; implies --check
-    #[arg(long, value_name = "N", conflicts_with = "id_from")]
+    /// Print this many of the largest groups of near-duplicates, by the ids of their members; implies
+    /// --check
+    #[arg(long, value_name = "COUNT", conflicts_with = "id_from")]
     groups: Option<usize>,
 }
 
@@ -110,7 +120,7 @@ pub(crate) fn run(mut args: ImportArgs, out: &mut dyn Write) -> Result<()> {
     let sink = open(&args)?;
     let mut state = open_state(&args, &named, &sink)?;
     let (from, note) = state.as_mut().map_or((None, None), |state| state.resume(&sink));
-    let documents = Documents::new(args.paths, args.reading);
+    let documents = Documents::new(args.paths.clone(), read_options(&args));
     let progress = ImportProgress::new(total, documents.records().bytes_read());
     if let Some(note) = note {
         progress.say(&note);
@@ -266,7 +276,7 @@ fn open_state(args: &ImportArgs, named: &[PathBuf], sink: &Sink) -> Result<Optio
         return Ok(None);
     }
     let address = args.collection.address()?;
-    let reading = format!("{:?}", ReadOptions::from(args.reading.clone()));
+    let reading = format!("{:?}", read_options(args));
     let settings = state::settings(named, &[&address, sink.path(), &reading]);
     let opened = match &args.state {
         Some(path) => Some(State::open(path.clone(), settings, args.paths.clone())?),
@@ -280,6 +290,13 @@ fn open_state(args: &ImportArgs, named: &[PathBuf], sink: &Sink) -> Result<Optio
         }
         state
     }))
+}
+
+/// How the files are read.
+fn read_options(args: &ImportArgs) -> ReadOptions {
+    let mut options = ReadOptions::from(args.reading.clone());
+    options.mapping.metadata.clone_from(&args.metadata);
+    options
 }
 
 fn open(args: &ImportArgs) -> Result<Sink> {

@@ -1,4 +1,5 @@
-//! Commands that read many documents from files.
+//! The commands that read files of many documents.
 
 pub(crate) mod dedup;
 pub(crate) mod import;
+mod scanning;

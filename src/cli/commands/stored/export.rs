@@ -22,7 +22,14 @@ use crate::cli::outputs;
 /// Documents between two movements of the progress.
 const SHOWN_EVERY: u64 = 4_096;
 
+const EXAMPLES: &str = "\
+Examples:
+  nearprint export -o documents.parquet
+  nearprint export -o crawl.csv.gz --namespace crawl-7 --metadata
+  nearprint export -o all.jsonl --all-namespaces --data nearprint-data";
+
 #[derive(Debug, clap::Args)]
+#[command(after_help = EXAMPLES)]
 pub(crate) struct ExportArgs {
     /// The file, or a pipe; - is the standard output. A file is there when it is whole. A name that ends with .gz or
     /// .zst compresses NDJSON and CSV

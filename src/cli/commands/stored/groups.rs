@@ -10,7 +10,7 @@ use std::io::Write;
 
 use super::jobs::{self, JobReply};
 use crate::cli::collection::CollectionArgs;
-use crate::cli::columns::{Column, table};
+use crate::cli::columns::{Column, json_lines, table};
 use crate::cli::error_report::ErrorReport;
 use crate::cli::exit_code;
 use crate::cli::import::interrupt::Interrupt;
@@ -18,13 +18,19 @@ use crate::cli::measure::numbers::count;
 use crate::cli::printable::printable;
 use crate::cli::times;
 
+const EXAMPLES: &str = "\
+Examples:
+  nearprint groups --limit 50 --members 5
+  nearprint groups --min-size 10 --json > groups.jsonl
+  nearprint groups --data nearprint-data --distance 2";
+
 #[derive(Debug, clap::Args)]
+#[command(after_help = EXAMPLES)]
 pub(crate) struct GroupsArgs {
     /// The largest distance of two near-duplicates [default: that of look-ups]
     #[arg(long, value_name = "BITS")]
     distance: Option<u64>,
-    /// The similarity that confirms two texts, 0 to 1; 0 does not compare them [default: that of
-    /// look-ups]
+    /// How much of two texts must agree, 0 to 1; 0 does not compare them [default: that of look-ups]
     #[arg(long, value_name = "SIMILARITY")]
     min_similarity: Option<f64>,
     /// The namespace; without it, the default one
@@ -34,15 +40,15 @@ pub(crate) struct GroupsArgs {
     #[arg(long)]
     all_namespaces: bool,
     /// Only groups of at least this many documents
-    #[arg(long, value_name = "COUNT", default_value_t = 2)]
-    size_min: u64,
+    #[arg(long, alias = "size-min", value_name = "COUNT", default_value_t = 2)]
+    min_size: u64,
     /// List at most this many groups, the largest first
     #[arg(long, value_name = "COUNT", default_value_t = 20)]
     limit: u64,
     /// List at most this many documents of each group, the oldest first
     #[arg(long, value_name = "COUNT", default_value_t = 0)]
     members: u64,
-    /// Print one JSON object a line for each group
+    /// Print a JSON object a line for each group
     #[arg(long)]
     json: bool,
     #[command(flatten)]
@@ -108,11 +114,7 @@ pub(crate) fn run(args: &GroupsArgs, out: &mut dyn Write) -> Result<()> {
     // Its result is of no use to anybody else.
     drop(collection.delete_json::<Value>(&path)?);
     if args.json {
-        for group in &groups {
-            serde_json::to_writer(&mut *out, group)?;
-            writeln!(out)?;
-        }
-        return Ok(());
+        return Ok(json_lines(&groups, out)?);
     }
     show(&job, &groups, out)
 }
@@ -123,7 +125,7 @@ fn request(args: &GroupsArgs) -> Value {
         "min_similarity": args.min_similarity,
         "namespace": args.namespace,
         "all_namespaces": args.all_namespaces.then_some(true),
-        "min_size": args.size_min,
+        "min_size": args.min_size,
     }))
 }
 

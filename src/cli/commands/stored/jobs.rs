@@ -10,7 +10,7 @@ use serde_json::Value;
 
 use super::selection::SelectionArgs;
 use crate::cli::collection::{self, Collection, ServiceArgs};
-use crate::cli::columns::{Column, table};
+use crate::cli::columns::{Column, json_lines, table};
 use crate::cli::import::interrupt::Interrupt;
 use crate::cli::measure::numbers::count;
 use crate::cli::times;
@@ -21,11 +21,19 @@ const LOOKS: [Duration; 2] = [Duration::from_millis(20), Duration::from_secs(1)]
 /// The steps of the progress bar.
 const STEPS: u64 = 1_000;
 
+const EXAMPLES: &str = "\
+Examples:
+  nearprint jobs
+  nearprint jobs --json";
+
 #[derive(Debug, clap::Args)]
-#[command(args_conflicts_with_subcommands = true)]
+#[command(after_help = EXAMPLES, args_conflicts_with_subcommands = true)]
 pub(crate) struct JobsArgs {
     #[command(subcommand)]
     action: Option<Action>,
+    /// Print a JSON object a line
+    #[arg(long)]
+    json: bool,
     #[command(flatten)]
     service: ServiceArgs,
 }
@@ -140,6 +148,11 @@ pub(super) fn watch(
 
 pub(crate) fn run(args: &JobsArgs, out: &mut dyn Write) -> Result<()> {
     match &args.action {
+        None if args.json => {
+            let mut jobs: Value = args.service.open()?.get_json("/v1/jobs")?;
+            let jobs: Vec<Value> = serde_json::from_value(jobs["jobs"].take())?;
+            Ok(json_lines(jobs, out)?)
+        }
         None => list(&args.service.open()?, out),
         Some(Action::Cancel { job, service }) => cancel(&service.open()?, job, out),
     }

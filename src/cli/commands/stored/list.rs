@@ -16,7 +16,14 @@ const BUFFER_BYTES: usize = 64 << 10;
 /// How the line begins with which the service ends a list that it cannot complete.
 const ERROR: &[u8] = b"{\"error\":";
 
+const EXAMPLES: &str = "\
+Examples:
+  nearprint list --limit 10
+  nearprint list --all-namespaces --prefix https://a.example/ | jq -r .id
+  nearprint list --namespace crawl-7 --metadata > crawl.jsonl";
+
 #[derive(Debug, clap::Args)]
+#[command(after_help = EXAMPLES)]
 pub(crate) struct ListArgs {
     #[command(flatten)]
     selection: SelectionArgs,
@@ -29,6 +36,9 @@ pub(crate) struct ListArgs {
     /// With the sketches that verify hits
     #[arg(long)]
     sketch: bool,
+    // Every command that lists has the option; this one prints nothing else.
+    #[arg(long, hide = true)]
+    json: bool,
     #[command(flatten)]
     service: ServiceArgs,
 }

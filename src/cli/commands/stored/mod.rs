@@ -9,3 +9,4 @@ pub(crate) mod originals;
 pub(crate) mod purge;
 mod rows;
 mod selection;
+pub(crate) mod stats;

@@ -3,21 +3,33 @@
 use std::io::Write;
 
 use anyhow::Result;
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 
 use crate::cli::collection::{Collection, ServiceArgs};
-use crate::cli::columns::{Column, table};
+use crate::cli::columns::{Column, json_lines, table};
 use crate::cli::measure::numbers::count;
 use crate::cli::printable::printable;
 
+const EXAMPLES: &str = "\
+Examples:
+  nearprint namespaces
+  nearprint namespaces --json | jq -r .namespace";
+
 #[derive(Debug, clap::Args)]
+#[command(after_help = EXAMPLES)]
 pub(crate) struct NamespacesArgs {
+    /// Print a JSON object a line
+    #[arg(long)]
+    json: bool,
     #[command(flatten)]
     service: ServiceArgs,
 }
 
 pub(crate) fn run(args: &NamespacesArgs, out: &mut dyn Write) -> Result<()> {
     let rows = rows(&args.service.open()?)?;
+    if args.json {
+        return Ok(json_lines(&rows, out)?);
+    }
     if rows.is_empty() {
         writeln!(out, "the token reaches no namespace that has documents")?;
         return Ok(());
@@ -34,7 +46,7 @@ const COLUMNS: &[Column<Row>] = &[
     ("documents", |row| count(row.documents)),
 ];
 
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Serialize, Deserialize)]
 struct Row {
     namespace: Option<String>,
     documents: u64,

@@ -5,13 +5,19 @@ use std::io::Write;
 use anyhow::Result;
 
 use crate::cli::collection::{self, ServiceArgs};
-use crate::cli::columns::{Column, table};
+use crate::cli::columns::{Column, json_lines, table};
 use crate::cli::measure::numbers::count;
 use crate::cli::printable::printable;
 use crate::cli::times;
 use crate::http::reply::documents::DocumentReply;
 
+const EXAMPLES: &str = "\
+Examples:
+  nearprint originals --limit 50
+  nearprint originals --recent --json";
+
 #[derive(Debug, clap::Args)]
+#[command(after_help = EXAMPLES)]
 pub(crate) struct OriginalsArgs {
     /// The namespace; without it, the default one
     #[arg(long, value_name = "NAME", conflicts_with = "all_namespaces")]
@@ -25,7 +31,7 @@ pub(crate) struct OriginalsArgs {
     /// List at most this many documents
     #[arg(long, value_name = "COUNT", default_value_t = 20)]
     limit: u64,
-    /// Print one JSON object a line for each document, with its metadata
+    /// Print a JSON object a line for each document, with its metadata
     #[arg(long)]
     json: bool,
     #[command(flatten)]
@@ -49,10 +55,7 @@ pub(crate) fn run(args: &OriginalsArgs, out: &mut dyn Write) -> Result<()> {
     let originals: Vec<DocumentReply<'static>> =
         args.service.open()?.items(&path(args), "originals", args.limit)?;
     if args.json {
-        for original in &originals {
-            serde_json::to_writer(&mut *out, original)?;
-            writeln!(out)?;
-        }
+        json_lines(&originals, out)?;
     } else if originals.is_empty() {
         writeln!(out, "no document was the original of a duplicate")?;
     } else {

@@ -18,8 +18,15 @@ use crate::cli::import::interrupt::Interrupt;
 use crate::cli::measure::numbers::count;
 use crate::cli::times;
 
+const EXAMPLES: &str = "\
+Examples:
+  nearprint purge --namespace crawl-7 --dry-run
+  nearprint purge --all-namespaces --prefix https://a.example/
+  nearprint purge --all-namespaces --stored-before 2026-01-01 --yes";
+
 #[derive(Debug, clap::Args)]
 #[command(
+    after_help = EXAMPLES,
     // A purge of the whole default namespace is never what somebody forgot to say.
     group = clap::ArgGroup::new("which")
         .args(["namespace", "all_namespaces", "prefix", "stored_before"])

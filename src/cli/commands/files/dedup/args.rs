@@ -10,19 +10,26 @@ use nearprint_fingerprint::Distance;
 use crate::cli::collection::ClientCredentials;
 use crate::cli::document::MethodArgs;
 use crate::cli::import::options::{OnError, Reading};
-use crate::cli::measure::arguments::{count, distance};
+use crate::cli::measure::arguments::{count, distance, similarity};
 use crate::config::Config;
 
-const EXIT_CODES: &str = "\
+const AFTER_HELP: &str = "\
 Exit codes:
   0  every record was read
   1  some records could not be read, or could not be copied, or there is no copy
   2  invalid arguments
-  3  nothing was read: the files are empty";
+  3  nothing was read: the files are empty
+
+Examples:
+  nearprint dedup dump.jsonl -o unique.jsonl
+  nearprint dedup crawl/ -o unique/
+  nearprint dedup dump.jsonl --groups groups.parquet --pairs pairs.csv
+  nearprint dedup dump.jsonl -o new.jsonl --against nearprint-data
+  zcat dump.gz | nearprint dedup - -o unique.jsonl.zst";
 
 #[derive(Debug, clap::Args)]
 #[command(
-    after_help = EXIT_CODES,
+    after_help = AFTER_HELP,
     group = clap::ArgGroup::new("what").args(["output", "groups", "pairs", "dry_run"]).multiple(true).required(true),
 )]
 #[expect(clippy::struct_excessive_bools, reason = "switches of a command line")]
@@ -67,7 +74,7 @@ pub(crate) struct DedupArgs {
     #[arg(long, value_name = "BITS", value_parser = distance, default_value_t = grouping::DISTANCE_DEFAULT)]
     pub(super) distance: Distance,
     /// How much of two texts must agree, 0 to 1; 0 does not compare them
-    #[arg(long, value_name = "PART", default_value_t = Config::default().query.min_similarity)]
+    #[arg(long, value_name = "SIMILARITY", value_parser = similarity, default_value_t = Config::default().query.min_similarity)]
     pub(super) min_similarity: f64,
     /// How texts are searched: exact finds only what is within the distance; likely also finds most
     /// near-duplicates beyond it, if their sketches agree
@@ -76,16 +83,16 @@ pub(crate) struct DedupArgs {
     #[command(flatten)]
     pub(super) method: MethodArgs,
     /// How many threads make fingerprints and search [default: one for each core]
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1_024))]
+    #[arg(long, value_name = "COUNT", value_parser = clap::value_parser!(u16).range(1..=1_024))]
     pub(super) threads: Option<u16>,
     /// End with an error rather than take more memory than this: 500m, 16g [default: what is free]
-    #[arg(long, value_name = "BYTES", value_parser = count)]
-    pub(super) memory_max: Option<u64>,
+    #[arg(long, alias = "memory-max", value_name = "BYTES", value_parser = count)]
+    pub(super) max_memory: Option<u64>,
     /// Leave records that cannot be read out of the copy, which otherwise has them as they are
     #[arg(long, requires = "output")]
     pub(super) drop_unreadable: bool,
     /// What to do about a record that cannot be read
-    #[arg(long, value_enum, default_value_t = OnError::Skip)]
+    #[arg(long, value_enum, value_name = "ACTION", default_value_t = OnError::Skip)]
     pub(super) on_error: OnError,
     /// Print the summary as a JSON object
     #[arg(long)]

@@ -10,18 +10,15 @@ use std::fs::File;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::thread;
 
 use anyhow::{Context, Result};
 use indicatif::{ProgressBar, ProgressStyle};
 
 use crate::cli::error_report::ErrorReport;
-use crate::cli::exit_code;
 use crate::cli::import::interrupt::Interrupt;
 use crate::cli::import::options::OnError;
 use crate::cli::import::progress::ImportProgress;
-use crate::cli::measure::memory;
-use crate::cli::measure::numbers::{bytes, count};
+use crate::cli::measure::numbers::count;
 use crate::cli::outputs;
 use nearprint_files::dedup::choice::Choice;
 use nearprint_files::dedup::copy::{Copied, Copy, CopyError, Stamps};
@@ -29,48 +26,24 @@ use nearprint_files::dedup::grouping::{DuplicateGroups, GroupingCriteria, Index}
 use nearprint_files::dedup::outputs::WrittenFiles;
 use nearprint_files::dedup::report::Report;
 use nearprint_files::dedup::revisit;
-use nearprint_files::dedup::scan::{
-    DOCUMENT_BYTES, FIXED_BYTES, Known, ScanError, Scanned, Watcher, Wishes,
-};
+use nearprint_files::dedup::scan::{Known, Scanned, Wishes};
 use nearprint_files::dedup::tables::{Pairs, write_groups};
 use nearprint_files::destination::Destination;
 use nearprint_files::{
-    Documents, Doubt, FileRecords, ReadOptions, RecordForm, batches, bytes_total, expand,
+    Documents, FileRecords, ReadOptions, RecordForm, batches, bytes_total, expand,
 };
 use nearprint_fingerprint::MinResemblance;
 
 pub(crate) use args::DedupArgs;
 
+use super::scanning::{self, Shown, threads};
 use against::Against;
 use args::SearchRule;
 use target::Target;
 
-/// The least limit of memory.
-const MEMORY_MIN: u64 = FIXED_BYTES + (4 << 20);
-
-/// Shows how far a pass has come.
-struct Shown<'a> {
-    progress: ImportProgress,
-    interrupt: &'a Interrupt,
-}
-
-impl Watcher for Shown<'_> {
-    fn at(&mut self, documents: u64) {
-        self.progress.at(documents);
-    }
-
-    fn note(&mut self, note: &str) {
-        self.progress.say(note);
-    }
-
-    fn goes_on(&self) -> bool {
-        !self.interrupt.is_noted()
-    }
-}
-
 pub(crate) fn run(mut args: DedupArgs, out: &mut dyn Write) -> Result<()> {
     args.paths = expand(std::mem::take(&mut args.paths));
-    check(&args)?;
+    scanning::check_memory(args.max_memory)?;
     let mut standard_error = io::stderr();
     // The summary stays out of what is written to the standard output.
     let out = if is_stdout_used(&args)? { &mut standard_error } else { out };
@@ -159,54 +132,13 @@ fn is_stdout_used(args: &DedupArgs) -> Result<bool> {
     Ok(outputs::checked(&named, &inputs)?.contains(&Destination::StandardOutput))
 }
 
-/// Refuses invalid arguments before anything is read.
-fn check(args: &DedupArgs) -> Result<()> {
-    if !(0.0..=1.0).contains(&args.min_similarity) {
-        let what = format!("--min-similarity is {}; it must be 0 to 1", args.min_similarity);
-        let next = "leave it out for the default";
-        return Err(ErrorReport::usage(what, next).into());
-    }
-    if args.memory_max.is_some_and(|bytes| bytes < MEMORY_MIN) {
-        let least = bytes(MEMORY_MIN);
-        let what = format!("--memory-max must be {least} or more");
-        let next = "leave it out for what the machine has";
-        return Err(ErrorReport::usage(what, next).into());
-    }
-    Ok(())
-}
-
 /// Saves what comes from the standard input in a file without a name, if it is read twice.
 fn saved_input(args: &DedupArgs) -> Result<Option<Arc<File>>> {
     let is_read_twice = args.output.is_some() || args.against.is_some();
     if !is_read_twice || args.paths.iter().all(|path| path != Path::new("-")) {
         return Ok(None);
     }
-    let saved = tempfile::tempfile().and_then(|mut file| {
-        io::copy(&mut io::stdin().lock(), &mut file)?;
-        Ok(file)
-    });
-    let saved = saved.context("the standard input cannot be saved in a temporary file (TMPDIR)")?;
-    Ok(Some(Arc::new(saved)))
-}
-
-/// The most memory of the run, after it is said.
-fn memory_max(args: &DedupArgs, wishes: &str) -> u64 {
-    let limit = args.memory_max.or_else(memory::available).unwrap_or(u64::MAX);
-    let documents = limit.saturating_sub(FIXED_BYTES) / DOCUMENT_BYTES;
-    eprintln!(
-        "memory: {FIXED} and {DOCUMENT_BYTES} bytes a document{wishes}; up to {limit}, which {source}, \
-         are enough for {documents} documents",
-        FIXED = bytes(FIXED_BYTES),
-        limit = bytes(limit),
-        source = if args.memory_max.is_some() { "--memory-max says" } else { "are free" },
-        documents = count(documents),
-    );
-    limit
-}
-
-fn threads(args: &DedupArgs) -> usize {
-    let cores = || thread::available_parallelism().map_or(1, usize::from);
-    args.threads.map_or_else(cores, usize::from)
+    scanning::saved_input().map(Some)
 }
 
 fn scan(args: &DedupArgs, options: ReadOptions, interrupt: &Interrupt) -> Result<Scanned> {
@@ -222,36 +154,14 @@ fn scan(args: &DedupArgs, options: ReadOptions, interrupt: &Interrupt) -> Result
         names,
         metadata: args.revisit,
         score: args.keep.field.clone(),
-        threads: threads(args),
+        threads: threads(args.threads),
         stops_at_errors: args.on_error == OnError::Stop,
-        memory_max: memory_max(args, more),
+        memory_max: scanning::memory_max(args.max_memory, more),
     };
     let mut documents = Documents::new(args.paths.clone(), options);
-    let total = bytes_total(&args.paths)?;
-    let progress = ImportProgress::new(total, documents.records().bytes_read());
-    let mut shown = Shown { progress, interrupt };
-    let scanned = Scanned::of(&mut documents, &wishes, &mut shown);
-    drop(shown);
-    for (what, Doubt { count: of, first }) in documents.records().doubts() {
-        eprintln!("read with a doubt: {} {what}; first: {first}", count(of));
-    }
-    let scanned = scanned.map_err(|error| {
-        let next = match &error {
-            ScanError::Memory(_) => {
-                "raise --memory-max, leave out what needs ids, or look at docs/other-engines.md"
-            }
-            ScanError::Spill(_) => "look at the folder for temporary files (TMPDIR)",
-        };
-        ErrorReport::new("the files cannot be compared", next).because(error)
-    })?;
+    let scanned = scanning::scan(&mut documents, (&args.paths, &wishes), interrupt)?;
     if interrupt.is_noted() {
         return Err(interrupted());
-    }
-    if scanned.is_empty() && scanned.bad_count == 0 {
-        let next = "name files with documents";
-        return Err(ErrorReport::new("nothing was read", next)
-            .with_code(exit_code::NOTHING_READ)
-            .into());
     }
     Ok(scanned)
 }
@@ -291,7 +201,7 @@ fn criteria(args: &DedupArgs) -> GroupingCriteria {
         distance: args.distance,
         min_resemblance: MinResemblance::of_similarity(args.min_similarity),
         is_likely: args.search == SearchRule::Likely,
-        threads: threads(args),
+        threads: threads(args.threads),
     }
 }
 

@@ -1,90 +1,15 @@
-//! `query`: looks a document up in a running service.
+//! The hits of a look-up, for people.
 
 use std::io::{self, Write};
 
-use anyhow::{Context, Result};
-use clap::builder::NonEmptyStringValueParser;
-use nearprint_files::parse_vector;
-use serde_json::{Value, json};
-
-use crate::cli::collection::ServiceArgs;
-use crate::cli::document;
 use crate::cli::measure::numbers::count;
 use crate::cli::printable::printable;
 use crate::cli::reply::Reply;
 use crate::cli::times;
 use crate::http::reply::wire::{HitDocumentReply, HitReply};
 
-#[derive(Debug, clap::Args)]
-#[expect(clippy::struct_excessive_bools, reason = "switches of a command line")]
-pub(crate) struct QueryArgs {
-    /// A file, a fingerprint of 16 hex digits, or a text of several words; - is the standard input
-    #[arg(default_value = "-")]
-    document: String,
-    /// Read the document as HTML
-    #[arg(long)]
-    html: bool,
-    /// Take the argument itself as a text
-    #[arg(long)]
-    text: bool,
-    /// Read the document as JSON of a dense vector: [number, ...]
-    #[arg(long, conflicts_with_all = ["html", "text"])]
-    vector: bool,
-    /// Look among the documents of this namespace; without it, of the default one
-    #[arg(long, value_name = "NAME", value_parser = NonEmptyStringValueParser::new())]
-    namespace: Option<String>,
-    /// The largest distance, 0 to the maximum of the service
-    #[arg(long, value_name = "BITS")]
-    distance: Option<u8>,
-    /// The maximum number of hits to list
-    #[arg(long, value_name = "COUNT")]
-    limit: Option<u16>,
-    /// How much of the text must agree, 0 to 1; 0 switches the check off
-    #[arg(long, value_name = "PART")]
-    min_similarity: Option<f64>,
-    /// Leave out documents that were stored longer ago than this
-    #[arg(long, value_name = "SECONDS")]
-    max_age: Option<u64>,
-    /// Leave out the stored document with this id
-    #[arg(long)]
-    id: Option<String>,
-    /// Show the metadata of the documents that are found
-    #[arg(long)]
-    metadata: bool,
-    #[command(flatten)]
-    service: ServiceArgs,
-    /// Print the reply of the service as it is
-    #[arg(long)]
-    json: bool,
-}
-
-pub(crate) fn run(args: &QueryArgs, out: &mut dyn Write) -> Result<()> {
-    let body = if args.vector {
-        document::read_json(args.document.as_ref(), parse_vector)?
-    } else {
-        document::of_argument(&args.document, args.html, args.text)?
-    };
-    let mut request = document::to_wire(args.id.as_deref(), &body);
-    let mut option = |name: &str, value: Option<Value>| {
-        request.extend(value.map(|value| (name.to_owned(), value)));
-    };
-    option("namespace", args.namespace.as_ref().map(|name| json!(name)));
-    option("distance", args.distance.map(|bits| json!(bits)));
-    option("limit", args.limit.map(|count| json!(count)));
-    option("min_similarity", args.min_similarity.map(|part| json!(part)));
-    option("max_age", args.max_age.map(|seconds| json!(seconds)));
-    option("include", args.metadata.then(|| json!(["metadata"])));
-
-    let reply: Value = args.service.open()?.post_json("/v1/query", &Value::Object(request))?;
-    if args.json {
-        writeln!(out, "{reply}")?;
-        return Ok(());
-    }
-    let reply: Reply = serde_json::from_value(reply).context("the reply is no query reply")?;
-    Ok(print(&reply, out)?)
-}
-
-fn print(reply: &Reply, out: &mut dyn Write) -> io::Result<()> {
+/// Prints the hits of a reply as a table.
+pub(super) fn print(reply: &Reply, out: &mut dyn Write) -> io::Result<()> {
     writeln!(out, "fingerprint {}", reply.fingerprint)?;
     if reply.hits.is_empty() {
         return writeln!(out, "nothing near it is stored");
@@ -164,6 +89,8 @@ impl Columns {
 
 #[cfg(test)]
 mod tests {
+    use serde_json::{Value, json};
+
     use super::*;
 
     fn printed(reply: &Value) -> String {

@@ -1,0 +1,75 @@
+//! `check`: stores a document unless a near-duplicate of it is stored, as one step.
+
+use std::io::Write;
+
+use anyhow::{Context, Result};
+use nearprint_files::offer::DuplicateAction;
+use serde_json::Value;
+
+use super::hits;
+use super::options::{DocumentArgs, SearchArgs, StoringArgs, add};
+use crate::cli::collection::ServiceArgs;
+use crate::cli::reply::Reply;
+
+const AFTER_HELP: &str = "\
+Exit codes:
+  0  a near-duplicate was found, and the document was not stored (but see --on-duplicate)
+  1  none was found, and the document is stored
+  2  the check failed, or the arguments are invalid
+
+Examples:
+  nearprint check --id https://a.example/1 page-1.txt
+  sed 's/harbour/port/' page-1.txt | nearprint check --id https://b.example/2
+  nearprint check --quiet page-2.txt || echo 'new'";
+
+#[derive(Debug, clap::Args)]
+#[command(after_help = AFTER_HELP)]
+pub(crate) struct CheckArgs {
+    #[command(flatten)]
+    document: DocumentArgs,
+    #[command(flatten)]
+    storing: StoringArgs,
+    #[command(flatten)]
+    search: SearchArgs,
+    /// What to do with a duplicate
+    #[arg(long, value_enum, value_name = "ACTION", default_value_t = DuplicateAction::Skip)]
+    on_duplicate: DuplicateAction,
+    #[command(flatten)]
+    service: ServiceArgs,
+    /// Print the reply of the service as it is
+    #[arg(long)]
+    json: bool,
+    /// Print nothing; the exit code tells
+    #[arg(short, long, conflicts_with = "json")]
+    quiet: bool,
+}
+
+/// Returns whether a near-duplicate was found.
+pub(crate) fn run(args: &CheckArgs, out: &mut dyn Write) -> Result<bool> {
+    let mut request = args.document.request()?;
+    args.storing.add_to(&mut request);
+    args.search.add_to(&mut request);
+    let on_duplicate = match args.on_duplicate {
+        DuplicateAction::Skip => None,
+        DuplicateAction::Insert => Some("insert"),
+    };
+    add(&mut request, "on_duplicate", on_duplicate);
+    let service = args.service.open()?;
+    let reply: Value = service.post_json("/v1/check-and-insert", &Value::Object(request))?;
+    if args.json {
+        writeln!(out, "{reply}")?;
+    }
+    let reply: Reply = serde_json::from_value(reply).context("the reply is none to a check")?;
+    if !args.json && !args.quiet {
+        writeln!(out, "{}", outcome(&reply))?;
+        hits::print(&reply, out)?;
+    }
+    Ok(reply.duplicate)
+}
+
+/// What became of the document.
+pub(super) fn outcome(reply: &Reply) -> String {
+    let outcome = reply.outcome.replace('_', " ");
+    let stored = if reply.stored { "stored" } else { "not stored" };
+    format!("{outcome}; the document is {stored}")
+}

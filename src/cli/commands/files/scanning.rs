@@ -1,0 +1,126 @@
+//! What `dedup` and `match` share: how they scan the documents that they keep in memory.
+
+use std::fs::File;
+use std::io;
+use std::path::Path;
+use std::sync::Arc;
+use std::thread;
+
+use anyhow::{Context as _, Result};
+use nearprint_files::dedup::scan::{
+    DOCUMENT_BYTES, FIXED_BYTES, ScanError, Scanned, Watcher, Wishes,
+};
+use nearprint_files::{Documents, Doubt, bytes_total};
+
+use crate::cli::error_report::ErrorReport;
+use crate::cli::exit_code;
+use crate::cli::import::interrupt::Interrupt;
+use crate::cli::import::progress::ImportProgress;
+use crate::cli::measure::memory;
+use crate::cli::measure::numbers::{bytes, count};
+
+/// The least limit of memory.
+const MEMORY_MIN: u64 = FIXED_BYTES + (4 << 20);
+
+/// Shows how far a pass has come.
+pub(super) struct Shown<'a> {
+    pub(super) progress: ImportProgress,
+    pub(super) interrupt: &'a Interrupt,
+}
+
+impl Watcher for Shown<'_> {
+    fn at(&mut self, documents: u64) {
+        self.progress.at(documents);
+    }
+
+    fn note(&mut self, note: &str) {
+        self.progress.say(note);
+    }
+
+    fn goes_on(&self) -> bool {
+        !self.interrupt.is_noted()
+    }
+}
+
+/// Refuses a limit of memory with which nothing can be done.
+pub(super) fn check_memory(max: Option<u64>) -> Result<(), ErrorReport> {
+    if max.is_none_or(|bytes| bytes >= MEMORY_MIN) {
+        return Ok(());
+    }
+    let what = format!("--max-memory must be {} or more", bytes(MEMORY_MIN));
+    Err(ErrorReport::usage(what, "leave it out for what the machine has"))
+}
+
+/// The most memory of the run, after it is said; `more` is what a document takes in addition.
+pub(super) fn memory_max(given: Option<u64>, more: &str) -> u64 {
+    let limit = given.or_else(memory::available).unwrap_or(u64::MAX);
+    let documents = limit.saturating_sub(FIXED_BYTES) / DOCUMENT_BYTES;
+    eprintln!(
+        "memory: {FIXED} and {DOCUMENT_BYTES} bytes a document{more}; up to {limit}, which {source}, \
+         are enough for {documents} documents",
+        FIXED = bytes(FIXED_BYTES),
+        limit = bytes(limit),
+        source = if given.is_some() { "--max-memory says" } else { "are free" },
+        documents = count(documents),
+    );
+    limit
+}
+
+/// How many threads there are: one for each core, unless a number is given.
+pub(super) fn threads(given: Option<u16>) -> usize {
+    let cores = || thread::available_parallelism().map_or(1, usize::from);
+    given.map_or_else(cores, usize::from)
+}
+
+/// Saves the standard input in a file without a name, so that it can be read again.
+pub(super) fn saved_input() -> Result<Arc<File>> {
+    let saved = tempfile::tempfile().and_then(|mut file| {
+        io::copy(&mut io::stdin().lock(), &mut file)?;
+        Ok(file)
+    });
+    let saved = saved.context("the standard input cannot be saved in a temporary file (TMPDIR)")?;
+    Ok(Arc::new(saved))
+}
+
+/// Scans documents, and shows how far that has come, and what is wrong with some.
+///
+/// # Errors
+/// They need too much memory, the temporary file of sketches cannot be written, or there are none.
+pub(super) fn scan(
+    documents: &mut Documents,
+    (paths, wishes): (&[impl AsRef<Path>], &Wishes),
+    interrupt: &Interrupt,
+) -> Result<Scanned> {
+    let paths: Vec<_> = paths.iter().map(|path| path.as_ref().to_path_buf()).collect();
+    let progress = ImportProgress::new(bytes_total(&paths)?, documents.records().bytes_read());
+    let mut shown = Shown { progress, interrupt };
+    let scanned = Scanned::of(documents, wishes, &mut shown);
+    drop(shown);
+    say_doubts(documents);
+    let scanned = scanned.map_err(|error| {
+        let next = match &error {
+            ScanError::Memory(_) => {
+                "raise --max-memory, leave out what needs ids, or look at docs/other-engines.md"
+            }
+            ScanError::Spill(_) => "look at the folder for temporary files (TMPDIR)",
+        };
+        ErrorReport::new("the files cannot be compared", next).because(error)
+    })?;
+    if !interrupt.is_noted() && scanned.is_empty() && scanned.bad_count == 0 {
+        return Err(nothing_read().into());
+    }
+    Ok(scanned)
+}
+
+/// Says with which records something was wrong, although they were read.
+pub(super) fn say_doubts(documents: &Documents) {
+    for (what, Doubt { count: of, first }) in documents.records().doubts() {
+        eprintln!("read with a doubt: {} {what}; first: {first}", count(of));
+    }
+}
+
+/// There is no document.
+pub(super) fn nothing_read() -> ErrorReport {
+    ErrorReport::new("nothing was read", "name files with documents")
+        .with_code(exit_code::NOTHING_READ)
+}
