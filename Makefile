@@ -1,6 +1,6 @@
 # Every command that the project has. `make` alone lists them.
 
-.PHONY: bench-dedup-peers engines-figures help run test torture siege container-test figures bench bench-peers bench-compaction quality quality-pages quality-vectors dedup-figures test-examples test-arm64 build build-bench fit-model
+.PHONY: bench-dedup-peers engines-figures help run test torture siege container-test figures bench bench-peers bench-compaction quality quality-pages quality-vectors dedup-figures match-figures test-examples test-arm64 build build-bench fit-model
 
 help:
 	@echo "make run          build, start the service, import the documents of this machine, show the groups"
@@ -19,6 +19,7 @@ help:
 	@echo "make test-arm64   the NEON variants of the kernel under an emulator (Debian, root)"
 	@echo "make engines-figures  nearprint dedup next to DuckDB, DataFusion and Spark: docs/other-engines.md (SIZES)"
 	@echo "make dedup-figures    time, memory and quality of nearprint dedup: docs/dedup.md"
+	@echo "make match-figures    time and memory of nearprint match: docs/match.md (RECORDS, QUERIES)"
 	@echo "make quality-pages    the precision among pages of one template, from real generators: docs/quality.md"
 	@echo "make quality-vectors  the recall of the recipes of vectors against exact cosines: docs/quality.md"
 	@echo "make build        the release binary, target/release/nearprint, with its symbols in a file of their own"
@@ -78,6 +79,9 @@ engines-figures:
 
 dedup-figures:
 	@tools/dedup-figures
+
+match-figures:
+	@tools/match-figures
 
 quality-vectors:
 	@tools/quality-vectors

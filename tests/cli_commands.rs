@@ -90,6 +90,7 @@ fn options_that_would_have_no_effect_are_refused() {
         &["list", "--token", "t", "--token-file", "f"],
         &["export", "-o", "-", "--data", "d", "--token-file", "f"],
         &["dedup", "--metadata", "a", "--dry-run", "-"],
+        &["match", "--metadata", "a", "-", "-"],
         &["compare", "--vector", "--extract", "main", "a", "b"],
         &["query", "--quiet", "--json", "a"],
         &["insert", "--id", "a", "--id-from", "text-hash", "a"],
@@ -587,7 +588,7 @@ fn completions_and_manual_pages_know_every_command() {
 
 #[test]
 fn no_help_speaks_of_another_command() {
-    for (command, word) in [("dedup", "the import")]
+    for (command, word) in [("dedup", "the import"), ("match", "the import"), ("match", "the copy")]
     {
         let help = nearprint(&[command, "--help"], "");
         let words = out(&help).split_whitespace().collect::<Vec<_>>().join(" ");

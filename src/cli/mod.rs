@@ -34,7 +34,7 @@ use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 
 use commands::directory::{reindex, repair};
 use commands::documents::{check, delete, get, insert, query};
-use commands::files::{dedup, import as import_files};
+use commands::files::{dedup, import as import_files, matching};
 use commands::stored::{export, groups, jobs, list, namespaces, originals, purge, stats};
 use commands::{
     check_config, compare, fingerprint, generate, health, inspect, plan, serve, snapshot, token,
@@ -93,6 +93,8 @@ enum Command {
     Jobs(jobs::JobsArgs),
     /// Copy the unique documents of files: WARC, Parquet, CSV, NDJSON, hex
     Dedup(dedup::DedupArgs),
+    /// Find the records of files of any size that are near one of some queries
+    Match(matching::MatchArgs),
     /// Compare two documents: how far apart they are, and whether they are near-duplicates
     Compare(compare::CompareArgs),
     /// Print the fingerprints of files
@@ -185,6 +187,7 @@ fn run(command: Command) -> anyhow::Result<u8> {
         Command::Purge(args) => purge::run(&args, &mut out),
         Command::Jobs(args) => jobs::run(&args, &mut out),
         Command::Dedup(args) => dedup::run(args, &mut out),
+        Command::Match(args) => matching::run(&args, &mut out),
         Command::Compare(args) => compare::run(&args, &mut out),
         Command::Fingerprint(args) => fingerprint::run(&args, &mut out),
         Command::Train(args) => train::run(&args, &mut out),

@@ -10,6 +10,7 @@
 )]
 
 mod likely;
+mod matching;
 mod outputs;
 mod safety;
 mod support;

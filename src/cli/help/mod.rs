@@ -26,7 +26,7 @@ const GROUPS: &[(&str, &[&str])] = &[
         "See and remove what is stored",
         &["list", "export", "namespaces", "originals", "groups", "purge", "jobs"],
     ),
-    ("Work on files, without a service", &["dedup", "compare", "fingerprint", "train"]),
+    ("Work on files, without a service", &["dedup", "match", "compare", "fingerprint", "train"]),
     ("Look after a data directory", &["snapshot", "inspect", "repair", "reindex"]),
     ("Get help", &["help", "completions", "man"]),
 ];

@@ -12,6 +12,9 @@
 //! and its sketch lies in a temporary file. A document without a fingerprint (no letter or number in
 //! it) stays.
 //!
+//! [`matching`] is the other way round: a set of queries is scanned and indexed, and the records of
+//! files of any size are looked up in it, once and in constant memory.
+//!
 //! Everything is written under another name and renamed once it is whole and on the disk, so after a
 //! crash there is the whole of it or none.
 //!
@@ -22,6 +25,7 @@ mod columns;
 pub mod copy;
 pub mod grouping;
 pub mod layout;
+pub mod matching;
 pub mod output;
 pub mod outputs;
 pub mod report;

@@ -2,4 +2,5 @@
 
 pub(crate) mod dedup;
 pub(crate) mod import;
+pub(crate) mod matching;
 mod scanning;
