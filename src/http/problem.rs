@@ -16,15 +16,15 @@ use nearprint_text::{BadFeatures, BadVector, EmptyDocument, NoFingerprint};
 use serde::Serialize;
 use utoipa::ToSchema;
 
-/// How long a client should wait before it repeats a request that was refused (503), in seconds.
-const RETRY_AFTER_SECONDS: HeaderValue = HeaderValue::from_static("1");
-
 /// The longest piece of a request that a reply repeats, in bytes.
 const QUOTED_BYTES_MAX: usize = 200;
 
-/// Declares the table of all errors: variant, status, stable code, title.
+/// Declares the table of all errors: variant, status, stable code, title, and after how many seconds
+/// the same request may succeed, where time alone may help.
 macro_rules! codes {
-    ($($variant:ident = $status:ident, $code:literal, $title:literal;)*) => {
+    (@seconds) => { None };
+    (@seconds $seconds:literal) => { Some(Duration::from_secs($seconds)) };
+    ($($variant:ident = $status:ident, $code:literal, $title:literal $(, again after $wait:literal)?;)*) => {
         /// What went wrong.
         #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
         pub(crate) enum Code {
@@ -39,6 +39,13 @@ macro_rules! codes {
             pub(crate) const fn row(self) -> (StatusCode, &'static str, &'static str) {
                 match self {
                     $(Self::$variant => (StatusCode::$status, $code, $title),)*
+                }
+            }
+
+            /// When the same request may succeed, unless the problem says so itself.
+            pub(crate) const fn retry_after(self) -> Option<Duration> {
+                match self {
+                    $(Self::$variant => codes!(@seconds $($wait)?),)*
                 }
             }
         }
@@ -58,6 +65,8 @@ codes! {
         "The vector has another number of dimensions";
     PackedLength = BAD_REQUEST, "packed_length", "Packed fingerprints have 8 bytes each";
     BodyIncomplete = BAD_REQUEST, "body_incomplete", "The body broke off";
+    MalformedEncoding = BAD_REQUEST, "malformed_encoding",
+        "The body is not what its Content-Encoding says";
     InvalidHost = BAD_REQUEST, "invalid_host", "The Host header is not valid";
     TokenMissing = UNAUTHORIZED, "token_missing", "A token is needed";
     TokenUnknown = UNAUTHORIZED, "token_unknown", "The token is not known";
@@ -69,7 +78,7 @@ codes! {
     DocumentNotFound = NOT_FOUND, "document_not_found", "No document has this id";
     JobNotFound = NOT_FOUND, "job_not_found", "No job has this name";
     GroupsNotFound = NOT_FOUND, "groups_not_found", "There are no such groups";
-    GroupsNotReady = CONFLICT, "groups_not_ready", "The groups are not found yet";
+    GroupsNotReady = CONFLICT, "groups_not_ready", "The groups are not found yet", again after 1;
     MethodNotAllowed = METHOD_NOT_ALLOWED, "method_not_allowed",
         "The resource does not take this method";
     RequestTimeout = REQUEST_TIMEOUT, "request_timeout", "The body came too slowly";
@@ -83,12 +92,14 @@ codes! {
     UnsupportedMediaType = UNSUPPORTED_MEDIA_TYPE, "unsupported_media_type",
         "The Content-Type is not one this resource takes";
     UnsupportedCharset = UNSUPPORTED_MEDIA_TYPE, "unsupported_charset", "The charset is not known";
-    UnsupportedEncoding = UNSUPPORTED_MEDIA_TYPE, "unsupported_encoding", "The body is compressed";
+    UnsupportedEncoding = UNSUPPORTED_MEDIA_TYPE, "unsupported_encoding",
+        "The Content-Encoding is not one that is taken";
     HostNotAllowed = MISDIRECTED_REQUEST, "host_not_allowed", "The request is for another host";
     EmptyDocument = UNPROCESSABLE_ENTITY, "empty_document",
         "The document has nothing to make a fingerprint from";
-    TooManyJobs = CONFLICT, "too_many_jobs", "Too many jobs run already";
-    RateLimited = TOO_MANY_REQUESTS, "rate_limited", "Too many requests with this token";
+    TooManyJobs = CONFLICT, "too_many_jobs", "Too many jobs run already", again after 10;
+    RateLimited = TOO_MANY_REQUESTS, "rate_limited", "Too many requests with this token",
+        again after 1;
     Internal = INTERNAL_SERVER_ERROR, "internal", "Something is broken here";
     UnreadableRecord = INTERNAL_SERVER_ERROR, "unreadable_record",
         "A stored record could not be read";
@@ -96,13 +107,15 @@ codes! {
         "The clock of the service is past every expiry";
     UnsupportedTransferCoding = NOT_IMPLEMENTED, "unsupported_transfer_coding",
         "The transfer coding is not supported";
-    Overloaded = SERVICE_UNAVAILABLE, "overloaded", "Too much at one time";
-    Stopping = SERVICE_UNAVAILABLE, "stopping", "The service is stopping";
-    StorageFailed = SERVICE_UNAVAILABLE, "storage_failed", "Storage failed and writes have stopped";
+    Overloaded = SERVICE_UNAVAILABLE, "overloaded", "Too much at one time", again after 1;
+    Stopping = SERVICE_UNAVAILABLE, "stopping", "The service is stopping", again after 1;
+    StorageFailed = SERVICE_UNAVAILABLE, "storage_failed", "Storage failed and writes have stopped",
+        again after 5;
     DirectoryUnusable = SERVICE_UNAVAILABLE, "directory_unusable",
-        "The data directory cannot be used";
-    DiskFull = INSUFFICIENT_STORAGE, "disk_full", "The disk is full";
-    MemoryFull = INSUFFICIENT_STORAGE, "memory_full", "The memory limit is reached";
+        "The data directory cannot be used", again after 10;
+    DiskFull = INSUFFICIENT_STORAGE, "disk_full", "The disk is full", again after 10;
+    MemoryFull = INSUFFICIENT_STORAGE, "memory_full", "The memory limit is reached",
+        again after 10;
 }
 
 /// One error, on its way to the client.
@@ -117,6 +130,7 @@ struct Facts {
     line: Option<u64>,
     status: StatusCode,
     cause: Option<String>,
+    retry_after: Option<Duration>,
     headers: Vec<(HeaderName, HeaderValue)>,
 }
 
@@ -130,6 +144,7 @@ impl Problem {
             line: None,
             status: code.row().0,
             cause: None,
+            retry_after: code.retry_after(),
             headers: Vec::new(),
         }))
     }
@@ -174,11 +189,10 @@ impl Problem {
         self
     }
 
-    /// When the request may be repeated; whole seconds, rounded up.
-    pub(crate) fn retry_after(self, wait: Duration) -> Self {
-        let seconds = wait.as_millis().div_ceil(1_000).max(1);
-        let seconds = u64::try_from(seconds).unwrap_or(u64::MAX);
-        self.with_header(RETRY_AFTER, HeaderValue::from(seconds))
+    /// When the same request may succeed, if the code alone does not say that; `None` for never.
+    pub(crate) fn retry_after(mut self, wait: Option<Duration>) -> Self {
+        self.0.retry_after = wait;
+        self
     }
 
     /// Adds sentences to the detail.
@@ -232,6 +246,11 @@ pub(crate) fn too_many_connections(max: usize) -> Response {
     Problem::new(Code::Overloaded, detail).into_response()
 }
 
+/// The seconds of a header, which has no fractions: at least as long, and never none.
+fn whole_seconds(wait: Duration) -> u64 {
+    u64::try_from(wait.as_millis().div_ceil(1_000)).unwrap_or(u64::MAX).max(1)
+}
+
 /// A piece of the request, short enough to repeat.
 pub(crate) fn quoted(text: &str) -> &str {
     let end = text.floor_char_boundary(QUOTED_BYTES_MAX);
@@ -281,8 +300,8 @@ impl IntoResponse for Problem {
         *response.status_mut() = status;
         let headers = response.headers_mut();
         headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/problem+json"));
-        if status == StatusCode::SERVICE_UNAVAILABLE {
-            headers.insert(RETRY_AFTER, RETRY_AFTER_SECONDS);
+        if let Some(wait) = self.0.retry_after {
+            headers.insert(RETRY_AFTER, HeaderValue::from(whole_seconds(wait)));
         }
         for (name, value) in &self.0.headers {
             headers.append(name.clone(), value.clone());
@@ -458,5 +477,44 @@ impl From<BadNamespace> for Problem {
                 bad.bytes
             ),
         )
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn seconds(problem: Problem) -> Option<String> {
+        let response = problem.into_response();
+        let mut values = response.headers().get_all(RETRY_AFTER).iter();
+        let (value, more) = (values.next(), values.next());
+        assert!(more.is_none(), "twice");
+        value.map(|value| value.to_str().unwrap().to_owned())
+    }
+
+    #[test]
+    fn whatever_passes_with_time_says_when_to_try_again() {
+        // The statuses of RFC 9110 and RFC 6585 that ask for the header, and what else time may mend.
+        let passing = [
+            (StatusCode::CONFLICT, "groups_not_ready"),
+            (StatusCode::CONFLICT, "too_many_jobs"),
+            (StatusCode::INSUFFICIENT_STORAGE, "disk_full"),
+            (StatusCode::INSUFFICIENT_STORAGE, "memory_full"),
+        ];
+        for code in Code::ALL {
+            let (status, name, _) = code.row();
+            let passes = matches!(status.as_u16(), 429 | 503) || passing.contains(&(status, name));
+            let wait = seconds(Problem::new(*code, "why"));
+            assert_eq!(wait.is_some(), passes, "{name}");
+            assert!(wait.is_none_or(|wait| wait.parse::<u64>().is_ok_and(|s| s > 0)), "{name}");
+        }
+    }
+
+    #[test]
+    fn a_problem_may_say_itself_when_to_try_again() {
+        let after = |wait| seconds(Problem::new(Code::RateLimited, "why").retry_after(wait));
+        assert_eq!(after(Some(Duration::from_millis(1_001))).as_deref(), Some("2"));
+        assert_eq!(after(Some(Duration::ZERO)).as_deref(), Some("1"));
+        assert_eq!(after(None), None);
     }
 }

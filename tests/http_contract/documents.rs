@@ -150,3 +150,38 @@ fn many_ids_are_removed_in_one_request() {
     let refused = server.send("POST /v1/delete/batch", &json, b"{\"id\":\"0\"}");
     assert_eq!(refused.problem(), (415, "unsupported_media_type".to_owned()));
 }
+
+#[test]
+fn an_integer_is_an_id_by_its_decimal_text_and_a_float_is_none() {
+    let server = Server::start();
+    let longest = "9".repeat(2_048);
+    for id in ["0", "17", "-17", "18446744073709551616", &longest] {
+        let body = format!("{{\"id\":{id},\"fingerprint\":1}}");
+        for path in ["/v1/insert", "/v1/check-and-insert"] {
+            assert_eq!(server.post_text(path, &body).status, 200, "{path} {id}");
+            let stored = server.get(&format!("/v1/documents?id={id}")).json();
+            assert_eq!(stored["id"], id, "{path}");
+            let removed = server.delete(&format!("/v1/documents/{id}")).json();
+            assert_eq!(removed["removed"], 1, "{path} {id}");
+        }
+        let lines = format!("{body}\n");
+        server.post_lines("/v1/insert/batch", &lines);
+        let removed = server.post_lines("/v1/delete/batch", &format!("{{\"id\":{id}}}\n"));
+        assert_eq!(removed[0]["removed"], 1, "{id}");
+    }
+    for (id, why) in [
+        ("1.0", "id is the number 1.0; it takes a string, an integer"),
+        ("1e3", "id is the number 1e3; it takes a string, an integer"),
+        ("true", "it takes a string, an integer"),
+        (&*format!("{longest}9"), "2048"),
+    ] {
+        let body = format!("{{\"id\":{id},\"fingerprint\":1}}");
+        let refused = server.post_text("/v1/insert", &body);
+        assert_eq!(refused.problem_at(), (400, "invalid_value".to_owned(), "id".to_owned()));
+        let detail = refused.problem_body()["detail"].as_str().unwrap().to_owned();
+        assert!(detail.contains(why), "{detail}");
+        let line = &server.post_lines("/v1/insert/batch", &body)[0]["error"];
+        assert_eq!((&line["code"], &line["field"]), (&json!("invalid_value"), &json!("id")));
+    }
+    assert_eq!(server.get("/v1/stats").json()["documents"], 0);
+}

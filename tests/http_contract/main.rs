@@ -12,6 +12,7 @@ mod support;
 mod access;
 mod batches;
 mod bodies;
+mod compressed;
 mod description;
 mod documents;
 mod errors;

@@ -216,7 +216,7 @@ pub(super) async fn whole_words(bodies: &Bodies, stream: Body) -> Result<(Body, 
         let limit = bodies.bytes_max;
         let body = body::read(bodies, stream).await.map_err(|problem| {
             let detail =
-                format!("A packed body of more than {limit} bytes needs a Content-Length.");
+                format!("A packed body of more than {limit} bytes needs a Content-Length, and no Content-Encoding.");
             if problem.is(Code::BodyTooLarge) {
                 Problem::new(Code::LengthRequired, detail)
             } else {

@@ -149,7 +149,7 @@ fn problem(denied: Denied) -> Problem {
         ),
         Denied::TooMany(wait) => {
             let detail = "The token of this request was used more often than its rate allows.";
-            return Problem::new(Code::RateLimited, detail).retry_after(wait);
+            return Problem::new(Code::RateLimited, detail).retry_after(Some(wait));
         }
     };
     let challenge = HeaderValue::from_str(&challenge).expect("names and quotes are ASCII");

@@ -31,6 +31,7 @@ use crate::http::middleware::head;
 use crate::http::problem::{Code, Failure, Problem};
 use crate::http::reply::hex::Hex;
 use crate::http::request::body::lingering;
+use crate::http::request::coding;
 use crate::http::service::Service;
 use crate::metrics;
 
@@ -79,9 +80,10 @@ pub(crate) async fn observe(
     let admitted = head::check(service, observed.route, &request)
         .and_then(|()| access::check(service, observer.rules, observed.route, &mut request))
         .and_then(|()| observed.take_permit());
-    let (head, body) = request.into_parts();
+    let (mut head, body) = request.into_parts();
     let expects_continue = head.headers.contains_key(EXPECT);
     let (body, rest) = lingering(body);
+    let body = coding::decoded(&service.bodies, &mut head.headers, body);
     let request = Request::from_parts(head, body);
     let mut response = match admitted {
         Ok(()) => {

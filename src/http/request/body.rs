@@ -5,8 +5,8 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use axum::body::{Body, HttpBody as _};
-use axum::http::header::{ACCEPT, CONTENT_ENCODING, CONTENT_TYPE};
-use axum::http::{HeaderMap, HeaderValue};
+use axum::http::HeaderMap;
+use axum::http::header::{ACCEPT, CONTENT_TYPE};
 use bytes::{Bytes, BytesMut};
 use http_body_util::BodyExt as _;
 use hyper::body::{Frame, SizeHint};
@@ -17,6 +17,7 @@ use tokio::time::{Instant, timeout};
 use crate::http::budget::{ByteBudget, ByteShare};
 use crate::http::options::HttpOptions;
 use crate::http::problem::{Code, Problem, quoted};
+use crate::http::request::coding::{self, Undecodable};
 
 /// Smaller bodies do not count towards the bytes of all bodies: each connection has a buffer of
 /// this size anyway.
@@ -58,12 +59,7 @@ pub(crate) enum ContentKind {
 
 /// Reads the Content-Type; `takes` names the types of this route for the client.
 pub(crate) fn kind(headers: &HeaderMap, takes: &str) -> Result<ContentKind, Problem> {
-    // Read as text, compressed bytes would get a meaningless fingerprint.
-    let coding = headers.get(CONTENT_ENCODING).map(HeaderValue::as_bytes);
-    if coding.is_some_and(|coding| !coding.eq_ignore_ascii_case(b"identity")) {
-        let detail = "Bodies are taken without a Content-Encoding: send it uncompressed.";
-        return Err(Problem::new(Code::UnsupportedEncoding, detail));
-    }
+    coding::check(headers)?;
     let values = headers.get_all(CONTENT_TYPE).iter().filter_map(|value| value.to_str().ok());
     let text = values.collect::<Vec<_>>().join(",");
     if text.is_empty() {
@@ -219,10 +215,13 @@ pub(crate) async fn next_data(body: &mut Body) -> Result<Option<Bytes>, Problem>
     }
 }
 
-/// Refuses a body that breaks off; the error tells which side has ended it.
+/// Refuses a body that breaks off, and says why.
 fn incomplete(error: &axum::Error) -> Problem {
-    let mut causes = std::iter::successors(Some(error as &dyn std::error::Error), |e| e.source());
-    if causes.any(<dyn std::error::Error>::is::<ReadingStopped>) {
+    let causes = || std::iter::successors(Some(error as &dyn std::error::Error), |e| e.source());
+    if let Some(undecodable) = causes().find_map(<dyn std::error::Error>::downcast_ref) {
+        return Undecodable::problem(undecodable);
+    }
+    if causes().any(<dyn std::error::Error>::is::<ReadingStopped>) {
         let detail = "The service is stopping and reads no more of this request. Send what was not \
                       answered again.";
         return Problem::new(Code::Stopping, detail);

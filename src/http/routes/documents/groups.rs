@@ -103,7 +103,9 @@ pub(crate) async fn get_group(
     let after = Cursor::decrypted(parameters.after.as_ref(), Kind::Members, cipher)?;
     if job.state != JobState::Done {
         let detail = "The job is not done. GET /v1/groups/{job} shows its state.";
-        return Err(Problem::new(Code::GroupsNotReady, detail));
+        let problem = Problem::new(Code::GroupsNotReady, detail);
+        // One that was cancelled or has failed never will be.
+        return Err(if job.has_ended() { problem.retry_after(None) } else { problem });
     }
     let (bytes_max, share) = service.replies.page();
     let options = options(&parameters, limit, bytes_max);
