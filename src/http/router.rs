@@ -16,12 +16,17 @@ use utoipa_axum::routes;
 
 use crate::access::{Need, Permission};
 use crate::http::description;
-use crate::http::description::Problems;
+use crate::http::description::problems::{
+    self, ADDITION, BODY, BUSY, CHANGE, DISTANCE, DOCUMENT, FINGERPRINT, FOUND_GROUPS, Group, JSON,
+    METADATA, NAMESPACE, NEW_JOB, ONE_DOCUMENT, ONE_JOB, ONE_SEARCH, PACKED, PARAMETERS, READ,
+    READINESS, TYPES, WHILE_RUNNING,
+};
 use crate::http::middleware::access::{self, Concerned, Rule, Rules};
 use crate::http::middleware::observe::{RequestObserver, observe};
 use crate::http::problem;
 use crate::http::problem::{Code, Problem};
 use crate::http::request::parameters::NoParameters;
+use crate::http::request::schema;
 use crate::http::routes::documents::{fingerprints, groups, list, originals, removals, single};
 use crate::http::routes::{
     check_and_insert, compare, fingerprint, health, insert, jobs, metrics, namespaces, page, query,
@@ -32,48 +37,81 @@ use crate::http::service::Service;
 /// The methods that some resource has.
 const METHODS: &str = "GET,HEAD,POST,DELETE,OPTIONS";
 
+/// The errors of requests of one form.
+const OF_LINES: &[Group] = &[PARAMETERS, TYPES, BUSY];
+const OF_BATCH: &[Group] = &[PARAMETERS, TYPES, PACKED, NAMESPACE, BUSY];
+const OF_DOCUMENT: &[Group] = &[PARAMETERS, TYPES, BODY, JSON, DOCUMENT, BUSY];
+const OF_NEW_JOB: &[Group] = &[PARAMETERS, TYPES, BODY, JSON, NAMESPACE, NEW_JOB, BUSY];
+const OF_ADDITION: &[Group] = &[CHANGE, ADDITION];
+const OF_PAGE: &[Group] = &[PARAMETERS, NAMESPACE, READ, BUSY];
+const OF_REMOVAL: &[Group] = &[PARAMETERS, NAMESPACE, CHANGE, BUSY];
+
 fn routes() -> Routes {
     use Concerned::{All, Named};
     use Need::{Nothing, Token};
     use Permission::{Admin, Read, Write};
     Routes { router: OpenApiRouter::with_openapi(description::head()), rules: Rules::default() }
-        .add(Read, Named, routes!(fingerprint::post_fingerprint))
-        .add(Read, Named, routes!(fingerprint::post_fingerprint_batch))
-        .add(Read, Named, routes!(compare::post_compare))
-        .add(Read, Named, routes!(query::post_query, query::get_query))
-        .add(Read, Named, routes!(query::post_query_batch))
-        .add(Write, Named, routes!(insert::post_insert))
-        .add(Write, Named, routes!(insert::post_insert_batch))
-        .add(Write, Named, routes!(check_and_insert::post_check_and_insert))
-        .add(Write, Named, routes!(check_and_insert::post_check_and_insert_batch))
-        .add(Write, Named, routes!(removals::post_delete_batch))
-        .add(Read, Named, routes!(single::get_document))
-        .add(Write, Named, routes!(single::delete_document))
-        .add(Read, Named, routes!(list::get_documents))
-        .add(Write, Named, routes!(single::delete_document_by_parameter))
-        .add(Read, Named, routes!(fingerprints::get_fingerprint))
-        .add(Write, Named, routes!(fingerprints::delete_fingerprint))
-        .add(Read, Named, routes!(namespaces::get_namespaces))
-        .add(Write, Named, routes!(namespaces::delete_namespace))
-        .add(Write, Named, routes!(jobs::post_purge))
-        .add(Read, Named, routes!(jobs::get_jobs))
-        .add(Read, Named, routes!(jobs::get_job))
-        .add(Write, Named, routes!(jobs::delete_job))
+        .add(Read, Named, routes!(fingerprint::post_fingerprint), &[OF_DOCUMENT])
+        .add(Read, Named, routes!(fingerprint::post_fingerprint_batch), &[OF_LINES])
+        .add(Read, Named, routes!(compare::post_compare), &[OF_DOCUMENT, &[DISTANCE]])
+        .add(Read, Named, routes!(query::post_query), &[OF_DOCUMENT, &[DISTANCE, NAMESPACE, READ]])
+        .add(Read, Named, routes!(query::get_query), &[OF_PAGE, &[FINGERPRINT, DISTANCE]])
+        .add(Read, Named, routes!(query::post_query_batch), &[OF_BATCH, &[DISTANCE]])
+        .add(
+            Write,
+            Named,
+            routes!(insert::post_insert),
+            &[OF_DOCUMENT, OF_ADDITION, &[METADATA, NAMESPACE]],
+        )
+        .add(Write, Named, routes!(insert::post_insert_batch), &[OF_BATCH, OF_ADDITION])
+        .add(
+            Write,
+            Named,
+            routes!(check_and_insert::post_check_and_insert),
+            &[OF_DOCUMENT, OF_ADDITION, &[METADATA, DISTANCE, NAMESPACE, READ]],
+        )
+        .add(
+            Write,
+            Named,
+            routes!(check_and_insert::post_check_and_insert_batch),
+            &[OF_BATCH, OF_ADDITION, &[DISTANCE]],
+        )
+        .add(Write, Named, routes!(removals::post_delete_batch), &[OF_LINES, &[BODY]])
+        .add(Read, Named, routes!(single::get_document), &[OF_PAGE, &[ONE_DOCUMENT]])
+        .add(Write, Named, routes!(single::delete_document), &[OF_REMOVAL])
+        .add(Read, Named, routes!(list::get_documents), &[OF_PAGE, &[ONE_DOCUMENT]])
+        .add(Write, Named, routes!(single::delete_document_by_parameter), &[OF_REMOVAL])
+        .add(Read, Named, routes!(fingerprints::get_fingerprint), &[OF_PAGE])
+        .add(Write, Named, routes!(fingerprints::delete_fingerprint), &[OF_REMOVAL])
+        .add(Read, Named, routes!(namespaces::get_namespaces), &[&[PARAMETERS, READ, BUSY]])
+        .add(Write, Named, routes!(namespaces::delete_namespace), &[OF_REMOVAL, &[NEW_JOB]])
+        .add(Write, Named, routes!(jobs::post_purge), &[OF_NEW_JOB, &[CHANGE]])
+        .add(Read, Named, routes!(jobs::get_jobs), &[&[PARAMETERS, BUSY]])
+        .add(Read, Named, routes!(jobs::get_job), &[&[PARAMETERS, ONE_JOB, BUSY]])
+        .add(Write, Named, routes!(jobs::delete_job), &[&[PARAMETERS, ONE_JOB, CHANGE, BUSY]])
         // A job that finds groups changes nothing that is stored.
-        .add(Read, Named, routes!(groups::post_groups, groups::get_groups_jobs))
-        .add(Read, Named, routes!(groups::get_groups, groups::delete_groups))
-        .add(Read, Named, routes!(groups::get_group))
-        .add(Read, Named, routes!(originals::get_originals))
-        .add(Read, Named, routes!(stats::get_stats))
-        .add(Admin, All, routes!(snapshots::get_snapshots, snapshots::post_snapshot))
-        .add(Admin, All, routes!(snapshots::get_export))
-        .add(Nothing, Named, routes!(health::get_healthz))
-        .add(Nothing, Named, routes!(health::get_readyz))
-        .add(Read, All, routes!(metrics::get_metrics))
-        .add(Token, Named, routes!(get_openapi))
-        .add(Token, Named, page_file(routes!(page::get_page)))
-        .add(Token, Named, page_file(routes!(page::get_style)))
-        .add(Token, Named, page_file(routes!(page::get_script)))
+        .add(Read, Named, routes!(groups::post_groups), &[OF_NEW_JOB, &[DISTANCE, WHILE_RUNNING]])
+        .add(Read, Named, routes!(groups::get_groups_jobs), &[&[PARAMETERS, BUSY]])
+        .add(Read, Named, routes!(groups::get_groups), &[&[PARAMETERS, ONE_SEARCH, READ, BUSY]])
+        .add(Read, Named, routes!(groups::delete_groups), &[&[PARAMETERS, ONE_SEARCH, BUSY]])
+        .add(
+            Read,
+            Named,
+            routes!(groups::get_group),
+            &[&[PARAMETERS, ONE_SEARCH, FOUND_GROUPS, READ, BUSY]],
+        )
+        .add(Read, Named, routes!(originals::get_originals), &[OF_PAGE])
+        .add(Read, Named, routes!(stats::get_stats), &[&[PARAMETERS, NAMESPACE, BUSY]])
+        .add(Admin, All, routes!(snapshots::get_snapshots), &[&[PARAMETERS, BUSY]])
+        .add(Admin, All, routes!(snapshots::post_snapshot), &[&[PARAMETERS, WHILE_RUNNING, BUSY]])
+        .add(Admin, All, routes!(snapshots::get_export), &[&[PARAMETERS, WHILE_RUNNING, BUSY]])
+        .add(Nothing, Named, routes!(health::get_healthz), &[])
+        .add(Nothing, Named, routes!(health::get_readyz), &[&[READINESS]])
+        .add(Read, All, routes!(metrics::get_metrics), &[])
+        .add(Token, Named, routes!(get_openapi), &[&[PARAMETERS, BUSY]])
+        .add(Token, Named, page_file(routes!(page::get_page)), &[&[BUSY]])
+        .add(Token, Named, page_file(routes!(page::get_style)), &[&[BUSY]])
+        .add(Token, Named, page_file(routes!(page::get_script)), &[&[BUSY]])
 }
 
 /// A file of the web page, with headers of its own where other replies have those of [`observe`].
@@ -93,15 +131,22 @@ struct Routes {
 }
 
 impl Routes {
-    /// Adds handlers of one path with what they ask of a token.
+    /// Adds handlers of one path with what they ask of a token, and the errors that they give.
     fn add(
         mut self,
         need: impl Into<Need>,
         namespaces: Concerned,
         mut handlers: UtoipaMethodRouter<Arc<Service>>,
+        problems: &[&[Group]],
     ) -> Self {
         let (_, paths, _) = &mut handlers;
-        self.rules.add(paths, Rule { need: need.into(), namespaces });
+        let rule = Rule { need: need.into(), namespaces };
+        self.rules.add(paths, rule);
+        let problems = problems.concat();
+        for (_, operation) in paths.paths.values_mut().flat_map(access::operations) {
+            problems::describe(operation, &problems, rule);
+            operation.extensions = schema::exclusions(operation.parameters.as_deref());
+        }
         Self { router: self.router.routes(handlers), ..self }
     }
 }
@@ -123,34 +168,32 @@ pub fn router(service: Arc<Service>) -> Router {
         .with_state(service)
 }
 
-/// The description of the API of a service with tokens: each operation names the permission that it needs.
+/// The description of the API of a service with tokens: each operation names the permission that it
+/// needs.
 pub fn openapi() -> OpenApi {
-    let mut document = openapi_without_tokens();
-    access::describe(&mut document, rules());
-    document
+    described(true)
 }
 
-/// The description of the API of a service without tokens, where every request is let in.
-fn openapi_without_tokens() -> OpenApi {
-    routes().router.into_openapi()
+/// The description of the API of a service that may need tokens.
+fn described(needs_tokens: bool) -> OpenApi {
+    let mut document = routes().router.into_openapi();
+    access::describe(&mut document, rules(), needs_tokens);
+    document
 }
 
 /// The OpenAPI document.
 #[utoipa::path(get, path = "/openapi.json", tag = "operations",
-    responses((status = 200, description = "This document", body = Object), Problems))]
+    responses((status = 200, description = "This document", body = Object)))]
 pub(crate) async fn get_openapi(
     State(service): State<Arc<Service>>,
     _: NoParameters,
 ) -> impl IntoResponse {
-    static WITH_TOKENS: OnceLock<String> = OnceLock::new();
-    static WITHOUT_TOKENS: OnceLock<String> = OnceLock::new();
-    let json = |document: OpenApi| document.to_json().expect("an OpenAPI document is JSON");
-    let text = if service.access.is_on() {
-        WITH_TOKENS.get_or_init(|| json(openapi()))
-    } else {
-        WITHOUT_TOKENS.get_or_init(|| json(openapi_without_tokens()))
-    };
-    ([(CONTENT_TYPE, "application/json")], text.as_str())
+    let text = service.description.get_or_init(|| {
+        let mut document = described(service.access.is_on());
+        schema::limit_distance(&mut document, service.options.defaults.distance_max);
+        document.to_json().expect("an OpenAPI document is JSON")
+    });
+    ([(CONTENT_TYPE, "application/json")], text.clone())
 }
 
 async fn not_found(request: Request) -> Response {

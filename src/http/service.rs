@@ -1,6 +1,6 @@
 //! What the handlers share: the engine, the options, and the counters behind the limits.
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use axum::extract::Request;
 use nearprint_engine::{Engine, Readiness, Refused};
@@ -40,6 +40,8 @@ pub struct Service {
     pub(crate) exports: Arc<Places>,
     /// For the cursors of pages and the names of jobs.
     pub(crate) cipher: Cipher,
+    /// The OpenAPI document, once somebody has asked for it.
+    pub(crate) description: OnceLock<String>,
     analyses: Analyses,
 }
 
@@ -53,6 +55,7 @@ impl Service {
             in_flight: Arc::new(Semaphore::new(options.requests_in_flight_max)),
             bodies: Bodies::new(&options),
             cipher: Cipher::new(&engine.secret()),
+            description: OnceLock::new(),
             analyses: Analyses::new(cores(), options.bodies_held_bytes_max),
             engine,
             options,

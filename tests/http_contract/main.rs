@@ -13,6 +13,7 @@ mod access;
 mod batches;
 mod bodies;
 mod compressed;
+mod declared;
 mod description;
 mod documents;
 mod errors;

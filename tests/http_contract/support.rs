@@ -11,6 +11,8 @@ use nearprint::server::{self, ServeError};
 use serde_json::Value;
 use tokio::sync::oneshot;
 
+use crate::declared::assert_declared;
+
 /// The longest wait for a byte.
 const REPLY_TIMEOUT: Duration = Duration::from_secs(20);
 
@@ -169,7 +171,11 @@ impl Connection {
     ) -> Option<Reply> {
         self.begin(line, headers, body);
         let is_open = self.stream.fill_buf().is_ok_and(|begun| !begun.is_empty());
-        is_open.then(|| self.reply())
+        is_open.then(|| {
+            let reply = self.reply();
+            assert_declared(line, &reply);
+            reply
+        })
     }
 
     /// One request with a body of known length; its reply is not read.

@@ -2,7 +2,7 @@
 //!
 //! `tools/test` fetches the validators and names them in variables; without the variables a test
 //! skips itself and says so. The checks that need no other program are unit tests of
-//! `src/metrics.rs` and `src/http/description.rs`.
+//! `src/metrics.rs` and `src/http/description/mod.rs`.
 
 use std::io::Write as _;
 use std::process::{Command, Stdio};

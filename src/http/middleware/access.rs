@@ -18,8 +18,15 @@ use crate::http::problem::{Code, Problem};
 use crate::http::request::reach::NamespaceAccess;
 use crate::http::service::Service;
 
-/// The name of the scheme in the OpenAPI document.
-const SCHEME: &str = "token";
+/// The ways to present a token: names in the OpenAPI document, and what they are.
+const SCHEMES: [(&str, HttpAuthScheme, &str); 2] = [
+    (
+        "token",
+        HttpAuthScheme::Bearer,
+        "A token of this service, with the scope that the operation names",
+    ),
+    ("password", HttpAuthScheme::Basic, "The same token as the password of any user"),
+];
 
 /// What the requests of a route ask of a token.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -156,14 +163,14 @@ fn problem(denied: Denied) -> Problem {
     problem.with_header(WWW_AUTHENTICATE, challenge)
 }
 
-/// Marks each operation of the description with the permission that it needs.
-pub(crate) fn describe(document: &mut OpenApi, rules: &Rules) {
-    let scheme = HttpBuilder::new()
-        .scheme(HttpAuthScheme::Bearer)
-        .description(Some("A token of this service, with the scope that the operation names"))
-        .build();
+/// Marks each operation of the description with the permission that it needs, in either of two
+/// schemes; unless `needs_tokens`, nothing will do too.
+pub(crate) fn describe(document: &mut OpenApi, rules: &Rules, needs_tokens: bool) {
     let components = document.components.get_or_insert_default();
-    components.add_security_scheme(SCHEME, SecurityScheme::Http(scheme));
+    for (name, kind, what) in SCHEMES {
+        let scheme = HttpBuilder::new().scheme(kind).description(Some(what)).build();
+        components.add_security_scheme(name, SecurityScheme::Http(scheme));
+    }
     for (path, item) in &mut document.paths.paths {
         for (method, operation) in operations(item) {
             let scopes: Option<Vec<&str>> = match rules.of(&method, Some(path)).need {
@@ -171,13 +178,19 @@ pub(crate) fn describe(document: &mut OpenApi, rules: &Rules) {
                 Need::Token => Some(Vec::new()),
                 Need::Permission(permission) => Some(vec![permission.name()]),
             };
-            let requirement = |scopes| SecurityRequirement::new(SCHEME, scopes);
-            operation.security = Some(scopes.map(requirement).into_iter().collect());
+            let Some(scopes) = scopes else {
+                operation.security = Some(Vec::new());
+                continue;
+            };
+            let nothing = (!needs_tokens).then(SecurityRequirement::default);
+            let scheme = |(name, ..): (&str, _, _)| SecurityRequirement::new(name, scopes.clone());
+            operation.security = Some(nothing.into_iter().chain(SCHEMES.map(scheme)).collect());
         }
     }
 }
 
-fn operations(item: &mut PathItem) -> impl Iterator<Item = (Method, &mut Operation)> {
+/// The operations of a path, with their methods.
+pub(crate) fn operations(item: &mut PathItem) -> impl Iterator<Item = (Method, &mut Operation)> {
     let all = [
         (Method::GET, &mut item.get),
         (Method::POST, &mut item.post),

@@ -41,7 +41,7 @@ pub(crate) struct DocumentReply<'a> {
     pub(crate) expires_at: Option<u32>,
     /// Missing if it has none; in lists with `include=metadata`.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = Option<Object>, nullable = false)]
+    #[schema(value_type = Option<BTreeMap<String, serde_json::Value>>, nullable = false)]
     pub(crate) metadata: Option<Cow<'a, RawValue>>,
     /// How often a check-and-insert named it as the original of a duplicate; in the reply for a
     /// single document and in `/v1/originals`, missing if never.

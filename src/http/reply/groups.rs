@@ -64,7 +64,7 @@ pub(crate) struct MemberReply<'a> {
     expires_at: Option<u32>,
     /// With `include=metadata`; missing if it has none.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = Option<Object>, nullable = false)]
+    #[schema(value_type = Option<BTreeMap<String, serde_json::Value>>, nullable = false)]
     metadata: Option<Cow<'a, RawValue>>,
 }
 

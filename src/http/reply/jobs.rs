@@ -3,7 +3,8 @@
 use nearprint_engine::document::{Namespace, Sequence};
 use nearprint_engine::{Job, JobFailure, JobState, NamespaceFilter, Work};
 use serde::Serialize;
-use utoipa::ToSchema;
+use utoipa::openapi::{RefOr, Schema};
+use utoipa::{PartialSchema, ToSchema};
 
 use crate::http::cipher::{Cipher, Kind};
 use crate::http::request::reach::NamespaceAccess;
@@ -44,49 +45,86 @@ pub(crate) struct JobReply {
     ended_at_ms: Option<u64>,
 }
 
-/// What a job does, and what has come of it.
-#[derive(Debug, Serialize, ToSchema)]
+/// What a job does, and what has come of it; [`AnyWork`] describes its fields.
+#[derive(Debug, Serialize)]
 #[serde(untagged)]
 enum WorkReply {
     Purge {
-        /// Only documents whose ids begin so.
         #[serde(skip_serializing_if = "Option::is_none")]
-        #[schema(nullable = false)]
         prefix: Option<String>,
-        /// Only documents that were stored before this time, in seconds since 1970.
         #[serde(skip_serializing_if = "Option::is_none")]
-        #[schema(nullable = false)]
         stored_before: Option<u64>,
-        /// It counts documents and removes none.
         dry_run: bool,
-        /// How many documents it has found.
         matched: u64,
-        /// How many documents it has removed.
         removed: u64,
     },
     Groups {
         distance: u8,
-        /// Whether pairs that sketches refute do not count.
         verified: bool,
         min_size: u32,
-        /// The last change that it sees; null until it runs, missing if the token is limited to
-        /// namespaces.
         #[serde(skip_serializing_if = "Option::is_none")]
-        #[schema(value_type = Option<u64>)]
         #[expect(clippy::option_option, reason = "null and missing are two answers")]
         sequence: Option<Option<u64>>,
-        /// How many groups it found.
         groups: u64,
-        /// How many documents they have.
         documents: u64,
-        /// How many fingerprints have more than 256 sketches, so that only 256 were compared, and
-        /// others near them that are in other groups, so that they may belong together;
-        /// otherwise missing.
         #[serde(skip_serializing_if = "Option::is_none")]
-        #[schema(nullable = false)]
         partly_compared: Option<u64>,
     },
 }
+
+/// What a job does, and what has come of it: the fields of its kind. In one object, since not every
+/// tool joins a choice with the other fields of a job.
+#[derive(ToSchema)]
+#[expect(dead_code, reason = "a description")]
+struct AnyWork {
+    /// `purge`: only documents whose ids begin so.
+    #[schema(required = false, nullable = false)]
+    prefix: Option<String>,
+    /// `purge`: only documents that were stored before this time, in seconds since 1970.
+    #[schema(required = false, nullable = false)]
+    stored_before: Option<u64>,
+    /// `purge`: it counts documents and removes none.
+    #[schema(required = false, nullable = false)]
+    dry_run: Option<bool>,
+    /// `purge`: how many documents it has found.
+    #[schema(required = false, nullable = false)]
+    matched: Option<u64>,
+    /// `purge`: how many documents it has removed.
+    #[schema(required = false, nullable = false)]
+    removed: Option<u64>,
+    /// `groups`: the largest distance of two near-duplicates.
+    #[schema(required = false, nullable = false)]
+    distance: Option<u8>,
+    /// `groups`: whether pairs that sketches refute do not count.
+    #[schema(required = false, nullable = false)]
+    verified: Option<bool>,
+    /// `groups`: the smallest number of documents of a group.
+    #[schema(required = false, nullable = false)]
+    min_size: Option<u32>,
+    /// `groups`: the last change that it sees; null until it runs, missing if the token is limited to
+    /// namespaces.
+    #[schema(required = false)]
+    sequence: Option<u64>,
+    /// `groups`: how many groups it found.
+    #[schema(required = false, nullable = false)]
+    groups: Option<u64>,
+    /// `groups`: how many documents they have.
+    #[schema(required = false, nullable = false)]
+    documents: Option<u64>,
+    /// `groups`: how many fingerprints have more than 256 sketches, of which 256 were compared, and
+    /// others near them that are in other groups, so that they may belong together; otherwise
+    /// missing.
+    #[schema(required = false, nullable = false)]
+    partly_compared: Option<u64>,
+}
+
+impl PartialSchema for WorkReply {
+    fn schema() -> RefOr<Schema> {
+        AnyWork::schema()
+    }
+}
+
+impl ToSchema for WorkReply {}
 
 /// Whether a job runs, and how it ended.
 #[derive(Debug, Clone, Copy, Serialize, ToSchema)]

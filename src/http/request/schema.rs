@@ -1,25 +1,126 @@
 //! Describes requests in the OpenAPI document by their tables of fields.
 
 use nearprint_engine::document::DocumentId;
-use nearprint_files::offer::{Field, FieldKind};
+use nearprint_files::offer::{FINGERPRINT, Field, FieldKind};
+use nearprint_fingerprint::Distance;
 use nearprint_text::DIMENSIONS_MAX;
+use serde_json::{Value as Json, json};
+use utoipa::openapi::extensions::Extensions;
 use utoipa::openapi::path::{Parameter, ParameterBuilder, ParameterIn};
+use utoipa::openapi::schema::AdditionalProperties::FreeForm;
 use utoipa::openapi::schema::{
-    AdditionalProperties, ArrayBuilder, KnownFormat, ObjectBuilder, OneOfBuilder, Schema,
-    SchemaFormat, Type,
+    ArrayBuilder, KnownFormat, ObjectBuilder, OneOfBuilder, Schema, SchemaFormat, Type,
 };
-use utoipa::openapi::{Ref, RefOr, Required};
+use utoipa::openapi::{OpenApi, Ref, RefOr, Required};
+
+use crate::http::middleware::access::operations;
 
 /// The schema of a JSON object with these fields.
 pub(crate) fn object<'f>(doc: &str, fields: impl Iterator<Item = &'f Field>) -> RefOr<Schema> {
+    let mut names = Vec::new();
     let object = fields.fold(ObjectBuilder::new(), |object, field| {
+        names.push(field.name);
         let object = object.property(field.name, described(field.kind, field.doc));
         if is_required(field) { object.required(field.name) } else { object }
     });
+    let demands = demands(&|name| names.contains(&name));
+    let demands = (!demands.is_empty()).then(|| Extensions::from_iter([("allOf", demands)]));
     object
         .description(Some(doc.trim()))
-        .additional_properties(Some(AdditionalProperties::<Schema>::FreeForm(false)))
+        .additional_properties(Some(FreeForm::<Schema>(false)))
+        .extensions(demands)
         .into()
+}
+
+/// The field whose range depends on the service.
+const DISTANCE: &str = "distance";
+
+/// Which fields exclude each other, wherever both are taken.
+const EXCLUSIVE: &[[&str; 2]] = &[
+    ["expires_in", "expires_at"],
+    ["namespace", "all_namespaces"],
+    ["verified", "min_similarity"],
+    ["id", "id_from"],
+];
+
+/// The forms of a document, of which it has exactly one.
+const CONTENTS: [&str; 5] = ["text", "html", "features", "vector", "fingerprint"];
+
+/// Those of which no hash can be made.
+const WITHOUT_TEXT: [&str; 3] = ["features", "vector", "fingerprint"];
+
+/// What the fields of an object demand of each other, in JSON Schema. It stands in an `allOf`, because
+/// tools that make types of a schema pass over that, and those that check values do not.
+fn demands(has: &dyn Fn(&str) -> bool) -> Vec<Json> {
+    let together = |names: &[&str]| json!({"required": names});
+    let one_of = |names: &[&str]| names.iter().map(|name| together(&[*name])).collect::<Vec<_>>();
+    let pairs = EXCLUSIVE.iter().filter(|pair| pair.iter().all(|name| has(name)));
+    let mut demands: Vec<_> = pairs.map(|pair| json!({"not": together(pair)})).collect();
+    if CONTENTS.iter().all(|name| has(name)) {
+        demands.push(json!({"oneOf": one_of(&CONTENTS)}));
+        demands.push(json!({"dependentRequired": {"sketch": ["fingerprint", "recipe"]}}));
+        let of_text = json!({
+            "type": "object", "properties": {"from": {"const": "text-hash"}}, "required": ["from"],
+        });
+        let is_of_text = json!({"required": ["id"], "properties": {"id": of_text}});
+        demands.push(json!({"not": {"allOf": [is_of_text, {"anyOf": one_of(&WITHOUT_TEXT)}]}}));
+    }
+    if has("stored_before") {
+        let mut narrow = one_of(&["namespace", "prefix", "stored_before"]);
+        let all = json!({"const": true});
+        narrow.push(json!({"required": ["all_namespaces"], "properties": {"all_namespaces": all}}));
+        demands.push(json!({"anyOf": narrow}));
+    }
+    demands
+}
+
+/// Which query parameters of an operation exclude each other, as an extension (`x-dependencies` of
+/// IDL4OAS): `OpenAPI` itself has no word for it.
+pub(crate) fn exclusions(parameters: Option<&[RefOr<Parameter>]>) -> Option<Extensions> {
+    let all = parameters.unwrap_or_default().iter();
+    let parameters = all.filter_map(|one| if let RefOr::T(one) = one { Some(one) } else { None });
+    let in_query = |parameter: &&Parameter| parameter.parameter_in == ParameterIn::Query;
+    let names: Vec<_> = parameters.filter(in_query).map(|one| one.name.as_str()).collect();
+    let has = |name: &str| names.contains(&name);
+    let pair = |[one, other]: [&str; 2]| format!("ZeroOrOne({one}, {other})");
+    let both = EXCLUSIVE.iter().filter(|pair| pair.iter().all(|name| has(name)));
+    let mut pairs: Vec<_> = both.copied().map(pair).collect();
+    if has("id") && has("prefix") {
+        // The id of one document, where the others choose many.
+        let others = ["all_namespaces", "prefix", "after", "limit", "include"];
+        pairs.extend(others.map(|other| pair(["id", other])));
+    }
+    (!pairs.is_empty()).then(|| Extensions::from_iter([("x-dependencies", pairs)]))
+}
+
+/// Narrows every distance of a request to what a service looks up, from what any service may.
+pub(crate) fn limit_distance(document: &mut OpenApi, max: Distance) {
+    let most = whole(0, max.get().into()).build().maximum;
+    let narrow = |schema: &mut RefOr<Schema>| {
+        if let RefOr::T(Schema::Object(object)) = schema {
+            object.maximum.clone_from(&most);
+        }
+    };
+    let components = document.components.iter_mut().flat_map(|all| all.schemas.iter_mut());
+    for (name, schema) in components {
+        let is_request = name.ends_with("Request") || name.ends_with("Body");
+        if let RefOr::T(Schema::Object(object)) = schema
+            && is_request
+            && let Some(distance) = object.properties.get_mut(DISTANCE)
+        {
+            narrow(distance);
+        }
+    }
+    for (_, operation) in document.paths.paths.values_mut().flat_map(operations) {
+        for parameter in operation.parameters.iter_mut().flatten() {
+            if let RefOr::T(parameter) = parameter
+                && parameter.name == DISTANCE
+                && let Some(schema) = &mut parameter.schema
+            {
+                narrow(schema);
+            }
+        }
+    }
 }
 
 /// The query parameters of these fields.
@@ -28,7 +129,7 @@ pub(crate) fn parameters<'f>(fields: impl Iterator<Item = &'f Field>) -> Vec<Par
         let builder = ParameterBuilder::new()
             .name(field.name)
             .parameter_in(ParameterIn::Query)
-            .required(Required::False)
+            .required(if is_fingerprint(field) { Required::True } else { Required::False })
             .description(Some(field.doc.trim()))
             .schema(Some(in_query(field.kind)));
         // The names of a list have commas between them.
@@ -38,20 +139,46 @@ pub(crate) fn parameters<'f>(fields: impl Iterator<Item = &'f Field>) -> Vec<Par
     fields.map(parameter).collect()
 }
 
+/// A parameter in the path.
+pub(crate) fn in_path(name: &str, kind: FieldKind, doc: &str) -> Parameter {
+    ParameterBuilder::new()
+        .name(name)
+        .parameter_in(ParameterIn::Path)
+        .required(Required::True)
+        .description(Some(doc))
+        .schema(Some(in_query(kind)))
+        .build()
+}
+
 /// Whether an object must have the field: the two documents of a comparison.
 fn is_required(field: &Field) -> bool {
     matches!(field.kind, FieldKind::Document(_))
 }
 
-/// The schema of a query parameter, where every value is a text.
+/// Whether it is the fingerprint of `GET /v1/query`, which has no other form of a document.
+fn is_fingerprint(field: &Field) -> bool {
+    field.kind == FieldKind::Fingerprint
+}
+
+/// The schema of a query parameter or a part of a path, where every value is a text.
 fn in_query(kind: FieldKind) -> RefOr<Schema> {
-    if kind == FieldKind::Id { text(1, DocumentId::BYTES_MAX).into() } else { described(kind, "") }
+    if let FieldKind::Names(names) = kind {
+        // Nothing is no name.
+        ArrayBuilder::new().items(choice(names)).min_items(Some(1)).into()
+    } else if kind == FieldKind::Id {
+        text(1, DocumentId::BYTES_MAX).into()
+    } else if kind == FieldKind::Fingerprint {
+        form(FINGERPRINT).into()
+    } else {
+        described(kind, "")
+    }
 }
 
 fn described(kind: FieldKind, doc: &str) -> RefOr<Schema> {
     let doc = Some(doc.trim()).filter(|doc| !doc.is_empty());
     match kind {
         FieldKind::Text(min, max) => text(min, max).description(doc).into(),
+        FieldKind::Form(pattern) => form(pattern).description(doc).into(),
         FieldKind::Whole(min, max) => whole(min, max).description(doc).into(),
         FieldKind::WholeOr(min, max, other) => {
             let other = ObjectBuilder::new().schema_type(Type::String).enum_values(Some([other]));
@@ -80,21 +207,28 @@ fn described(kind: FieldKind, doc: &str) -> RefOr<Schema> {
             .description(doc)
             .into(),
         FieldKind::Fingerprint => OneOfBuilder::new()
-            .item(text(0, 0))
-            .item(ObjectBuilder::new().schema_type(Type::Integer))
+            .item(form(FINGERPRINT))
+            .item(
+                ObjectBuilder::new()
+                    .schema_type(Type::Integer)
+                    .minimum(Some(i64::MIN))
+                    .maximum(Some(u64::MAX)),
+            )
             .description(doc)
             .into(),
         FieldKind::Id => {
             let source = choice(&["fingerprint", "text-hash"]);
+            let made = ObjectBuilder::new().property("from", source).required("from");
             OneOfBuilder::new()
                 .item(text(1, DocumentId::BYTES_MAX))
                 .item(ObjectBuilder::new().schema_type(Type::Integer))
-                .item(ObjectBuilder::new().property("from", source).required("from"))
+                .item(made.additional_properties(Some(FreeForm::<Schema>(false))))
                 .description(doc)
                 .into()
         }
         FieldKind::Metadata => {
-            ObjectBuilder::new().schema_type(Type::Object).description(doc).into()
+            let object = ObjectBuilder::new().schema_type(Type::Object).description(doc);
+            object.additional_properties(Some(FreeForm::<Schema>(true))).into()
         }
         FieldKind::Document(schema) => Ref::from_schema_name(schema).into(),
     }
@@ -121,9 +255,14 @@ fn number() -> ObjectBuilder {
     ObjectBuilder::new().schema_type(Type::Number)
 }
 
+fn form(pattern: &str) -> ObjectBuilder {
+    ObjectBuilder::new().schema_type(Type::String).pattern(Some(pattern))
+}
+
 /// utoipa describes a tuple by `items: false`, which not every tool understands.
 fn pair() -> ArrayBuilder {
     ArrayBuilder::new()
+        .prefix_items([text(0, 0), number()].map(ObjectBuilder::build))
         .items(OneOfBuilder::new().item(text(0, 0)).item(number()))
         .min_items(Some(2))
         .max_items(Some(2))
@@ -142,6 +281,19 @@ macro_rules! describe {
             }
         }
         impl utoipa::ToSchema for $name $(<$life>)? {}
+    )*};
+    (path $($struct:ident $name:literal $kind:expr, $doc:literal;)*) => {$(
+        #[doc = concat!("The description of the part `", $name, "` of a path.")]
+        #[derive(Debug)]
+        pub(crate) enum $struct {}
+
+        impl utoipa::IntoParams for $struct {
+            fn into_params(
+                _: impl Fn() -> Option<utoipa::openapi::path::ParameterIn>,
+            ) -> Vec<utoipa::openapi::path::Parameter> {
+                vec![$crate::http::request::schema::in_path($name, $kind, $doc)]
+            }
+        }
     )*};
     (parameters $($name:ident),* $(,)?) => {$(
         impl utoipa::IntoParams for $name {

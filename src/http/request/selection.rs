@@ -26,8 +26,14 @@ const LIMIT: RangeInclusive<u64> = 1..=1_000;
 /// How many items a page has if the request does not say.
 const LIMIT_DEFAULT: u64 = 100;
 
+/// What a cursor and the name of a job look like, as a regular expression.
+const CURSOR_FORM: &str = "^[0-9a-f]{32}$";
+
 /// What a cursor is, in words for the client.
 const CURSOR: &str = "the `next` of another page";
+
+/// The number of a group in a path.
+const NUMBER: FieldKind = FieldKind::Whole(0, i64::MAX as u64);
 
 /// `stored_before`, in seconds since 1970.
 const STORED_BEFORE: RangeInclusive<u64> = 1..=u32::MAX as u64;
@@ -112,7 +118,7 @@ fields! {
         /// Only documents whose ids begin so.
         prefix: IdPrefix [FieldKind::Text(1, DocumentId::BYTES_MAX)],
         /// The `next` of the page before.
-        after: Cursor [FieldKind::STRING],
+        after: Cursor [FieldKind::Form(CURSOR_FORM)],
         /// How many documents a page has; the default is 100.
         limit: u64 [FieldKind::Whole(1, 1_000)],
         /// What is shown in addition: `metadata`, `sketch`, or both with a comma between them.
@@ -126,7 +132,7 @@ fields! {
         /// The namespace; without it, the default namespace.
         namespace: Namespace [FieldKind::NAMESPACE],
         /// The `next` of the page before.
-        after: Cursor [FieldKind::STRING],
+        after: Cursor [FieldKind::Form(CURSOR_FORM)],
         /// How many documents a page has; the default is 100.
         limit: u64 [FieldKind::Whole(1, 1_000)],
         /// What is shown in addition: `metadata`, `sketch`, or both with a comma between them.
@@ -138,7 +144,7 @@ fields! {
     /// The query parameters of a page.
     pub(crate) struct PageParameters {
         /// The `next` of the page before.
-        after: Cursor [FieldKind::STRING],
+        after: Cursor [FieldKind::Form(CURSOR_FORM)],
         /// How many items a page has; the default is 100.
         limit: u64 [FieldKind::Whole(1, 1_000)],
     }
@@ -148,7 +154,7 @@ fields! {
     /// The query parameters of a list of jobs.
     pub(crate) struct JobsParameters {
         /// The `next` of the page before.
-        after: Cursor [FieldKind::STRING],
+        after: Cursor [FieldKind::Form(CURSOR_FORM)],
         /// How many jobs a page has; without it, all.
         limit: u64 [FieldKind::Whole(1, 1_000)],
     }
@@ -348,7 +354,7 @@ fields! {
     /// The query parameters of a page of groups, or of the documents of one.
     pub(crate) struct GroupsPageParameters {
         /// The `next` of the page before.
-        after: Cursor [FieldKind::STRING],
+        after: Cursor [FieldKind::Form(CURSOR_FORM)],
         /// How many items a page has; the default is 100.
         limit: u64 [FieldKind::Whole(1, 1_000)],
         /// `metadata` shows that of the documents.
@@ -366,7 +372,7 @@ fields! {
         /// `true` lists the documents of all namespaces.
         all_namespaces: bool [FieldKind::Boolean],
         /// The `next` of the page before.
-        after: Cursor [FieldKind::STRING],
+        after: Cursor [FieldKind::Form(CURSOR_FORM)],
         /// How many documents a page has; the default is 100.
         limit: u64 [FieldKind::Whole(1, 1_000)],
         /// `metadata` shows that of the documents.
@@ -383,7 +389,17 @@ describe! {
 }
 
 describe! {
+    path
+    IdInPath "id" FieldKind::Id, "The id, percent-encoded.";
+    FingerprintInPath "hex" FieldKind::Fingerprint, "16 hex digits, with or without `0x`.";
+    NamespaceInPath "name" FieldKind::NAMESPACE, "The namespace, percent-encoded.";
+    JobInPath "job" FieldKind::Form(CURSOR_FORM), "The name of the job.";
+    GroupInPath "group" NUMBER, "The number of the group.";
+}
+
+describe! {
     parameters
+    IdParameters,
     NamespaceParameter,
     ListParameters,
     FingerprintPageParameters,

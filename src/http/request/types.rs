@@ -143,7 +143,7 @@ fields! {
     /// What query strings may contain in addition to options.
     pub(crate) struct NamedInQuery {
         /// 16 hex digits, with or without `0x`.
-        fingerprint: Fingerprint [FieldKind::STRING],
+        fingerprint: Fingerprint [FieldKind::Fingerprint],
         /// The recipe of the fingerprint; refused (409) unless it is the service's.
         recipe: Box<str> [FieldKind::STRING],
         /// The id of the document, unless the body is JSON.

@@ -8,7 +8,9 @@ use nearprint_engine::{Admission, Checked};
 
 use crate::http::batch::{self, Operation};
 use crate::http::budget::WhenSpent;
-use crate::http::description::{PackedBody, Problems};
+use crate::http::description::{
+    CheckAndInsertLines, CheckAndInsertReplyLines, PackedBody, RawBody,
+};
 use crate::http::problem::Problem;
 use crate::http::reply::counts::{count_hits, count_verdict};
 use crate::http::reply::wire::{CheckAndInsertReply, Subject};
@@ -26,10 +28,10 @@ use crate::http::service::Service;
 #[utoipa::path(post, path = "/v1/check-and-insert", tag = "store",
     params(CheckAndInsertParameters),
     request_body(content((CheckAndInsertRequest = "application/json"),
-        (String = "text/plain"), (String = "text/html"),
-        (String = "application/xhtml+xml"))),
+        (RawBody = "text/plain"), (RawBody = "text/html"),
+        (RawBody = "application/xhtml+xml"))),
     responses((status = 200, description = "What was found, and what became of the document",
-        body = CheckAndInsertReply<'_>), Problems))]
+        body = CheckAndInsertReply<'_>)))]
 pub(crate) async fn post_check_and_insert(
     State(service): State<Arc<Service>>,
     reach: NamespaceAccess,
@@ -62,11 +64,11 @@ pub(crate) async fn post_check_and_insert(
 /// within a batch is the order of effect.
 #[utoipa::path(post, path = "/v1/check-and-insert/batch", tag = "batches",
     params(CheckAndInsertBatchParameters),
-    request_body(content((CheckAndInsertRequest = "application/x-ndjson"),
+    request_body(content((CheckAndInsertLines = "application/x-ndjson"),
         (PackedBody = "application/octet-stream"))),
     responses((status = 200, description = "A reply for each document, in their order",
-        content((CheckAndInsertReply<'_> = "application/x-ndjson"),
-        (PackedBody = "application/octet-stream"))), Problems))]
+        content((CheckAndInsertReplyLines = "application/x-ndjson"),
+        (PackedBody = "application/octet-stream")))))]
 pub(crate) async fn post_check_and_insert_batch(
     State(service): State<Arc<Service>>,
     request: Request,

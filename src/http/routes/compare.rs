@@ -8,7 +8,6 @@ use nearprint_engine::Engine;
 use nearprint_files::offer::{FieldSet as _, OfferOptions};
 use nearprint_fingerprint::Margins;
 
-use crate::http::description::Problems;
 use crate::http::problem::{Code, Problem};
 use crate::http::reply::explained::ComparisonExplanationReply;
 use crate::http::reply::wire::CompareReply;
@@ -22,8 +21,7 @@ use crate::http::service::Service;
 /// `duplicate` says whether a look-up of one would count the other. Stores nothing.
 #[utoipa::path(post, path = "/v1/compare", tag = "look up",
     request_body = CompareRequest,
-    responses((status = 200, description = "How near the two documents are", body = CompareReply),
-        Problems))]
+    responses((status = 200, description = "How near the two documents are", body = CompareReply)))]
 pub(crate) async fn post_compare(
     State(service): State<Arc<Service>>,
     request: Request,

@@ -6,7 +6,7 @@ use axum::extract::{Request, State};
 use axum::response::Response;
 
 use crate::http::batch::{self, Operation};
-use crate::http::description::Problems;
+use crate::http::description::{FingerprintLines, FingerprintReplyLines, RawBody};
 use crate::http::problem::Problem;
 use crate::http::reply::wire::FingerprintReply;
 use crate::http::request::types::{
@@ -20,9 +20,9 @@ use crate::http::service::Service;
 #[utoipa::path(post, path = "/v1/fingerprint", tag = "look up",
     params(FingerprintParameters),
     request_body(content((FingerprintRequest = "application/json"),
-        (String = "text/plain"), (String = "text/html"),
-        (String = "application/xhtml+xml"))),
-    responses((status = 200, description = "The fingerprint", body = FingerprintReply), Problems))]
+        (RawBody = "text/plain"), (RawBody = "text/html"),
+        (RawBody = "application/xhtml+xml"))),
+    responses((status = 200, description = "The fingerprint", body = FingerprintReply)))]
 pub(crate) async fn post_fingerprint(
     State(service): State<Arc<Service>>,
     request: Request,
@@ -37,10 +37,9 @@ pub(crate) async fn post_fingerprint(
 /// NDJSON: one document a line, one reply a line.
 #[utoipa::path(post, path = "/v1/fingerprint/batch", tag = "batches",
     params(FingerprintBatchParameters),
-    request_body(content = FingerprintRequest, content_type = "application/x-ndjson"),
+    request_body(content = FingerprintLines, content_type = "application/x-ndjson"),
     responses((status = 200, description = "A reply for each document, in their order",
-        body = FingerprintReply, content_type = "application/x-ndjson"),
-        Problems))]
+        body = FingerprintReplyLines, content_type = "application/x-ndjson")))]
 pub(crate) async fn post_fingerprint_batch(
     State(service): State<Arc<Service>>,
     request: Request,

@@ -5,7 +5,6 @@ use std::sync::Arc;
 use axum::Json;
 use axum::extract::State;
 
-use crate::http::description::Problems;
 use crate::http::problem::Problem;
 use crate::http::reply::wire::HealthReply;
 use crate::http::request::reach::NamespaceAccess;
@@ -20,8 +19,7 @@ pub(crate) async fn get_healthz() -> Json<HealthReply> {
 
 /// The service is recovered and accepts writes; 503 with the reason otherwise.
 #[utoipa::path(get, path = "/readyz", tag = "operations",
-    responses((status = 200, description = "The service accepts writes", body = HealthReply),
-        Problems))]
+    responses((status = 200, description = "The service accepts writes", body = HealthReply)))]
 pub(crate) async fn get_readyz(
     State(service): State<Arc<Service>>,
     reach: NamespaceAccess,

@@ -8,7 +8,7 @@ use axum::response::{IntoResponse as _, Response};
 use nearprint_engine::Admission;
 
 use crate::http::batch::{self, Operation};
-use crate::http::description::{PackedBody, Problems};
+use crate::http::description::{InsertLines, InsertReplyLines, PackedBody, RawBody};
 use crate::http::problem::Problem;
 use crate::http::reply::counts::count_verdict;
 use crate::http::reply::wire::{InsertReply, PackedInsertReply, Subject};
@@ -23,10 +23,9 @@ use crate::http::service::Service;
 #[utoipa::path(post, path = "/v1/insert", tag = "store",
     params(InsertParameters),
     request_body(content(
-        (InsertRequest = "application/json"), (String = "text/plain"), (String = "text/html"),
-        (String = "application/xhtml+xml"))),
-    responses((status = 200, description = "What became of the document", body = InsertReply),
-        Problems))]
+        (InsertRequest = "application/json"), (RawBody = "text/plain"), (RawBody = "text/html"),
+        (RawBody = "application/xhtml+xml"))),
+    responses((status = 200, description = "What became of the document", body = InsertReply)))]
 pub(crate) async fn post_insert(
     State(service): State<Arc<Service>>,
     reach: NamespaceAccess,
@@ -48,11 +47,10 @@ pub(crate) async fn post_insert(
 #[utoipa::path(post, path = "/v1/insert/batch", tag = "batches",
     params(InsertBatchParameters),
     request_body(content(
-        (InsertRequest = "application/x-ndjson"), (PackedBody = "application/octet-stream"))),
+        (InsertLines = "application/x-ndjson"), (PackedBody = "application/octet-stream"))),
     responses((status = 200, description = "A reply for each document, in their order; for packed\
         fingerprints one reply for all", content(
-        (InsertReply = "application/x-ndjson"), (PackedInsertReply = "application/json"))),
-        Problems))]
+        (InsertReplyLines = "application/x-ndjson"), (PackedInsertReply = "application/json")))))]
 pub(crate) async fn post_insert_batch(
     State(service): State<Arc<Service>>,
     request: Request,

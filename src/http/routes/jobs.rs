@@ -13,13 +13,14 @@ use nearprint_files::offer::FieldSet;
 use percent_encoding::percent_decode_str;
 
 use crate::http::cipher::{self, Kind};
-use crate::http::description::Problems;
 use crate::http::problem::{Code, Problem};
 use crate::http::reply::jobs::{JobReply, JobsReply};
 use crate::http::request::json;
 use crate::http::request::parameters::{self, NoParameters};
 use crate::http::request::reach::NamespaceAccess;
-use crate::http::request::selection::{Cursor, JobsParameters, PurgeRequest, page_limit};
+use crate::http::request::selection::{
+    Cursor, JobInPath, JobsParameters, PurgeRequest, page_limit,
+};
 use crate::http::service::Service;
 
 /// Remove many documents.
@@ -27,7 +28,7 @@ use crate::http::service::Service;
 /// Begins a job, which removes the documents that are stored now, and replies at once.
 #[utoipa::path(post, path = "/v1/purge", tag = "jobs",
     request_body = PurgeRequest,
-    responses((status = 202, description = "The job", body = JobReply), Problems))]
+    responses((status = 202, description = "The job", body = JobReply)))]
 pub(crate) async fn post_purge(
     State(service): State<Arc<Service>>,
     reach: NamespaceAccess,
@@ -47,7 +48,7 @@ pub(crate) async fn post_purge(
 /// reaches.
 #[utoipa::path(get, path = "/v1/jobs", tag = "jobs",
     params(JobsParameters),
-    responses((status = 200, description = "A page of the jobs", body = JobsReply), Problems))]
+    responses((status = 200, description = "A page of the jobs", body = JobsReply)))]
 pub(crate) async fn get_jobs(
     State(service): State<Arc<Service>>,
     reach: NamespaceAccess,
@@ -58,8 +59,8 @@ pub(crate) async fn get_jobs(
 
 /// Show a job.
 #[utoipa::path(get, path = "/v1/jobs/{job}", tag = "jobs",
-    params(("job" = String, Path, description = "its name")),
-    responses((status = 200, description = "The job", body = JobReply), Problems))]
+    params(JobInPath),
+    responses((status = 200, description = "The job", body = JobReply)))]
 pub(crate) async fn get_job(
     State(service): State<Arc<Service>>,
     reach: NamespaceAccess,
@@ -74,8 +75,8 @@ pub(crate) async fn get_job(
 ///
 /// What it has removed stays removed. Cancelling a job that has ended changes nothing.
 #[utoipa::path(delete, path = "/v1/jobs/{job}", tag = "jobs",
-    params(("job" = String, Path, description = "its name")),
-    responses((status = 200, description = "The job", body = JobReply), Problems))]
+    params(JobInPath),
+    responses((status = 200, description = "The job", body = JobReply)))]
 pub(crate) async fn delete_job(
     State(service): State<Arc<Service>>,
     reach: NamespaceAccess,

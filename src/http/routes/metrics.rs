@@ -7,7 +7,6 @@ use axum::http::header::CONTENT_TYPE;
 use axum::response::IntoResponse;
 use nearprint_engine::{Readiness, Stats};
 
-use crate::http::description::Problems;
 use crate::http::routes::stats;
 use crate::http::service::Service;
 use crate::metrics::{self, float};
@@ -15,7 +14,7 @@ use crate::metrics::{self, float};
 /// The metrics, in the text format of Prometheus.
 #[utoipa::path(get, path = "/metrics", tag = "operations",
     responses((status = 200, description = "The metrics", body = String,
-        content_type = "text/plain"), Problems))]
+        content_type = "text/plain")))]
 pub(crate) async fn get_metrics(State(service): State<Arc<Service>>) -> impl IntoResponse {
     let stats = service.engine.stats();
     set_gauges(&service, &stats);

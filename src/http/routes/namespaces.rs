@@ -11,13 +11,14 @@ use nearprint_engine::document::Namespace;
 
 use crate::http::budget;
 use crate::http::cipher::Kind;
-use crate::http::description::Problems;
 use crate::http::problem::Problem;
 use crate::http::reply::documents::NamespacesReply;
 use crate::http::reply::jobs::JobReply;
 use crate::http::request::parameters::{self, NoParameters};
 use crate::http::request::reach::NamespaceAccess;
-use crate::http::request::selection::{Cursor, PageParameters, last_of_path, page_limit};
+use crate::http::request::selection::{
+    Cursor, NamespaceInPath, PageParameters, last_of_path, page_limit,
+};
 use crate::http::routes::jobs;
 use crate::http::service::Service;
 
@@ -27,7 +28,7 @@ use crate::http::service::Service;
 #[utoipa::path(get, path = "/v1/namespaces", tag = "namespaces",
     params(PageParameters),
     responses((status = 200, description = "A page of the namespaces",
-        body = NamespacesReply<'_>), Problems))]
+        body = NamespacesReply<'_>)))]
 pub(crate) async fn get_namespaces(
     State(service): State<Arc<Service>>,
     reach: NamespaceAccess,
@@ -48,8 +49,8 @@ pub(crate) async fn get_namespaces(
 ///
 /// Begins a job, which removes the documents that are stored now.
 #[utoipa::path(delete, path = "/v1/namespaces/{name}", tag = "namespaces",
-    params(("name" = String, Path, description = "the namespace, percent-encoded")),
-    responses((status = 202, description = "The job", body = JobReply), Problems))]
+    params(NamespaceInPath),
+    responses((status = 202, description = "The job", body = JobReply)))]
 pub(crate) async fn delete_namespace(
     State(service): State<Arc<Service>>,
     reach: NamespaceAccess,

@@ -7,7 +7,7 @@ use axum::response::Response;
 
 use crate::http::batch::{self, Operation};
 use crate::http::budget::WhenSpent;
-use crate::http::description::{PackedBody, Problems};
+use crate::http::description::{PackedBody, QueryLines, QueryReplyLines, RawBody};
 use crate::http::problem::{Code, Problem};
 use crate::http::reply::counts::count_hits;
 use crate::http::reply::wire::QueryReply;
@@ -25,9 +25,9 @@ use crate::http::service::Service;
 #[utoipa::path(post, path = "/v1/query", tag = "look up",
     params(QueryParameters),
     request_body(content(
-        (QueryRequest = "application/json"), (String = "text/plain"), (String = "text/html"),
-        (String = "application/xhtml+xml"))),
-    responses((status = 200, description = "The near-duplicates", body = QueryReply<'_>), Problems))]
+        (QueryRequest = "application/json"), (RawBody = "text/plain"), (RawBody = "text/html"),
+        (RawBody = "application/xhtml+xml"))),
+    responses((status = 200, description = "The near-duplicates", body = QueryReply<'_>)))]
 pub(crate) async fn post_query(
     State(service): State<Arc<Service>>,
     reach: NamespaceAccess,
@@ -40,7 +40,7 @@ pub(crate) async fn post_query(
 /// Find the near-duplicates of a fingerprint.
 #[utoipa::path(get, path = "/v1/query", tag = "look up",
     params(GetQueryParameters),
-    responses((status = 200, description = "The near-duplicates", body = QueryReply<'_>), Problems))]
+    responses((status = 200, description = "The near-duplicates", body = QueryReply<'_>)))]
 pub(crate) async fn get_query(
     State(service): State<Arc<Service>>,
     reach: NamespaceAccess,
@@ -65,10 +65,9 @@ pub(crate) async fn get_query(
 #[utoipa::path(post, path = "/v1/query/batch", tag = "batches",
     params(QueryBatchParameters),
     request_body(content(
-        (QueryRequest = "application/x-ndjson"), (PackedBody = "application/octet-stream"))),
+        (QueryLines = "application/x-ndjson"), (PackedBody = "application/octet-stream"))),
     responses((status = 200, description = "A reply for each document, in their order", content(
-        (QueryReply<'_> = "application/x-ndjson"), (PackedBody = "application/octet-stream"))),
-        Problems))]
+        (QueryReplyLines = "application/x-ndjson"), (PackedBody = "application/octet-stream")))))]
 pub(crate) async fn post_query_batch(
     State(service): State<Arc<Service>>,
     request: Request,

@@ -8,7 +8,7 @@ use axum::extract::State;
 use axum::response::Response;
 use nearprint_engine::Export;
 
-use crate::http::description::{self, Problems};
+use crate::http::description::PackedBody;
 use crate::http::problem::Problem;
 use crate::http::reply::streamed::{self, ReplyPieces};
 use crate::http::reply::wire::{SnapshotReply, SnapshotsReply};
@@ -19,7 +19,7 @@ use crate::http::service::Service;
 ///
 /// The reply comes once the snapshot is on disk and verified. The body of the request is not read.
 #[utoipa::path(post, path = "/v1/snapshots", tag = "operations",
-    responses((status = 200, description = "The new snapshot", body = SnapshotReply), Problems))]
+    responses((status = 200, description = "The new snapshot", body = SnapshotReply)))]
 pub(crate) async fn post_snapshot(
     State(service): State<Arc<Service>>,
     _: NoParameters,
@@ -29,8 +29,7 @@ pub(crate) async fn post_snapshot(
 
 /// List the snapshots on disk.
 #[utoipa::path(get, path = "/v1/snapshots", tag = "operations",
-    responses((status = 200, description = "The snapshots on disk", body = SnapshotsReply),
-        Problems))]
+    responses((status = 200, description = "The snapshots on disk", body = SnapshotsReply)))]
 pub(crate) async fn get_snapshots(
     State(service): State<Arc<Service>>,
     _: NoParameters,
@@ -47,8 +46,8 @@ pub(crate) async fn get_snapshots(
 /// At most `server.exports_max` exports and streams of documents run at one time; a further one takes
 /// the place of one whose client has read nothing for `server.export_stall_ms`, or gets 503.
 #[utoipa::path(get, path = "/v1/snapshots/export", tag = "operations",
-    responses((status = 200, description = "The export", body = description::PackedBody,
-        content_type = "application/octet-stream"), Problems))]
+    responses((status = 200, description = "The export", body = PackedBody,
+        content_type = "application/octet-stream")))]
 pub(crate) async fn get_export(
     State(service): State<Arc<Service>>,
     _: NoParameters,

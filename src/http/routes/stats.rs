@@ -11,7 +11,6 @@ use procfs::process::Process;
 use serde::Serialize;
 use utoipa::ToSchema;
 
-use crate::http::description::Problems;
 use crate::http::problem::Problem;
 use crate::http::reply::documents::NamespaceReply;
 use crate::http::reply::wire::SnapshotReply;
@@ -23,8 +22,7 @@ use crate::http::service::Service;
 /// The state of the service in numbers, or the number of documents in a namespace.
 #[utoipa::path(get, path = "/v1/stats", tag = "operations",
     params(NamespaceParameter),
-    responses((status = 200, description = "The state of the service", body = StatsOrNamespace<'_>),
-        Problems))]
+    responses((status = 200, description = "The state of the service", body = StatsOrNamespace<'_>)))]
 pub(crate) async fn get_stats(
     State(service): State<Arc<Service>>,
     reach: NamespaceAccess,

@@ -22,6 +22,8 @@ pub struct Field {
 pub enum FieldKind {
     /// A string of at least and at most so many bytes; 0 for no limit of its own.
     Text(usize, usize),
+    /// A string that this regular expression matches.
+    Form(&'static str),
     /// A whole number of at least and at most this.
     Whole(u64, u64),
     /// A whole number of at least and at most this, or this name.
@@ -56,6 +58,9 @@ impl FieldKind {
     /// A similarity.
     pub const SIMILARITY: Self = Self::Number(0.0, 1.0);
 }
+
+/// The text of a fingerprint, as a regular expression.
+pub const FINGERPRINT: &str = "^(0[xX])?[0-9a-fA-F]{16}$";
 
 /// A struct that [`fields!`](crate::fields) declares.
 pub trait FieldSet<'v>: Default {

@@ -23,7 +23,7 @@ use nearprint_fingerprint::{Distance, Fingerprint, Sketch};
 use nearprint_text::{Extract, Source};
 
 pub use fault::{Fault, FaultKind};
-pub use fields::{Field, FieldKind, FieldSet};
+pub use fields::{FINGERPRINT, Field, FieldKind, FieldSet};
 pub use metadata::OfferedMetadata;
 pub(crate) use value::is_integer;
 pub use value::{FieldValue, Value};
@@ -150,7 +150,7 @@ crate::fields! {
         recipe: Box<str> [FieldKind::STRING],
         /// The sketch of the text of `fingerprint`, as lists and exports show it: 256 hex digits. It
         /// verifies hits, and needs `recipe`.
-        sketch: Box<Sketch> [FieldKind::Text(2 * Sketch::BYTES, 2 * Sketch::BYTES)],
+        sketch: Box<Sketch> [FieldKind::Form("^[0-9a-fA-F]{256}$")],
         /// The caller's name for the document, usually its URL; or what to make it from.
         id: OfferedId [FieldKind::Id],
     }
@@ -357,6 +357,7 @@ mod tests {
                 | FieldKind::Vector
                 | FieldKind::Fingerprint
                 | FieldKind::Id
+                | FieldKind::Form(_)
                 | FieldKind::Document(_) => panic!("{name} is not an option"),
             }
         }

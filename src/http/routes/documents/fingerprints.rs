@@ -11,7 +11,6 @@ use nearprint_fingerprint::Fingerprint;
 
 use crate::http::budget;
 use crate::http::cipher::Kind;
-use crate::http::description::Problems;
 use crate::http::problem::Problem;
 use crate::http::reply::documents::{
     DocumentsReply, FingerprintDocumentsReply, RemovedReply, Showing,
@@ -19,17 +18,18 @@ use crate::http::reply::documents::{
 use crate::http::request::parameters;
 use crate::http::request::reach::NamespaceAccess;
 use crate::http::request::selection::{
-    Cursor, FingerprintPageParameters, NamespaceParameter, last_of_path, page_limit,
+    Cursor, FingerprintInPath, FingerprintPageParameters, NamespaceParameter, last_of_path,
+    page_limit,
 };
 use crate::http::service::Service;
 use crate::metrics;
 
 /// List the documents of a fingerprint, oldest first.
 #[utoipa::path(get, path = "/v1/fingerprints/{hex}", tag = "documents",
-    params(("hex" = String, Path, description = "16 hex digits, with or without 0x"),
+    params(FingerprintInPath,
         FingerprintPageParameters),
     responses((status = 200, description = "A page of its documents",
-        body = FingerprintDocumentsReply<'_>), Problems))]
+        body = FingerprintDocumentsReply<'_>)))]
 pub(crate) async fn get_fingerprint(
     State(service): State<Arc<Service>>,
     reach: NamespaceAccess,
@@ -57,10 +57,9 @@ pub(crate) async fn get_fingerprint(
 ///
 /// Succeeds with `"removed": 0` if there is none, so that it may be retried.
 #[utoipa::path(delete, path = "/v1/fingerprints/{hex}", tag = "documents",
-    params(("hex" = String, Path, description = "16 hex digits, with or without 0x"),
+    params(FingerprintInPath,
         NamespaceParameter),
-    responses((status = 200, description = "How many documents were removed", body = RemovedReply),
-        Problems))]
+    responses((status = 200, description = "How many documents were removed", body = RemovedReply)))]
 pub(crate) async fn delete_fingerprint(
     State(service): State<Arc<Service>>,
     reach: NamespaceAccess,

@@ -12,14 +12,13 @@ use nearprint_files::offer::{FieldValue as _, Value};
 
 use crate::http::budget;
 use crate::http::cipher::Kind;
-use crate::http::description::Problems;
 use crate::http::problem::{Code, Problem};
 use crate::http::reply::groups::{GroupsReply, MembersReply};
 use crate::http::reply::jobs::{JobReply, JobsReply};
 use crate::http::request::parameters::{self, NoParameters};
 use crate::http::request::reach::NamespaceAccess;
 use crate::http::request::selection::{
-    Cursor, GroupsBody, GroupsPageParameters, JobsParameters, page_limit,
+    Cursor, GroupInPath, GroupsBody, GroupsPageParameters, JobInPath, JobsParameters, page_limit,
 };
 use crate::http::routes::jobs::{self, part_of_path, read_request};
 use crate::http::service::Service;
@@ -33,7 +32,7 @@ const GROUP_AT: usize = 4;
 /// group if a chain of near-duplicates leads from one to the other.
 #[utoipa::path(post, path = "/v1/groups", tag = "groups",
     request_body = GroupsBody,
-    responses((status = 202, description = "The job", body = JobReply), Problems))]
+    responses((status = 202, description = "The job", body = JobReply)))]
 pub(crate) async fn post_groups(
     State(service): State<Arc<Service>>,
     reach: NamespaceAccess,
@@ -51,7 +50,7 @@ pub(crate) async fn post_groups(
 /// Only those whose namespace the token reaches.
 #[utoipa::path(get, path = "/v1/groups", tag = "groups",
     params(JobsParameters),
-    responses((status = 200, description = "A page of the jobs", body = JobsReply), Problems))]
+    responses((status = 200, description = "A page of the jobs", body = JobsReply)))]
 pub(crate) async fn get_groups_jobs(
     State(service): State<Arc<Service>>,
     reach: NamespaceAccess,
@@ -64,8 +63,8 @@ pub(crate) async fn get_groups_jobs(
 
 /// Show a job that finds groups, and once it is done, the groups by pages.
 #[utoipa::path(get, path = "/v1/groups/{job}", tag = "groups",
-    params(("job" = String, Path, description = "its name"), GroupsPageParameters),
-    responses((status = 200, description = "The job", body = GroupsReply<'_>), Problems))]
+    params(JobInPath, GroupsPageParameters),
+    responses((status = 200, description = "The job", body = GroupsReply<'_>)))]
 pub(crate) async fn get_groups(
     State(service): State<Arc<Service>>,
     reach: NamespaceAccess,
@@ -87,9 +86,9 @@ pub(crate) async fn get_groups(
 
 /// List the documents of a group, oldest first.
 #[utoipa::path(get, path = "/v1/groups/{job}/{group}", tag = "groups",
-    params(("job" = String, Path, description = "the name of the job"),
-        ("group" = u64, Path, description = "the number of the group"), GroupsPageParameters),
-    responses((status = 200, description = "A page", body = MembersReply<'_>), Problems))]
+    params(JobInPath,
+        GroupInPath, GroupsPageParameters),
+    responses((status = 200, description = "A page", body = MembersReply<'_>)))]
 pub(crate) async fn get_group(
     State(service): State<Arc<Service>>,
     reach: NamespaceAccess,
@@ -123,8 +122,8 @@ pub(crate) async fn get_group(
 ///
 /// A job that waits or runs is cancelled.
 #[utoipa::path(delete, path = "/v1/groups/{job}", tag = "groups",
-    params(("job" = String, Path, description = "its name")),
-    responses((status = 200, description = "The job as it was", body = JobReply), Problems))]
+    params(JobInPath),
+    responses((status = 200, description = "The job as it was", body = JobReply)))]
 pub(crate) async fn delete_groups(
     State(service): State<Arc<Service>>,
     reach: NamespaceAccess,

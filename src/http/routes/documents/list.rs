@@ -10,7 +10,7 @@ use utoipa::ToSchema;
 
 use crate::http::budget;
 use crate::http::cipher::Kind;
-use crate::http::description::Problems;
+use crate::http::description::DocumentLines;
 use crate::http::problem::Problem;
 use crate::http::reply::documents::{DocumentReply, DocumentsReply, Showing};
 use crate::http::request::reach::NamespaceAccess;
@@ -40,8 +40,7 @@ pub(crate) enum DocumentOrPage<'a> {
 #[utoipa::path(get, path = "/v1/documents", tag = "documents",
     params(ListParameters),
     responses((status = 200, description = "A page, a stream, or one document", content(
-        (DocumentOrPage<'_> = "application/json"), (DocumentReply<'_> = "application/x-ndjson"))),
-        Problems))]
+        (DocumentOrPage<'_> = "application/json"), (DocumentLines = "application/x-ndjson")))))]
 pub(crate) async fn get_documents(
     State(service): State<Arc<Service>>,
     reach: NamespaceAccess,

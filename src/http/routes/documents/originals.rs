@@ -9,7 +9,6 @@ use nearprint_engine::{ListPlace, OriginalsOrder, OriginalsQuery};
 
 use crate::http::budget;
 use crate::http::cipher::{Cipher, Kind};
-use crate::http::description::Problems;
 use crate::http::problem::Problem;
 use crate::http::reply::documents::{OriginalsReply, Showing};
 use crate::http::request::parameters;
@@ -25,7 +24,7 @@ use crate::http::service::Service;
 /// after a crash, which loses what was counted since the last snapshot.
 #[utoipa::path(get, path = "/v1/originals", tag = "documents",
     params(OriginalsParameters),
-    responses((status = 200, description = "A page", body = OriginalsReply<'_>), Problems))]
+    responses((status = 200, description = "A page", body = OriginalsReply<'_>)))]
 pub(crate) async fn get_originals(
     State(service): State<Arc<Service>>,
     reach: NamespaceAccess,

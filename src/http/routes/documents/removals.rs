@@ -13,7 +13,7 @@ use nearprint_engine::document::{DocumentId, Namespace};
 
 use crate::http::batch::replies::last_line;
 use crate::http::budget;
-use crate::http::description::Problems;
+use crate::http::description::{RemovalLines, RemovedLines};
 use crate::http::problem::{Code, Problem};
 use crate::http::reply::documents::RemovedReply;
 use crate::http::request::body::{self, ContentKind};
@@ -37,9 +37,9 @@ type Named = (Option<Namespace>, DocumentId);
 /// succeeds with `"removed": 0`, so that it may be retried.
 #[utoipa::path(post, path = "/v1/delete/batch", tag = "batches",
     params(NamespaceParameter),
-    request_body(content((NamedDocument = "application/x-ndjson"))),
+    request_body(content((RemovalLines = "application/x-ndjson"))),
     responses((status = 200, description = "A reply for each line, in their order", content(
-        (RemovedReply = "application/x-ndjson"))), Problems))]
+        (RemovedLines = "application/x-ndjson")))))]
 pub(crate) async fn post_delete_batch(
     State(service): State<Arc<Service>>,
     reach: NamespaceAccess,

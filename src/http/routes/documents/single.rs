@@ -9,19 +9,18 @@ use axum::extract::{Request, State};
 use axum::response::{IntoResponse as _, Response};
 use nearprint_engine::document::{DocumentId, Namespace};
 
-use crate::http::description::Problems;
 use crate::http::problem::{Code, Problem};
 use crate::http::reply::documents::{DocumentReply, RemovedReply};
 use crate::http::request::parameters;
 use crate::http::request::reach::NamespaceAccess;
-use crate::http::request::selection::{IdParameters, NamespaceParameter, last_of_path};
+use crate::http::request::selection::{IdInPath, IdParameters, NamespaceParameter, last_of_path};
 use crate::http::service::Service;
 use crate::metrics;
 
 /// Show what is stored under an id.
 #[utoipa::path(get, path = "/v1/documents/{id}", tag = "documents",
-    params(("id" = String, Path, description = "the id, percent-encoded"), NamespaceParameter),
-    responses((status = 200, description = "The document", body = DocumentReply<'_>), Problems))]
+    params(IdInPath, NamespaceParameter),
+    responses((status = 200, description = "The document", body = DocumentReply<'_>)))]
 pub(crate) async fn get_document(
     State(service): State<Arc<Service>>,
     reach: NamespaceAccess,
@@ -35,9 +34,8 @@ pub(crate) async fn get_document(
 ///
 /// Succeeds with `"removed": 0` if there is none, so that it may be retried.
 #[utoipa::path(delete, path = "/v1/documents/{id}", tag = "documents",
-    params(("id" = String, Path, description = "the id, percent-encoded"), NamespaceParameter),
-    responses((status = 200, description = "How many documents were removed", body = RemovedReply),
-        Problems))]
+    params(IdInPath, NamespaceParameter),
+    responses((status = 200, description = "How many documents were removed", body = RemovedReply)))]
 pub(crate) async fn delete_document(
     State(service): State<Arc<Service>>,
     reach: NamespaceAccess,
@@ -49,9 +47,8 @@ pub(crate) async fn delete_document(
 
 /// Remove the document with an id, given as a query parameter.
 #[utoipa::path(delete, path = "/v1/documents", tag = "documents",
-    params(("id" = String, Query, description = "the id"), NamespaceParameter),
-    responses((status = 200, description = "How many documents were removed", body = RemovedReply),
-        Problems))]
+    params(IdParameters),
+    responses((status = 200, description = "How many documents were removed", body = RemovedReply)))]
 pub(crate) async fn delete_document_by_parameter(
     State(service): State<Arc<Service>>,
     reach: NamespaceAccess,

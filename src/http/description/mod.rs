@@ -1,17 +1,14 @@
 //! The description of the API (OpenAPI 3.1), made from the handlers and the types of requests and
 //! replies.
 
-use std::collections::BTreeMap;
+pub(crate) mod problems;
 
-use axum::http::StatusCode;
-use utoipa::openapi::{
-    ComponentsBuilder, ContentBuilder, InfoBuilder, LicenseBuilder, OpenApi, OpenApiBuilder, Ref,
-    RefOr, Response, ResponseBuilder,
-};
-use utoipa::{IntoResponses, ToSchema};
+use utoipa::ToSchema;
+use utoipa::openapi::{ComponentsBuilder, InfoBuilder, LicenseBuilder, OpenApi, OpenApiBuilder};
 
 use crate::http::batch::replies::ErrorLine;
-use crate::http::problem::{Code, ProblemBody};
+use crate::http::problem::ProblemBody;
+use crate::http::request::selection::NamedDocument;
 use crate::http::request::types::ComparedDocument;
 
 /// The document without its routes.
@@ -30,48 +27,58 @@ pub(crate) fn head() -> OpenApi {
         .schema_from::<ComparedDocument>()
         .schema_from::<ProblemBody<'_>>()
         .schema_from::<ErrorLine<'_>>()
+        .schema_from::<NamedDocument>()
         .build();
     OpenApiBuilder::new().info(info).components(Some(components)).build()
 }
 
-/// The errors that any route may answer.
-pub(crate) struct Problems;
-
-impl IntoResponses for Problems {
-    fn responses() -> BTreeMap<String, RefOr<Response>> {
-        let mut names: BTreeMap<StatusCode, Vec<String>> = BTreeMap::new();
-        for (status, name, _) in Code::ALL.iter().map(|code| code.row()) {
-            names.entry(status).or_default().push(format!("`{name}`"));
-        }
-        let response = |(status, names): (StatusCode, Vec<String>)| {
-            let (before, after) = match status.as_u16() {
-                400 => ("Malformed or contradictory: ", ""),
-                401 => ("", "; with WWW-Authenticate"),
-                429 | 503 => ("", "; with Retry-After"),
-                507 => ("", "; look-ups go on"),
-                _ => ("", ""),
-            };
-            let content =
-                ContentBuilder::new().schema(Some(Ref::from_schema_name("Problem"))).build();
-            let response = ResponseBuilder::new()
-                .description(format!("{before}{}{after}", names.join(", ")))
-                .content("application/problem+json", content)
-                .build();
-            (status.as_str().to_owned(), response.into())
-        };
-        names.into_iter().map(response).collect()
-    }
-}
-
 /// A body of bytes: packed fingerprints, distances or an export.
 #[derive(ToSchema)]
-#[schema(as = Packed, value_type = String, content_media_type = "application/octet-stream")]
+#[schema(as = Packed, value_type = String, format = Binary,
+    content_media_type = "application/octet-stream")]
 #[expect(dead_code, reason = "a description")]
 pub(crate) struct PackedBody(Vec<u8>);
+
+/// A text or a page as it is, in any charset.
+#[derive(ToSchema)]
+#[schema(as = Raw, value_type = String, format = Binary)]
+#[expect(dead_code, reason = "a description")]
+pub(crate) struct RawBody(Vec<u8>);
+
+/// Describes bodies of lines of JSON. `OpenAPI` 3.1 has no word for what a line is, so the descriptions
+/// name its schema.
+macro_rules! lines {
+    ($($name:ident $doc:literal;)*) => {$(
+        #[doc = $doc]
+        #[derive(ToSchema)]
+        #[schema(value_type = String, format = Binary,
+            content_media_type = "application/x-ndjson")]
+        #[expect(dead_code, reason = "a description")]
+        pub(crate) struct $name(String);
+    )*};
+}
+
+lines! {
+    FingerprintLines "Lines of JSON, each a `FingerprintRequest`.";
+    QueryLines "Lines of JSON, each a `QueryRequest`.";
+    InsertLines "Lines of JSON, each an `InsertRequest`.";
+    CheckAndInsertLines "Lines of JSON, each a `CheckAndInsertRequest`.";
+    RemovalLines "Lines of JSON, each a `NamedDocument`.";
+    FingerprintReplyLines "Lines of JSON, each a `FingerprintReply` or an `ErrorLine`.";
+    QueryReplyLines "Lines of JSON, each a `QueryReply` or an `ErrorLine`.";
+    InsertReplyLines "Lines of JSON, each an `InsertReply` or an `ErrorLine`.";
+    CheckAndInsertReplyLines
+        "Lines of JSON, each a `CheckAndInsertReply` or an `ErrorLine`.";
+    RemovedLines "Lines of JSON, each a `RemovedReply` or an `ErrorLine`.";
+    DocumentLines
+        "Lines of JSON, each a `DocumentReply`; if the stream fails, the last is an `ErrorLine`.";
+}
 
 #[cfg(test)]
 mod tests {
     use serde_json::Value;
+
+    use crate::http::problem::Code;
 
     fn document() -> Value {
         serde_json::to_value(super::super::openapi()).unwrap()
@@ -132,6 +139,23 @@ mod tests {
         ];
         expected.sort_unstable();
         assert_eq!(found, expected);
+    }
+
+    #[test]
+    fn every_code_is_the_error_of_some_operation() {
+        let document = document().to_string();
+        let elsewhere = [
+            // No operation is asked for.
+            Code::NotFound,
+            Code::MethodNotAllowed,
+            // Only lines of a batch have them.
+            Code::LineTooLarge,
+            Code::ReplyNotRead,
+        ];
+        for code in Code::ALL {
+            let is_given = document.contains(&format!("`{}`", code.row().1));
+            assert_eq!(is_given, !elsewhere.contains(code), "{code:?}");
+        }
     }
 
     #[test]
