@@ -1134,7 +1134,7 @@ export interface components {
              * Format: int64
              * @description The smallest number of documents of a group; the default is 2.
              */
-            size_min?: number;
+            min_size?: number;
             /** @description `false` switches verification off, as `min_similarity` 0 does. */
             verified?: boolean;
         } & (unknown & unknown);
@@ -1841,7 +1841,7 @@ export interface components {
              * Format: int32
              * @description `groups`: the smallest number of documents of a group.
              */
-            size_min?: number;
+            min_size?: number;
             /**
              * Format: int64
              * @description `purge`: only documents that were stored before this time, in seconds since 1970.
