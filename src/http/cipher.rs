@@ -80,7 +80,7 @@ impl Cipher {
 }
 
 /// Whether a text looks like an encrypted value.
-pub(crate) fn has_form(text: &str) -> bool {
+fn has_form(text: &str) -> bool {
     text.len() == DIGITS && text.bytes().all(|digit| matches!(digit, b'0'..=b'9' | b'a'..=b'f'))
 }
 

@@ -270,8 +270,10 @@ fn a_request_that_makes_no_sense_is_refused() {
         let refused = server.post("/v1/groups", &request).problem_at();
         assert_eq!(refused, (400, code.to_owned(), field.to_owned()), "{request}");
     }
-    assert_eq!(server.get("/v1/groups/x").problem_at().2, "job");
-    assert_eq!(server.get("/v1/groups/1").problem_at().2, "job");
+    for unknown in ["x", "1"] {
+        let refused = server.get(&format!("/v1/groups/{unknown}")).problem();
+        assert_eq!(refused, (404, "groups_not_found".to_owned()), "{unknown}");
+    }
     let job = found(&server, &json!({}));
     let wrong = server.get(&format!("/v1/groups/{}/x", name(&job)));
     assert_eq!(wrong.problem_at().2, "group");

@@ -12,7 +12,7 @@ use nearprint_engine::{Job, JobOwner, NamespaceFilter};
 use nearprint_files::offer::FieldSet;
 use percent_encoding::percent_decode_str;
 
-use crate::http::cipher::{self, Kind};
+use crate::http::cipher::Kind;
 use crate::http::problem::{Code, Problem};
 use crate::http::reply::jobs::{JobReply, JobsReply};
 use crate::http::request::json;
@@ -67,7 +67,7 @@ pub(crate) async fn get_job(
     uri: Uri,
     _: NoParameters,
 ) -> Result<Json<JobReply>, Problem> {
-    let job = find(&service, &reach, &uri)?.ok_or_else(not_found)?;
+    let job = find(&service, &reach, &uri).ok_or_else(not_found)?;
     Ok(Json(JobReply::new(job, &service.cipher, &reach)))
 }
 
@@ -83,7 +83,7 @@ pub(crate) async fn delete_job(
     uri: Uri,
     _: NoParameters,
 ) -> Result<Json<JobReply>, Problem> {
-    let Job { number, .. } = find(&service, &reach, &uri)?.ok_or_else(not_found)?;
+    let Job { number, .. } = find(&service, &reach, &uri).ok_or_else(not_found)?;
     service.engine.cancel_job(number).await?;
     let job = service.engine.job(number).ok_or_else(not_found)?;
     Ok(Json(JobReply::new(job, &service.cipher, &reach)))
@@ -121,18 +121,10 @@ pub(crate) fn list(
 }
 
 /// The job that a path names, unless the request does not reach its documents.
-pub(crate) fn find(
-    service: &Service,
-    reach: &NamespaceAccess,
-    uri: &Uri,
-) -> Result<Option<Job>, Problem> {
-    let name = part_of_path(uri, JOB_AT).filter(|name| cipher::has_form(name));
-    let name = name.ok_or_else(|| {
-        Problem::invalid("job", "The name of a job has 32 hex digits. GET /v1/jobs lists them.")
-    })?;
-    let number = service.cipher.decrypt(Kind::Job, &name).and_then(|value| value.try_into().ok());
-    let job = number.and_then(|number| service.engine.job(number));
-    Ok(job.filter(|job| reaches(reach, job)))
+pub(crate) fn find(service: &Service, reach: &NamespaceAccess, uri: &Uri) -> Option<Job> {
+    let number = service.cipher.decrypt(Kind::Job, &part_of_path(uri, JOB_AT)?)?;
+    let job = service.engine.job(number.try_into().ok()?)?;
+    reaches(reach, &job).then_some(job)
 }
 
 fn not_found() -> Problem {

@@ -142,7 +142,7 @@ fn options(parameters: &GroupsPageParameters, limit: usize, bytes_max: usize) ->
 
 /// The job that a path names, if it finds groups, unless the request does not reach its documents.
 fn find(service: &Service, reach: &NamespaceAccess, uri: &Uri) -> Result<Job, Problem> {
-    jobs::find(service, reach, uri)?.filter(finds_groups).ok_or_else(not_found)
+    jobs::find(service, reach, uri).filter(finds_groups).ok_or_else(not_found)
 }
 
 /// The number of the group that a path such as `/v1/groups/{job}/{group}` names.
