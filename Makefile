@@ -1,10 +1,12 @@
 # Every command that the project has. `make` alone lists them.
 
-.PHONY: bench-dedup-peers engines-figures help run test torture siege container-test figures bench bench-peers bench-compaction quality quality-pages quality-vectors dedup-figures match-figures test-examples test-arm64 build build-bench fit-model
+.PHONY: bench-dedup-peers engines-figures help run test torture siege container-test figures bench bench-peers bench-compaction quality quality-pages quality-vectors dedup-figures match-figures python test-ecosystem test-examples test-arm64 build build-bench fit-model
 
 help:
 	@echo "make run          build, start the service, import the documents of this machine, show the groups"
 	@echo "make test         formatting, lints, all tests, documentation, a run of the release binary"
+	@echo "make test-ecosystem  the Python package with the packages that people use it with, from PyPI"
+	@echo "make python       the Python package: a wheel and a source distribution in target/wheels (docs/python.md)"
 	@echo "make torture      the long tests of docs/reliability.md: PERCENT of the release figures (100), STEPS of them"
 	@echo "make siege        slow clients, batches, overload, the cost of durability: figures of a release build"
 	@echo "make container-test  build the image and test the promises of a container (Debian, root)"
@@ -29,6 +31,12 @@ run:
 
 test:
 	@tools/test
+
+test-ecosystem:
+	@tools/test-ecosystem
+
+python:
+	@tools/python-wheel
 
 PERCENT ?= 100
 

@@ -1,10 +1,38 @@
-"""Near-duplicates of texts: fingerprints, an index in memory, and clients of the service."""
+"""Near-duplicates of texts: fingerprints, an index in memory, and clients of the service.
+
+>>> import nearprint
+>>> a = "The lamp on the second floor flickers when the lift starts, and nobody has found the wire."
+>>> b = "The lamp on the second floor flickers when the lift starts, and nobody has found the cable."
+>>> index = nearprint.Index()
+>>> index.insert("a", a)
+'inserted'
+>>> index.query(b)[0].id
+'a'
+
+Functions take documents and give numbers: :func:`fingerprint`, :func:`fingerprint_batch`,
+:func:`sketch`, :func:`similarity`, :func:`distance`, :func:`explain`. An :class:`Index` finds
+near-duplicates in memory, a :class:`Client` or :class:`AsyncClient` in a running service.
+"""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
 from nearprint import errors
+from nearprint._native import (
+    Checked,
+    FingerprintArray,
+    Hit,
+    Index,
+    Sketch,
+    SpectralModel,
+    distance,
+    explain,
+    fingerprint,
+    fingerprint_batch,
+    similarity,
+    sketch,
+)
 from nearprint.errors import EmptyDocument, NearprintError
 
 if TYPE_CHECKING:
@@ -15,10 +43,22 @@ _LATER = {"Client": "nearprint.client", "AsyncClient": "nearprint.client"}
 
 __all__ = [
     "AsyncClient",
+    "Checked",
     "Client",
     "EmptyDocument",
+    "FingerprintArray",
+    "Hit",
+    "Index",
     "NearprintError",
+    "Sketch",
+    "SpectralModel",
+    "distance",
     "errors",
+    "explain",
+    "fingerprint",
+    "fingerprint_batch",
+    "similarity",
+    "sketch",
 ]
 
 

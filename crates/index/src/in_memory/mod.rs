@@ -14,14 +14,14 @@ use std::fmt;
 use std::hash::BuildHasher;
 use std::sync::Arc;
 
-use nearprint_fingerprint::{Distance, Fingerprint};
+use nearprint_fingerprint::{Distance, Fingerprint, Margins};
 
 use crate::compaction::policy::Load;
 use crate::document::Sequence;
 use crate::id_key::IdKey;
 use crate::permutation::Permutation;
 use crate::plan::SMALL_MAX;
-use crate::view::{Near, Put, Shape, View};
+use crate::view::{Likely, Near, Put, Shape, View};
 use crate::visibility::Visibility;
 
 /// The number of events of a delta, as many as the service has by default.
@@ -143,6 +143,16 @@ impl InMemoryIndex {
     pub fn nearest(&self, queries: &[Fingerprint], distance: Distance) -> Vec<Option<Distance>> {
         assert!(distance <= self.view.shape().distance_max, "the index ends at distance_max");
         self.view.nearest(queries, distance, Visibility::DEFAULT).collect()
+    }
+
+    /// The stored fingerprints beyond a distance that the text of the query may have had before a
+    /// small change: the likeliest first, at most 4,096. `margins` are those of that text. A
+    /// fingerprint that is found this way needs a comparison of sketches ([`crate::likely`]).
+    pub fn likely(&self, query: Fingerprint, margins: &Margins, beyond: Distance) -> Vec<Near> {
+        let rule = self.view.likely_rule(margins);
+        let likely = self.view.likely(query, &rule, beyond, &Visibility::DEFAULT);
+        let near = |Likely { fingerprint, distance, .. }| Near { fingerprint, distance };
+        likely.into_iter().map(near).collect()
     }
 
     /// The fingerprint of the document with an id.
@@ -291,6 +301,21 @@ mod tests {
         let query = Fingerprint::new(7 << 20 | 0b11);
         assert_eq!(index.near(query, three)[0].fingerprint, Fingerprint::new(7 << 20));
         assert_eq!(index.nearest(&[query], three), [Distance::new(2)]);
+    }
+
+    #[test]
+    fn a_likely_search_finds_what_unsure_bits_lead_to_and_nothing_within_the_distance() {
+        let mut index = InMemoryIndex::new(Distance::new(3).unwrap());
+        let (query, unsure) = (Fingerprint::new(0), 0b11_1111_u64);
+        for (id, bits) in [("near", 0b111), ("likely", unsure), ("far", unsure << 32)] {
+            index.insert(id, Fingerprint::new(bits));
+        }
+        let sums: [i64; 64] =
+            std::array::from_fn(|bit| if unsure >> bit & 1 == 1 { -1 } else { -1_000 });
+        let likely = index.likely(query, &Margins::of_whole_sums(&sums), Distance::new(3).unwrap());
+        let found: Vec<u64> = likely.iter().map(|near| near.fingerprint.bits()).collect();
+        assert_eq!(found, [unsure]);
+        assert_eq!(likely[0].distance.get(), 6);
     }
 
     /// A saved index of a few documents, some of them in large segments.

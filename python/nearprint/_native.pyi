@@ -1,0 +1,282 @@
+# The types of the native half; its documentation is in the module itself: help(nearprint).
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, Literal, Protocol, SupportsFloat, SupportsIndex, TypeAlias, TypedDict, final, overload
+
+import numpy as np
+import numpy.typing as npt
+
+__all__ = [
+    "Checked",
+    "FingerprintArray",
+    "Hit",
+    "Index",
+    "Sketch",
+    "SpectralModel",
+    "_panic",
+    "distance",
+    "explain",
+    "fingerprint",
+    "fingerprint_batch",
+    "similarity",
+    "sketch",
+]
+
+_Extract: TypeAlias = Literal["content", "visible", "main"]
+_Search: TypeAlias = Literal["likely", "exact"]
+_Outcome: TypeAlias = Literal["inserted", "replaced", "already_present", "duplicate"]
+_Vector: TypeAlias = Sequence[SupportsFloat] | npt.NDArray[np.number[Any]]
+_Document: TypeAlias = str | bytes | bytearray | Mapping[str, SupportsFloat] | _Vector
+
+class _ArrowArray(Protocol):
+    def __arrow_c_array__(self, requested_schema: object | None = None) -> tuple[object, object]: ...
+
+class _ArrowStream(Protocol):
+    def __arrow_c_stream__(self, requested_schema: object | None = None) -> object: ...
+
+_Documents: TypeAlias = Iterable[_Document | None] | npt.NDArray[Any] | _ArrowArray | _ArrowStream
+
+class _Heavy(TypedDict):
+    feature: str
+    weight: float
+    hash: str
+
+class _Bit(TypedDict):
+    bit: int
+    sum: float
+    rank: int
+
+class _Explanation(TypedDict):
+    fingerprint: int
+    features: int | None
+    short: bool
+    heaviest: list[_Heavy]
+    sums: list[float]
+    near_zero: list[_Bit]
+    tokens: int
+
+class _Deciding(TypedDict):
+    feature: str
+    weight_a: float
+    weight_b: float
+
+class _Differing(TypedDict):
+    bit: int
+    sum_a: float
+    sum_b: float
+    rank_a: int
+    rank_b: int
+    features: list[_Deciding]
+
+class _Comparison(TypedDict):
+    a: _Explanation
+    b: _Explanation
+    distance: int
+    similarity: float | None
+    differing_bits: list[_Differing]
+
+def fingerprint(
+    document: _Document,
+    *,
+    recipe: str | SpectralModel = "np2",
+    html: bool = False,
+    charset: str | None = None,
+    extract: _Extract = "content",
+) -> int: ...
+def fingerprint_batch(
+    documents: _Documents,
+    *,
+    recipe: str | SpectralModel = "np2",
+    html: bool = False,
+    charset: str | None = None,
+    extract: _Extract = "content",
+    threads: int | None = None,
+) -> FingerprintArray: ...
+def sketch(
+    document: str | bytes | bytearray,
+    *,
+    html: bool = False,
+    charset: str | None = None,
+    extract: _Extract = "content",
+) -> Sketch: ...
+def similarity(
+    a: str | bytes | bytearray | Sketch,
+    b: str | bytes | bytearray | Sketch,
+    *,
+    html: bool = False,
+    charset: str | None = None,
+    extract: _Extract = "content",
+) -> float: ...
+def distance(
+    a: SupportsIndex | _Document,
+    b: SupportsIndex | _Document,
+    *,
+    recipe: str | SpectralModel = "np2",
+    html: bool = False,
+    charset: str | None = None,
+    extract: _Extract = "content",
+) -> int: ...
+@overload
+def explain(
+    document: _Document,
+    other: None = None,
+    *,
+    recipe: str | SpectralModel = "np2",
+    html: bool = False,
+    charset: str | None = None,
+    extract: _Extract = "content",
+) -> _Explanation: ...
+@overload
+def explain(
+    document: _Document,
+    other: _Document,
+    *,
+    recipe: str | SpectralModel = "np2",
+    html: bool = False,
+    charset: str | None = None,
+    extract: _Extract = "content",
+) -> _Comparison: ...
+def _panic() -> None: ...
+@final
+class Sketch:
+    def __new__(cls, data: bytes, /) -> Sketch: ...
+    def similarity(self, other: Sketch, /) -> float: ...
+    def __bytes__(self) -> bytes: ...
+    def __eq__(self, other: object, /) -> bool: ...
+    def __hash__(self) -> int: ...
+
+@final
+class SpectralModel:
+    def __new__(cls, data: bytes, /) -> SpectralModel: ...
+    @property
+    def recipe(self) -> str: ...
+
+@final
+class FingerprintArray:
+    def __new__(cls, fingerprints: Iterable[SupportsIndex | None], /) -> FingerprintArray: ...
+    @property
+    def null_count(self) -> int: ...
+    def to_numpy(self, null: int | None = None) -> npt.NDArray[np.uint64]: ...
+    def to_masked(self) -> np.ma.MaskedArray[Any, np.dtype[np.uint64]]: ...
+    def tolist(self) -> list[int | None]: ...
+    def __array__(
+        self, dtype: npt.DTypeLike | None = None, copy: bool | None = None
+    ) -> npt.NDArray[Any]: ...
+    def __arrow_c_array__(self, requested_schema: object | None = None) -> tuple[object, object]: ...
+    def __len__(self) -> int: ...
+    def __iter__(self) -> Iterator[int | None]: ...
+    @overload
+    def __getitem__(self, index: SupportsIndex, /) -> int | None: ...
+    @overload
+    def __getitem__(self, index: slice, /) -> FingerprintArray: ...
+    def __eq__(self, other: object, /) -> bool: ...
+
+@final
+class Hit:
+    @property
+    def id(self) -> str: ...
+    @property
+    def fingerprint(self) -> int: ...
+    @property
+    def distance(self) -> int: ...
+    @property
+    def similarity(self) -> float | None: ...
+
+@final
+class Checked:
+    @property
+    def outcome(self) -> _Outcome: ...
+    @property
+    def hit(self) -> Hit | None: ...
+    @property
+    def duplicate(self) -> bool: ...
+
+@final
+class Index:
+    def __new__(
+        cls,
+        *,
+        recipe: str | SpectralModel = "np2",
+        distance_max: int = 3,
+        min_similarity: float = 0.83,
+        search: _Search = "likely",
+        extract: _Extract = "content",
+    ) -> Index: ...
+    @property
+    def recipe(self) -> str: ...
+    @property
+    def distance_max(self) -> int: ...
+    def insert(
+        self,
+        id: str | int,
+        document: SupportsIndex | _Document,
+        *,
+        html: bool = False,
+        charset: str | None = None,
+        sketch: Sketch | None = None,
+        recipe: str | None = None,
+    ) -> _Outcome: ...
+    def check(
+        self,
+        id: str | int,
+        document: SupportsIndex | _Document,
+        *,
+        distance: int | None = None,
+        min_similarity: float | None = None,
+        search: _Search | None = None,
+        html: bool = False,
+        charset: str | None = None,
+        sketch: Sketch | None = None,
+        recipe: str | None = None,
+    ) -> Checked: ...
+    def query(
+        self,
+        document: SupportsIndex | _Document,
+        *,
+        distance: int | None = None,
+        min_similarity: float | None = None,
+        search: _Search | None = None,
+        limit: int = 10,
+        id: str | int | None = None,
+        html: bool = False,
+        charset: str | None = None,
+        sketch: Sketch | None = None,
+        recipe: str | None = None,
+    ) -> list[Hit]: ...
+    def delete(self, id: str | int) -> bool: ...
+    def get(self, id: str | int) -> int | None: ...
+    def insert_batch(
+        self,
+        ids: Iterable[str | int],
+        documents: _Documents,
+        *,
+        html: bool = False,
+        charset: str | None = None,
+        threads: int | None = None,
+    ) -> list[_Outcome | None]: ...
+    def check_batch(
+        self,
+        ids: Iterable[str | int],
+        documents: _Documents,
+        *,
+        distance: int | None = None,
+        min_similarity: float | None = None,
+        search: _Search | None = None,
+        html: bool = False,
+        charset: str | None = None,
+        threads: int | None = None,
+    ) -> list[Checked | None]: ...
+    def query_batch(
+        self,
+        documents: _Documents,
+        *,
+        distance: int | None = None,
+        min_similarity: float | None = None,
+        search: _Search | None = None,
+        limit: int = 10,
+        html: bool = False,
+        charset: str | None = None,
+        threads: int | None = None,
+    ) -> list[list[Hit] | None]: ...
+    def __len__(self) -> int: ...
+    def __contains__(self, id: str | int, /) -> bool: ...

@@ -1,0 +1,168 @@
+//! The documents of a batch: a list, an array, a column of Arrow, pandas or polars.
+
+use std::num::NonZero;
+
+use nearprint_text::{Analysis, NoFingerprint, Wanted};
+use numpy::{PyReadonlyArray2, PyUntypedArrayMethods as _};
+use pyo3::exceptions::PyTypeError;
+use pyo3::prelude::*;
+use pyo3::types::{PyBytes, PyFloat, PyMapping, PyString};
+
+use crate::arrow::{Chunk, Chunks};
+use crate::documents::{Document, Reading, Row};
+use crate::errors::{self, Named};
+use crate::work;
+
+/// The arrays of a stream are analysed together until they have so many bytes of text: enough for
+/// all cores, few enough for any memory.
+const TOGETHER_BYTES: usize = 16 << 20;
+
+/// Documents that are analysed together at most, so that sketches of more are not in memory.
+const TOGETHER_ROWS: usize = 1 << 14;
+
+/// The documents of a batch; some are null.
+pub(crate) enum Column<'py> {
+    Documents(Vec<Option<Document>>),
+    Vectors(PyReadonlyArray2<'py, f32>),
+    Arrow(Chunks),
+}
+
+impl<'py> Column<'py> {
+    /// Reads an argument.
+    pub(crate) fn of(given: &Bound<'py, PyAny>, argument: Named<'_>) -> PyResult<Self> {
+        let is_single = given.is_instance_of::<PyString>()
+            || given.is_instance_of::<PyBytes>()
+            || given.cast::<PyMapping>().is_ok();
+        if is_single {
+            let detail =
+                format!("{argument} takes many documents; give [document] for a single one");
+            return Err(PyTypeError::new_err(detail));
+        }
+        if let Some(chunks) = Chunks::of(given)? {
+            return Ok(Self::Arrow(chunks));
+        }
+        if given.hasattr("__array__")? && given.hasattr("ndim")? {
+            let dimensions: usize = given.getattr("ndim")?.extract()?;
+            if dimensions == 2 {
+                let numpy = given.py().import("numpy")?;
+                let single = numpy.call_method1("ascontiguousarray", (given, "float32"))?;
+                return Ok(Self::Vectors(single.extract()?));
+            }
+        }
+        // Of an array, one call makes a list; of pandas, one with its missing values.
+        let items = match given.call_method0("tolist") {
+            Ok(list) => list.try_iter(),
+            Err(_) => given.try_iter(),
+        };
+        let items = items.map_err(|_| errors::wrong_type(argument, "many documents", given))?;
+        let document = |(at, item): (usize, PyResult<Bound<'py, PyAny>>)| {
+            let item = item?;
+            if is_missing(&item)? {
+                return Ok(None);
+            }
+            Document::of(&item, &format_args!("{argument}[{at}]")).map(Some)
+        };
+        let documents: PyResult<_> = items.enumerate().map(document).collect();
+        documents.map(Self::Documents)
+    }
+
+    /// Analyses all documents, and passes on their analyses by some thousands, in their order;
+    /// `None` for those without a fingerprint.
+    pub(crate) fn analyse(
+        self,
+        py: Python<'py>,
+        reading: &Reading,
+        (wanted, threads): (Wanted, NonZero<usize>),
+        mut take: impl FnMut(Vec<Option<Analysis>>) -> PyResult<()>,
+    ) -> PyResult<()> {
+        let mut first = 0;
+        let mut part = |rows: &[Option<Row<'_>>]| -> PyResult<()> {
+            for row in rows.iter().flatten() {
+                reading.check(py, *row)?;
+            }
+            let bytes = rows.iter().flatten().map(|row| row.bytes()).sum();
+            let analyse = |row: &Option<Row<'_>>| row.map(|row| reading.analyse(row, wanted));
+            let analyses = work::map(py, (rows, bytes), threads, analyse)?;
+            let fingerprinted = (first..).zip(analyses).map(|(at, row)| fingerprinted(py, row, at));
+            take(fingerprinted.collect::<PyResult<_>>()?)?;
+            first += rows.len();
+            Ok(())
+        };
+        match self {
+            Self::Documents(documents) => documents.chunks(TOGETHER_ROWS).try_for_each(|some| {
+                let rows = some.iter().map(|document| document.as_ref().map(Document::row));
+                part(&rows.collect::<Vec<_>>())
+            }),
+            Self::Vectors(vectors) => {
+                let width = vectors.shape()[1].max(1);
+                let mut rows = vectors.as_slice()?.chunks(width).map(Row::Vector).map(Some);
+                loop {
+                    let some: Vec<_> = rows.by_ref().take(TOGETHER_ROWS).collect();
+                    if some.is_empty() {
+                        return Ok(());
+                    }
+                    part(&some)?;
+                }
+            }
+            Self::Arrow(chunks) => in_parts(chunks, &mut part),
+        }
+    }
+}
+
+/// Passes on the rows of arrays: several short arrays together, and of a long one some at a time.
+fn in_parts(
+    mut chunks: Chunks,
+    part: &mut impl FnMut(&[Option<Row<'_>>]) -> PyResult<()>,
+) -> PyResult<()> {
+    let mut together: Vec<Chunk> = Vec::new();
+    let mut bytes = 0;
+    loop {
+        let next = chunks.next()?;
+        let is_end = next.is_none();
+        if let Some(chunk) = next {
+            bytes += chunk.bytes()?;
+            together.push(chunk);
+        }
+        if is_end || bytes >= TOGETHER_BYTES {
+            let mut rows = Vec::new();
+            for chunk in &together {
+                rows.extend(chunk.rows()?);
+            }
+            rows.chunks(TOGETHER_ROWS).try_for_each(&mut *part)?;
+            drop(rows);
+            together.clear();
+            bytes = 0;
+        }
+        if is_end {
+            return Ok(());
+        }
+    }
+}
+
+/// The analysis of a row; `None` if it is null, or has nothing that the recipe counts.
+fn fingerprinted(
+    py: Python<'_>,
+    analysis: Option<Result<Analysis, NoFingerprint>>,
+    at: usize,
+) -> PyResult<Option<Analysis>> {
+    match analysis.transpose() {
+        Ok(analysis) => Ok(analysis),
+        Err(none) if errors::is_empty(&none) => Ok(None),
+        Err(none) => Err(errors::no_fingerprint(py, &none, &format_args!("documents[{at}]"))),
+    }
+}
+
+/// `None`, and what pandas and numpy have in its place.
+fn is_missing(item: &Bound<'_, PyAny>) -> PyResult<bool> {
+    if item.is_none() {
+        return Ok(true);
+    }
+    if item.is_instance_of::<PyString>() {
+        return Ok(false);
+    }
+    if item.is_instance_of::<PyFloat>() {
+        return Ok(item.extract::<f64>()?.is_nan());
+    }
+    let name = item.get_type().name()?;
+    Ok(name == "NAType" || name == "NaTType")
+}

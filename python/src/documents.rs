@@ -1,0 +1,236 @@
+//! Documents as Python has them, and how they are read.
+
+use std::borrow::Cow;
+
+use nearprint_text::charset::{self, UnknownCharset};
+use nearprint_text::{Analysis, Extract, Method, NoFingerprint, Recipe, Source, Wanted, analyse};
+use numpy::{PyArrayMethods as _, PyReadonlyArray1};
+use pyo3::prelude::*;
+use pyo3::pybacked::{PyBackedBytes, PyBackedStr};
+use pyo3::types::{
+    PyBool, PyByteArray, PyBytes, PyDict, PyFloat, PyInt, PyList, PyMapping, PyString, PyTuple,
+};
+
+use crate::errors::{self, Named};
+use crate::values::SpectralModel;
+
+/// A document, owned; the buffers of `str` and `bytes` stay those of Python.
+pub(crate) enum Document {
+    Text(PyBackedStr),
+    Bytes(PyBackedBytes),
+    Features(Vec<(String, f64)>),
+    Vector(Vec<f32>),
+}
+
+/// A document of a batch, borrowed.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Row<'a> {
+    Text(&'a str),
+    Bytes(&'a [u8]),
+    Features(&'a [(String, f64)]),
+    Vector(&'a [f32]),
+}
+
+/// What a document may be, in words.
+pub(crate) const TAKES: &str =
+    "a str, bytes, a dict of weighted features, or a vector (a list of numbers, a numpy array)";
+
+impl Document {
+    /// Reads an argument.
+    pub(crate) fn of(given: &Bound<'_, PyAny>, argument: Named<'_>) -> PyResult<Self> {
+        if let Ok(text) = given.cast::<PyString>() {
+            return text_of(text, argument).map(Self::Text);
+        }
+        if given.is_instance_of::<PyBytes>() || given.is_instance_of::<PyByteArray>() {
+            return Ok(Self::Bytes(given.extract()?));
+        }
+        if let Ok(features) = given.cast::<PyMapping>() {
+            return features_of(features, argument).map(Self::Features);
+        }
+        if given.is_instance_of::<PyList>()
+            || given.is_instance_of::<PyTuple>()
+            || given.hasattr("__array__")?
+        {
+            return vector_of(given, argument).map(Self::Vector);
+        }
+        Err(errors::wrong_type(argument, TAKES, given))
+    }
+
+    pub(crate) fn row(&self) -> Row<'_> {
+        match self {
+            Self::Text(text) => Row::Text(text),
+            Self::Bytes(bytes) => Row::Bytes(bytes),
+            Self::Features(features) => Row::Features(features),
+            Self::Vector(vector) => Row::Vector(vector),
+        }
+    }
+}
+
+impl Row<'_> {
+    /// About how many bytes of text take as long to analyse.
+    pub(crate) fn bytes(self) -> usize {
+        match self {
+            Self::Text(text) => text.len(),
+            Self::Bytes(bytes) => bytes.len(),
+            Self::Features(features) => 16 * features.len(),
+            Self::Vector(vector) => 16 * vector.len(),
+        }
+    }
+}
+
+/// The UTF-8 of a `str`.
+pub(crate) fn text_of(text: &Bound<'_, PyString>, argument: Named<'_>) -> PyResult<PyBackedStr> {
+    PyBackedStr::try_from(text.clone()).map_err(|_| errors::lone_surrogate(text, argument))
+}
+
+fn features_of(
+    features: &Bound<'_, PyMapping>,
+    argument: Named<'_>,
+) -> PyResult<Vec<(String, f64)>> {
+    let takes = "features as {token: weight}, of str and numbers";
+    let refused = |item: &Bound<'_, PyAny>| errors::wrong_type(argument, takes, item);
+    let mut pairs = Vec::with_capacity(features.len()?);
+    for item in features.items()?.iter() {
+        let (token, weight) = item.extract::<(Bound<'_, PyAny>, Bound<'_, PyAny>)>()?;
+        let token = token.cast::<PyString>().map_err(|_| refused(&token))?;
+        let token = text_of(token, argument)?.to_string();
+        pairs.push((token, weight.extract().map_err(|_| refused(&weight))?));
+    }
+    Ok(pairs)
+}
+
+fn vector_of(vector: &Bound<'_, PyAny>, argument: Named<'_>) -> PyResult<Vec<f32>> {
+    let py = vector.py();
+    let numpy = py.import("numpy")?;
+    let takes = "a vector of numbers";
+    let refused = || errors::wrong_type(argument, takes, vector);
+    let array = numpy.call_method1("asarray", (vector,)).map_err(|_| refused())?;
+    let kind: String = array.getattr("dtype")?.getattr("kind")?.extract()?;
+    let dimensions: usize = array.getattr("ndim")?.extract()?;
+    // An empty list is of no kind; its number of dimensions is refused, not its type.
+    if !matches!(kind.as_str(), "f" | "i" | "u") || dimensions != 1 {
+        return Err(refused());
+    }
+    let quiet = PyDict::new(py);
+    quiet.set_item("over", "ignore")?;
+    let state = numpy.call_method("seterr", (), Some(&quiet))?;
+    let single = numpy.call_method1("ascontiguousarray", (array, "float32"));
+    numpy.call_method("seterr", (), Some(state.cast::<PyDict>()?))?;
+    let single: PyReadonlyArray1<'_, f32> = single?.extract()?;
+    Ok(single.to_vec()?)
+}
+
+/// How documents are read, from the keywords of a function.
+#[derive(Debug)]
+pub(crate) struct Reading {
+    pub(crate) method: Method,
+    html: bool,
+    charset: Option<String>,
+}
+
+/// The keywords of a function that reads documents.
+#[derive(Debug)]
+pub(crate) struct Keywords<'a, 'py> {
+    /// `None` is the default, `np2`.
+    pub(crate) recipe: Option<Bound<'py, PyAny>>,
+    pub(crate) html: bool,
+    pub(crate) charset: Option<String>,
+    pub(crate) extract: &'a str,
+}
+
+impl Reading {
+    /// Checks the keywords.
+    pub(crate) fn of(py: Python<'_>, keywords: Keywords<'_, '_>) -> PyResult<Self> {
+        let Keywords { recipe, html, charset, extract } = keywords;
+        let (recipe, model) =
+            recipe.map_or(Ok((Recipe::default(), None)), |given| recipe_of(&given))?;
+        let extract = Extract::named(extract).ok_or_else(|| {
+            let names = Extract::ALL.map(Extract::name).join(", ");
+            errors::invalid(py, &"extract", &format!("it is one of {names}, not {extract:?}"))
+        })?;
+        check_charset(py, charset.as_deref())?;
+        Ok(Self { method: Method { recipe, extract, model }, html, charset })
+    }
+
+    /// The same with other keywords for pages.
+    pub(crate) fn with(
+        &self,
+        py: Python<'_>,
+        html: bool,
+        charset: Option<String>,
+    ) -> PyResult<Self> {
+        check_charset(py, charset.as_deref())?;
+        Ok(Self { method: self.method, html, charset })
+    }
+
+    /// Refuses a charset of what is decoded already.
+    pub(crate) fn check(&self, py: Python<'_>, row: Row<'_>) -> PyResult<()> {
+        if self.charset.is_some() && !matches!(row, Row::Bytes(_)) {
+            return Err(errors::invalid(py, &"charset", "only bytes have one; leave it out"));
+        }
+        Ok(())
+    }
+
+    /// The document in the form that recipes take.
+    pub(crate) fn source<'a>(&self, row: Row<'a>) -> Source<'a> {
+        let of_text = |text| if self.html { Source::Html(text) } else { Source::Text(text) };
+        match row {
+            Row::Text(text) => of_text(Cow::Borrowed(text)),
+            Row::Bytes(bytes) => of_text(self.decoded(bytes).expect("the charset was checked")),
+            Row::Features(features) => Source::features(features),
+            Row::Vector(vector) => Source::Vector(Cow::Borrowed(vector)),
+        }
+    }
+
+    fn decoded<'a>(&self, bytes: &'a [u8]) -> Result<Cow<'a, str>, UnknownCharset> {
+        charset::decode(bytes, self.charset.as_deref(), self.html)
+    }
+
+    /// Analyses a document.
+    pub(crate) fn analyse(&self, row: Row<'_>, wanted: Wanted) -> Result<Analysis, NoFingerprint> {
+        analyse(&self.source(row), self.method, wanted)
+    }
+}
+
+fn check_charset(py: Python<'_>, label: Option<&str>) -> PyResult<()> {
+    let known = charset::decode(&[], label, false);
+    known.map(drop).map_err(|unknown| errors::unknown_charset(py, &unknown))
+}
+
+/// A recipe by its id, or by its model.
+fn recipe_of(
+    given: &Bound<'_, PyAny>,
+) -> PyResult<(Recipe, Option<&'static nearprint_text::SpectralModel>)> {
+    if let Ok(model) = given.cast::<SpectralModel>() {
+        let model = model.get().model;
+        return Ok((Recipe::Spectral { dimensions: model.dimensions() }, Some(model)));
+    }
+    let id = given.cast::<PyString>().map_err(|_| {
+        errors::wrong_type(&"recipe", "the id of a recipe or a SpectralModel", given)
+    })?;
+    let id = text_of(id, &"recipe")?;
+    let unknown = |all| {
+        errors::invalid(
+            given.py(),
+            &"recipe",
+            &format!("no recipe is called {:?}; there are {all}", &*id),
+        )
+    };
+    Ok((id.parse().map_err(|all: nearprint_text::UnknownRecipe| unknown(all.to_string()))?, None))
+}
+
+/// A fingerprint: a number of 64 bits. `None` if it is no integer.
+pub(crate) fn bits_of(given: &Bound<'_, PyAny>, argument: Named<'_>) -> PyResult<Option<u64>> {
+    let is_number = given.is_instance_of::<PyInt>() || given.hasattr("__index__")?;
+    if !is_number || given.is_instance_of::<PyBool>() || given.is_instance_of::<PyFloat>() {
+        return Ok(None);
+    }
+    // An array of one integer is an index, too.
+    if given.hasattr("ndim")? && given.getattr("ndim")?.extract::<usize>()? > 0 {
+        return Ok(None);
+    }
+    let refused = |_| {
+        errors::invalid(given.py(), argument, "a fingerprint is an integer from 0 to 2**64 - 1")
+    };
+    given.extract().map(Some).map_err(refused)
+}

@@ -1,0 +1,452 @@
+//! The index in memory, as Python sees it.
+
+mod replies;
+mod state;
+
+use std::sync::{PoisonError, RwLock};
+
+use nearprint_fingerprint::{Distance, Fingerprint, MinResemblance};
+use nearprint_text::{Analysis, Wanted};
+use pyo3::prelude::*;
+use pyo3::types::{PyBool, PyInt, PyString};
+
+pub(crate) use self::replies::{Checked, Hit};
+use self::state::{Criteria, State};
+use crate::columns::Column;
+use crate::documents::{Document, Keywords, Reading, bits_of, text_of};
+use crate::errors::{self, Named};
+use crate::values::Sketch;
+use crate::work;
+
+/// The distance of a look-up that names none, as in the service.
+const DISTANCE_DEFAULT: u8 = 3;
+
+/// The longest id in bytes, as in the service.
+const ID_BYTES_MAX: usize = 2_048;
+
+/// An index of documents in memory: which stored ones are near-duplicates of a given one?
+///
+/// It decides as the service does. Nothing is stored on disk; a document takes about 350 bytes and
+/// its id.
+///
+/// >>> import nearprint
+/// >>> index = nearprint.Index()
+/// >>> index.insert("a.example/1", "The ferry to the island leaves at seven in the morning and "
+/// ...     "returns at noon, but in winter it often stays in the harbour until the afternoon.")
+/// 'inserted'
+/// >>> changed = ("The ferry to the island leaves at seven in the morning and "
+/// ...     "returns at noon, but in winter it often stays in the port until the afternoon.")
+/// >>> [hit] = index.query(changed)
+/// >>> hit.id, round(hit.similarity, 1)
+/// ('a.example/1', 0.9)
+/// >>> index.check("b.example/2", changed).outcome
+/// 'duplicate'
+///
+/// :param recipe: The definition of the fingerprints of all its documents.
+/// :param distance_max: The largest distance that a look-up may use, 0 to 12. It decides the tables
+///     of the index: larger ones take more memory and time.
+/// :param min_similarity: The similarity from which two texts count as near-duplicates, 0 to 1; 0
+///     compares no sketches.
+/// :param search: ``likely`` searches for near-duplicates of texts beyond the distance, too;
+///     ``exact`` does not.
+/// :param extract: Which text of a page counts: ``content``, ``visible`` or ``main``.
+///
+/// A document is what :func:`fingerprint` takes, or a fingerprint as an ``int``. An id is a ``str``,
+/// or an ``int``, which is the same as its digits. Threads may share an index.
+#[pyclass(frozen, module = "nearprint")]
+#[derive(Debug)]
+pub(crate) struct Index {
+    reading: Reading,
+    recipe: String,
+    distance_max: Distance,
+    min_similarity: f64,
+    is_likely: bool,
+    state: RwLock<State>,
+}
+
+/// The keywords of a look-up; those that are not given are the index's.
+#[derive(Debug, Default)]
+struct Asked<'a> {
+    distance: Option<u8>,
+    min_similarity: Option<f64>,
+    search: Option<&'a str>,
+}
+
+#[pymethods]
+impl Index {
+    #[new]
+    #[pyo3(
+        signature = (*, recipe=None, distance_max=DISTANCE_DEFAULT, min_similarity=0.83, search="likely", extract="content"),
+        text_signature = "(*, recipe='np2', distance_max=3, min_similarity=0.83, search='likely', extract='content')"
+    )]
+    fn new(
+        py: Python<'_>,
+        recipe: Option<Bound<'_, PyAny>>,
+        distance_max: u8,
+        min_similarity: f64,
+        search: &str,
+        extract: &str,
+    ) -> PyResult<Self> {
+        let reading = Reading::of(py, Keywords { recipe, html: false, charset: None, extract })?;
+        let distance_max = Distance::new(distance_max)
+            .filter(|distance| *distance <= Distance::LOOKUP_MAX)
+            .ok_or_else(|| {
+                let detail = format!("it is 0 to {}, not {distance_max}", Distance::LOOKUP_MAX);
+                errors::invalid(py, &"distance_max", &detail)
+            })?;
+        Ok(Self {
+            recipe: reading.method.recipe.to_string(),
+            reading,
+            distance_max,
+            min_similarity: checked_similarity(py, min_similarity)?,
+            is_likely: is_likely(py, search)?,
+            state: RwLock::new(State::new(distance_max)),
+        })
+    }
+
+    /// Store a document, whether or not it has near-duplicates.
+    ///
+    /// :param sketch: The :class:`Sketch` of a document that comes as a fingerprint.
+    /// :param recipe: The recipe of a fingerprint, which is refused unless it is the index's.
+    /// :returns: ``inserted``; ``replaced`` if the id had another fingerprint; ``already_present``.
+    #[pyo3(signature = (id, document, *, html=false, charset=None, sketch=None, recipe=None))]
+    fn insert(
+        &self,
+        id: &Bound<'_, PyAny>,
+        document: &Bound<'_, PyAny>,
+        html: bool,
+        charset: Option<String>,
+        sketch: Option<&Sketch>,
+        recipe: Option<&str>,
+    ) -> PyResult<&'static str> {
+        let py = id.py();
+        let id = id_of(id, &"id")?;
+        let reading = self.reading.with(py, html, charset)?;
+        let analysis = self.analysis(document, &reading, (sketch, recipe))?;
+        self.write(py, |state| state.insert(&id, &analysis).name())
+    }
+
+    /// Store a document unless it is a near-duplicate of another one, in one step.
+    ///
+    /// >>> import nearprint
+    /// >>> index = nearprint.Index()
+    /// >>> index.check("a", 0b1011)
+    /// Checked(outcome='inserted', hit=None)
+    /// >>> index.check("b", 0b1111)
+    /// Checked(outcome='duplicate', hit=Hit(id='a', fingerprint=11, distance=1, similarity=None))
+    ///
+    /// The keywords are those of :meth:`insert` and :meth:`query`.
+    #[pyo3(signature = (id, document, *, distance=None, min_similarity=None, search=None, html=false, charset=None, sketch=None, recipe=None))]
+    fn check(
+        &self,
+        id: &Bound<'_, PyAny>,
+        document: &Bound<'_, PyAny>,
+        distance: Option<u8>,
+        min_similarity: Option<f64>,
+        search: Option<&str>,
+        html: bool,
+        charset: Option<String>,
+        sketch: Option<&Sketch>,
+        recipe: Option<&str>,
+    ) -> PyResult<Checked> {
+        let py = id.py();
+        let criteria = self.criteria(py, Asked { distance, min_similarity, search })?;
+        let id = id_of(id, &"id")?;
+        let reading = self.reading.with(py, html, charset)?;
+        let analysis = self.analysis(document, &reading, (sketch, recipe))?;
+        self.write(py, |state| state.check(&id, &analysis, criteria).into())
+    }
+
+    /// Find the near-duplicates of a document: those that count, by distance and then by age.
+    ///
+    /// :param distance: The largest number of bits in which fingerprints may differ; 3, or less if
+    ///     ``distance_max`` is less.
+    /// :param limit: The number of hits at most.
+    /// :param id: Leave out the document with this id.
+    #[pyo3(signature = (document, *, distance=None, min_similarity=None, search=None, limit=10, id=None, html=false, charset=None, sketch=None, recipe=None))]
+    fn query(
+        &self,
+        document: &Bound<'_, PyAny>,
+        distance: Option<u8>,
+        min_similarity: Option<f64>,
+        search: Option<&str>,
+        limit: usize,
+        id: Option<&Bound<'_, PyAny>>,
+        html: bool,
+        charset: Option<String>,
+        sketch: Option<&Sketch>,
+        recipe: Option<&str>,
+    ) -> PyResult<Vec<Hit>> {
+        let py = document.py();
+        let criteria = self.criteria(py, Asked { distance, min_similarity, search })?;
+        let without = id.map(|id| id_of(id, &"id")).transpose()?;
+        let reading = self.reading.with(py, html, charset)?;
+        let analysis = self.analysis(document, &reading, (sketch, recipe))?;
+        self.read(py, |state| hits(state, &analysis, (criteria, limit), without.as_deref()))
+    }
+
+    /// Remove a document; return whether there was one.
+    fn delete(&self, id: &Bound<'_, PyAny>) -> PyResult<bool> {
+        let name = id_of(id, &"id")?;
+        self.write(id.py(), |state| state.delete(&name))
+    }
+
+    /// The fingerprint of the document with an id; ``None`` if there is none.
+    fn get(&self, id: &Bound<'_, PyAny>) -> PyResult<Option<u64>> {
+        let name = id_of(id, &"id")?;
+        self.read(id.py(), |state| state.get(&name).map(Fingerprint::bits))
+    }
+
+    /// Store many documents; see :meth:`insert` and, for what ``documents`` may be,
+    /// :func:`fingerprint_batch`.
+    ///
+    /// :returns: An outcome for each; ``None`` for those without a fingerprint, which are not stored.
+    #[pyo3(signature = (ids, documents, *, html=false, charset=None, threads=None))]
+    fn insert_batch(
+        &self,
+        ids: &Bound<'_, PyAny>,
+        documents: &Bound<'_, PyAny>,
+        html: bool,
+        charset: Option<String>,
+        threads: Option<usize>,
+    ) -> PyResult<Vec<Option<&'static str>>> {
+        let reading = self.reading.with(ids.py(), html, charset)?;
+        self.write_each((ids, documents), &reading, threads, |state, id, analysis| {
+            state.insert(id, analysis).name()
+        })
+    }
+
+    /// Store those of many documents that are no near-duplicates of others, one after the other; see
+    /// :meth:`check`.
+    ///
+    /// >>> import nearprint
+    /// >>> index = nearprint.Index()
+    /// >>> [checked.outcome for checked in index.check_batch("ab", ["tea", "tea"])]
+    /// ['inserted', 'duplicate']
+    ///
+    /// :returns: A :class:`Checked` for each; ``None`` for those without a fingerprint.
+    #[pyo3(signature = (ids, documents, *, distance=None, min_similarity=None, search=None, html=false, charset=None, threads=None))]
+    fn check_batch(
+        &self,
+        ids: &Bound<'_, PyAny>,
+        documents: &Bound<'_, PyAny>,
+        distance: Option<u8>,
+        min_similarity: Option<f64>,
+        search: Option<&str>,
+        html: bool,
+        charset: Option<String>,
+        threads: Option<usize>,
+    ) -> PyResult<Vec<Option<Checked>>> {
+        let criteria = self.criteria(ids.py(), Asked { distance, min_similarity, search })?;
+        let reading = self.reading.with(ids.py(), html, charset)?;
+        self.write_each((ids, documents), &reading, threads, |state, id, analysis| {
+            state.check(id, analysis, criteria).into()
+        })
+    }
+
+    /// Find the near-duplicates of many documents, on all cores; see :meth:`query`.
+    ///
+    /// :returns: A list of hits for each; ``None`` for those without a fingerprint.
+    #[pyo3(signature = (documents, *, distance=None, min_similarity=None, search=None, limit=10, html=false, charset=None, threads=None))]
+    fn query_batch(
+        &self,
+        documents: &Bound<'_, PyAny>,
+        distance: Option<u8>,
+        min_similarity: Option<f64>,
+        search: Option<&str>,
+        limit: usize,
+        html: bool,
+        charset: Option<String>,
+        threads: Option<usize>,
+    ) -> PyResult<Vec<Option<Vec<Hit>>>> {
+        let py = documents.py();
+        let criteria = self.criteria(py, Asked { distance, min_similarity, search })?;
+        let reading = self.reading.with(py, html, charset)?;
+        let threads = work::threads(py, threads)?;
+        let mut all = Vec::new();
+        Column::of(documents, &"documents")?.analyse(
+            py,
+            &reading,
+            (Wanted::STORED, threads),
+            |analyses| {
+                // As much work as the analysis of a few hundred bytes.
+                let bytes = analyses.len() << 8;
+                let search = |analysis: &Option<Analysis>| {
+                    let state = self.state.read().unwrap_or_else(PoisonError::into_inner);
+                    analysis.as_ref().map(|it| hits(&state, it, (criteria, limit), None))
+                };
+                all.extend(work::map(py, (&analyses, bytes), threads, search)?);
+                Ok(())
+            },
+        )?;
+        Ok(all)
+    }
+
+    /// The recipe of its fingerprints.
+    #[getter]
+    fn recipe(&self) -> &str {
+        &self.recipe
+    }
+
+    /// The largest distance that a look-up may use.
+    #[getter]
+    fn distance_max(&self) -> u8 {
+        self.distance_max.get()
+    }
+
+    fn __len__(&self, py: Python<'_>) -> PyResult<usize> {
+        self.read(py, State::len)
+    }
+
+    fn __contains__(&self, id: &Bound<'_, PyAny>) -> PyResult<bool> {
+        Ok(self.get(id)?.is_some())
+    }
+
+    fn __repr__(&self, py: Python<'_>) -> PyResult<String> {
+        Ok(format!("<nearprint.Index of {} documents, {}>", self.__len__(py)?, self.recipe))
+    }
+}
+
+impl Index {
+    /// Reads detached from the interpreter: a thread that waits for the lock must not keep the
+    /// interpreter from the one that has it.
+    fn read<T: Send>(&self, py: Python<'_>, read: impl FnOnce(&State) -> T + Send) -> PyResult<T> {
+        work::detached(py, usize::MAX, || {
+            read(&self.state.read().unwrap_or_else(PoisonError::into_inner))
+        })
+    }
+
+    fn write<T: Send>(
+        &self,
+        py: Python<'_>,
+        write: impl FnOnce(&mut State) -> T + Send,
+    ) -> PyResult<T> {
+        work::detached(py, usize::MAX, || {
+            write(&mut self.state.write().unwrap_or_else(PoisonError::into_inner))
+        })
+    }
+
+    /// Writes documents in their order, or none of them if one is refused.
+    fn write_each<T: Send>(
+        &self,
+        (ids, documents): (&Bound<'_, PyAny>, &Bound<'_, PyAny>),
+        reading: &Reading,
+        threads: Option<usize>,
+        write: impl Fn(&mut State, &str, &Analysis) -> T + Sync + Send,
+    ) -> PyResult<Vec<Option<T>>> {
+        let py = ids.py();
+        let threads = work::threads(py, threads)?;
+        let id =
+            |(at, id): (usize, PyResult<Bound<'_, PyAny>>)| id_of(&id?, &format_args!("ids[{at}]"));
+        let ids: Vec<String> = ids.try_iter()?.enumerate().map(id).collect::<PyResult<_>>()?;
+        let mut all = Vec::with_capacity(ids.len());
+        Column::of(documents, &"documents")?.analyse(
+            py,
+            reading,
+            (Wanted::STORED, threads),
+            |analyses| {
+                all.extend(analyses);
+                Ok(())
+            },
+        )?;
+        if ids.len() != all.len() {
+            let detail = format!("{} ids for {} documents", ids.len(), all.len());
+            return Err(errors::invalid(py, &"ids", &detail));
+        }
+        self.write(py, |state| {
+            let rows = ids.iter().zip(&all);
+            rows.map(|(id, row)| row.as_ref().map(|row| write(state, id, row))).collect()
+        })
+    }
+
+    /// The analysis of an argument `document`, which may be a fingerprint.
+    fn analysis(
+        &self,
+        given: &Bound<'_, PyAny>,
+        reading: &Reading,
+        (sketch, recipe): (Option<&Sketch>, Option<&str>),
+    ) -> PyResult<Analysis> {
+        let py = given.py();
+        if let Some(other) = recipe.filter(|other| *other != self.recipe) {
+            let detail =
+                format!("this index compares fingerprints of {}, not {other}", self.recipe);
+            return Err(errors::error(py, "RecipeMismatch", &"recipe", &detail));
+        }
+        if let Some(bits) = bits_of(given, &"document")? {
+            let sketch = sketch.map(|sketch| sketch.0.clone());
+            return Ok(Analysis { sketch, ..Analysis::bare(Fingerprint::new(bits)) });
+        }
+        if sketch.is_some() {
+            return Err(errors::invalid(py, &"sketch", "only a fingerprint comes with one"));
+        }
+        let document = Document::of(given, &"document")?;
+        let row = document.row();
+        reading.check(py, row)?;
+        work::detached(py, row.bytes(), || reading.analyse(row, Wanted::STORED))?
+            .map_err(|none| errors::no_fingerprint(py, &none, &"document"))
+    }
+
+    fn criteria(&self, py: Python<'_>, asked: Asked<'_>) -> PyResult<Criteria> {
+        let max = self.distance_max.get();
+        let asked_distance = asked.distance.unwrap_or(DISTANCE_DEFAULT.min(max));
+        let too_far = || {
+            let detail = format!(
+                "it is {asked_distance}; this index looks up at most {max}. Make it with a larger distance_max"
+            );
+            errors::error(py, "DistanceAboveMax", &"distance", &detail)
+        };
+        let distance =
+            Distance::new(asked_distance).filter(|distance| *distance <= self.distance_max);
+        let similarity = match asked.min_similarity {
+            Some(similarity) => checked_similarity(py, similarity)?,
+            None => self.min_similarity,
+        };
+        Ok(Criteria {
+            distance: distance.ok_or_else(too_far)?,
+            min_resemblance: MinResemblance::of_similarity(similarity),
+            is_likely: asked.search.map_or(Ok(self.is_likely), |search| is_likely(py, search))?,
+        })
+    }
+}
+
+fn hits(
+    state: &State,
+    analysis: &Analysis,
+    (criteria, limit): (Criteria, usize),
+    without: Option<&str>,
+) -> Vec<Hit> {
+    state.query(analysis, criteria, without).into_iter().take(limit).map(Hit::from).collect()
+}
+
+fn checked_similarity(py: Python<'_>, similarity: f64) -> PyResult<f64> {
+    if (0.0..=1.0).contains(&similarity) {
+        return Ok(similarity);
+    }
+    Err(errors::invalid(py, &"min_similarity", &format!("it is 0 to 1, not {similarity}")))
+}
+
+fn is_likely(py: Python<'_>, search: &str) -> PyResult<bool> {
+    match search {
+        "likely" => Ok(true),
+        "exact" => Ok(false),
+        other => {
+            Err(errors::invalid(py, &"search", &format!("it is likely or exact, not {other:?}")))
+        }
+    }
+}
+
+/// An id; numbers are their digits.
+fn id_of(given: &Bound<'_, PyAny>, argument: Named<'_>) -> PyResult<String> {
+    let id = if let Ok(text) = given.cast::<PyString>() {
+        text_of(text, argument)?.to_string()
+    } else if given.is_instance_of::<PyInt>() && !given.is_instance_of::<PyBool>() {
+        given.str()?.to_string()
+    } else {
+        return Err(errors::wrong_type(argument, "a str or an int", given));
+    };
+    if id.is_empty() || id.len() > ID_BYTES_MAX {
+        let detail = format!("an id has 1 to {ID_BYTES_MAX} bytes of UTF-8, not {}", id.len());
+        return Err(errors::invalid(given.py(), argument, &detail));
+    }
+    Ok(id)
+}

@@ -1,0 +1,92 @@
+//! What an index answers.
+
+use pyo3::prelude::*;
+use pyo3::types::PyString;
+
+use super::state::{Found, Outcome};
+
+/// A stored document that is a near-duplicate of the one that was looked up.
+///
+/// >>> import nearprint
+/// >>> index = nearprint.Index()
+/// >>> index.insert("a", 0b1011)
+/// 'inserted'
+/// >>> index.query(0)
+/// [Hit(id='a', fingerprint=11, distance=3, similarity=None)]
+#[pyclass(frozen, get_all, eq, module = "nearprint")]
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Hit {
+    /// Its id.
+    id: String,
+    /// Its fingerprint.
+    fingerprint: u64,
+    /// The number of bits in which the fingerprints differ.
+    distance: u8,
+    /// How much the two texts agree, 0 to 1; ``None`` if one of them is not known by its text.
+    similarity: Option<f64>,
+}
+
+#[pymethods]
+impl Hit {
+    fn __repr__(&self, py: Python<'_>) -> PyResult<String> {
+        let similarity = self.similarity.map_or("None".to_owned(), |part| format!("{part:.4}"));
+        let Self { id, fingerprint, distance, .. } = self;
+        let id = PyString::new(py, id).repr()?;
+        Ok(format!(
+            "Hit(id={id}, fingerprint={fingerprint}, distance={distance}, similarity={similarity})"
+        ))
+    }
+}
+
+impl From<Found> for Hit {
+    fn from(found: Found) -> Self {
+        let Found { id, fingerprint, distance, similarity, .. } = found;
+        let (fingerprint, distance) = (fingerprint.bits(), distance.get());
+        Self { id: id.to_string(), fingerprint, distance, similarity }
+    }
+}
+
+/// What :meth:`Index.check` did.
+#[pyclass(frozen, get_all, eq, module = "nearprint")]
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Checked {
+    /// ``inserted``, ``replaced``, ``already_present`` or ``duplicate``.
+    outcome: &'static str,
+    /// The document that it duplicates, or ``None``.
+    hit: Option<Hit>,
+}
+
+#[pymethods]
+impl Checked {
+    /// Whether it is a near-duplicate of another document, and was not stored.
+    #[getter]
+    fn duplicate(&self) -> bool {
+        self.hit.is_some()
+    }
+
+    fn __repr__(&self, py: Python<'_>) -> PyResult<String> {
+        let hit = self.hit.as_ref().map(|hit| hit.__repr__(py)).transpose()?;
+        let hit = hit.unwrap_or_else(|| "None".to_owned());
+        Ok(format!("Checked(outcome='{}', hit={hit})", self.outcome))
+    }
+}
+
+impl From<Outcome> for Checked {
+    fn from(outcome: Outcome) -> Self {
+        let name = outcome.name();
+        let hit = if let Outcome::Duplicate(found) = outcome { Some(found.into()) } else { None };
+        Self { outcome: name, hit }
+    }
+}
+
+impl Outcome {
+    /// As the service names it.
+    pub(super) const fn name(&self) -> &'static str {
+        match self {
+            Self::Inserted => "inserted",
+            Self::Replaced => "replaced",
+            Self::AlreadyPresent => "already_present",
+            Self::Duplicate(_) => "duplicate",
+        }
+    }
+}

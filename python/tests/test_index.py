@@ -1,0 +1,183 @@
+"""The index in memory."""
+
+from __future__ import annotations
+
+import random
+import threading
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+import nearprint
+from nearprint import errors
+
+
+def test_a_changed_word_is_found(lamp: str, cable: str) -> None:
+    assert nearprint.distance(lamp, cable) > 3, "within the distance it would be no example"
+    index = nearprint.Index()
+    assert index.insert("a", lamp) == "inserted"
+    [hit] = index.query(cable)
+    assert (hit.id, hit.distance) == ("a", nearprint.distance(lamp, cable))
+    assert hit.fingerprint == nearprint.fingerprint(lamp)
+    assert hit.similarity == nearprint.similarity(lamp, cable)
+    assert index.query(cable, search="exact") == []
+    assert index.query(cable, min_similarity=0.99) == []
+    assert index.query(cable, id="a") == []
+    checked = index.check("b", cable)
+    assert (checked.outcome, checked.duplicate, checked.hit) == ("duplicate", True, hit)
+    assert "b" not in index and len(index) == 1
+
+
+def test_it_finds_what_a_linear_search_finds() -> None:
+    draw = random.Random(1)
+    centres = [draw.getrandbits(64) for _ in range(40)]
+
+    def near() -> int:
+        bits = draw.choice(centres)
+        for _ in range(draw.randrange(5)):
+            bits ^= 1 << draw.randrange(64)
+        return bits
+
+    stored = {str(number): near() for number in range(2_000)}
+    index = nearprint.Index(distance_max=6)
+    outcomes = index.insert_batch(stored, [f"text {id}" for id in stored])
+    assert set(outcomes) == {"inserted"}
+    for id, bits in stored.items():
+        assert index.insert(id, bits) in ("replaced", "already_present")
+    for _ in range(200):
+        query, distance = near(), draw.randrange(7)
+        hits = index.query(query, distance=distance, limit=10_000)
+        expected = {id for id, bits in stored.items() if (bits ^ query).bit_count() <= distance}
+        assert {hit.id for hit in hits} == expected
+        assert [hit.distance for hit in hits] == sorted(hit.distance for hit in hits)
+        assert index.query(query, distance=distance, limit=2) == hits[:2]
+
+
+def test_writes_have_the_outcomes_of_the_service(lamp: str, cable: str) -> None:
+    index = nearprint.Index()
+    assert index.check("a", lamp).outcome == "inserted"
+    assert index.check("a", lamp).outcome == "already_present"
+    assert index.insert("a", lamp) == "already_present"
+    assert index.check("a", cable).outcome == "replaced", "it is no duplicate of itself"
+    assert index.get("a") == nearprint.fingerprint(cable)
+    assert index.insert("a", lamp) == "replaced"
+    assert index.insert("b", "Something else, of which nothing else is a near-duplicate.") == "inserted"
+    checked = index.check("b", cable)
+    assert checked.outcome == "duplicate" and checked.hit.id == "a"
+    assert "b" not in index, "its content before is removed"
+    assert index.delete("a") and not index.delete("a") and len(index) == 0
+    assert index.query(lamp) == [] and index.get("a") is None
+
+
+def test_fingerprints_without_texts_count_by_their_distance_alone(lamp: str, cable: str) -> None:
+    index = nearprint.Index(distance_max=6)
+    index.insert("bare", nearprint.fingerprint(lamp))
+    [hit] = index.query(cable, distance=6)
+    assert hit.similarity is None
+    index.insert("sketched", nearprint.fingerprint(lamp), sketch=nearprint.sketch(lamp), recipe="np2")
+    by_id = {hit.id: hit.similarity for hit in index.query(cable)}
+    assert by_id == {"sketched": nearprint.similarity(lamp, cable)}
+
+
+def test_sketches_refute_what_is_only_near_by_chance(lamp: str) -> None:
+    other = "An entirely different text about bread and butter, and about the price of a loaf."
+    index = nearprint.Index()
+    index.insert("a", nearprint.fingerprint(lamp), sketch=nearprint.sketch(other))
+    assert index.query(lamp) == []
+    assert [hit.id for hit in index.query(lamp, min_similarity=0)] == ["a"]
+
+
+def test_short_texts_count_when_they_are_equal_or_confirmed() -> None:
+    index = nearprint.Index(distance_max=12)
+    index.insert("a", nearprint.fingerprint("black tea"))
+    assert [hit.id for hit in index.query("black tea")] == ["a"]
+    assert nearprint.distance("black tea", "black tee") <= 12
+    assert index.query("black tee", distance=12) == []
+
+
+def test_ids_may_be_numbers() -> None:
+    index = nearprint.Index()
+    index.insert(7, "black tea")
+    assert "7" in index and 7 in index
+    assert index.query("black tea")[0].id == "7"
+
+
+def test_batches_are_their_documents_one_after_the_other(lamp: str, cable: str) -> None:
+    index = nearprint.Index()
+    texts = pa.array([lamp, None, "...", cable, "something else, and more than ten words of it, as it is"])
+    checked = index.check_batch(range(5), texts)
+    assert [each and each.outcome for each in checked] == ["inserted", None, None, "duplicate", "inserted"]
+    assert checked[3].hit.id == "0"
+    hits = index.query_batch([cable, None, lamp])
+    assert [each and [hit.id for hit in each] for each in hits] == [["0"], None, ["0"]]
+    assert index.insert_batch(["0", "x"], [cable, cable]) == ["replaced", "inserted"]
+    many = [f"document number {number} with some words of its own {number * 7919}" for number in range(3_000)]
+    index = nearprint.Index()
+    index.insert_batch(range(3_000), many)
+    assert len(index) == 3_000
+    batch = index.query_batch(many, limit=3)
+    assert batch == [index.query(text, limit=3) for text in many]
+
+
+def test_a_refused_batch_changes_nothing(lamp: str) -> None:
+    index = nearprint.Index()
+    with pytest.raises(errors.InvalidValue, match="ids: 1 ids for 2 documents"):
+        index.insert_batch(["a"], [lamp, lamp])
+    with pytest.raises(errors.InvalidValue, match="ids: 3 ids for 2 documents"):
+        index.check_batch("abc", pa.array([lamp, lamp]))
+    with pytest.raises(TypeError, match=r"documents\[1\] takes"):
+        index.insert_batch(["a", "b"], [lamp, 1.5])
+    with pytest.raises(errors.InvalidValue, match=r"ids\[1\]: an id has 1 to 2048 bytes"):
+        index.insert_batch(["a", ""], [lamp, lamp])
+    assert len(index) == 0
+
+
+def test_what_an_index_does_not_take_has_the_code_of_the_service(lamp: str) -> None:
+    index = nearprint.Index()
+    for call, error, code in (
+        (lambda: index.query(1, distance=4), errors.DistanceAboveMax, "distance_above_max"),
+        (lambda: index.insert("a", 1, recipe="words-3"), errors.RecipeMismatch, "recipe_mismatch"),
+        (lambda: index.insert("a", [1.0, 2.0]), errors.RecipeMismatch, "recipe_mismatch"),
+        (lambda: index.insert("a", "..."), nearprint.EmptyDocument, "empty_document"),
+        (lambda: index.query(1, min_similarity=2), errors.InvalidValue, "invalid_value"),
+        (lambda: index.query(1, search="all"), errors.InvalidValue, "invalid_value"),
+        (lambda: index.insert("", lamp), errors.InvalidValue, "invalid_value"),
+        (lambda: index.insert("a" * 2_049, lamp), errors.InvalidValue, "invalid_value"),
+        (lambda: index.insert("a", lamp, sketch=nearprint.sketch(lamp)), errors.InvalidValue, "invalid_value"),
+        (lambda: nearprint.Index(distance_max=13), errors.InvalidValue, "invalid_value"),
+    ):
+        with pytest.raises(error) as caught:
+            call()
+        assert caught.value.code == code
+    vectors = nearprint.Index(recipe="hyperplanes-2")
+    with pytest.raises(errors.DimensionMismatch):
+        vectors.insert("a", [1.0, 2.0, 3.0])
+    with pytest.raises(errors.RecipeMismatch):
+        vectors.query("tea")
+    with pytest.raises(TypeError, match="id takes a str or an int, not float"):
+        index.insert(1.0, lamp)  # type: ignore[arg-type]
+    assert len(index) == len(vectors) == 0
+
+
+def test_vectors_are_documents() -> None:
+    index = nearprint.Index(recipe="hyperplanes-3")
+    vectors = np.array([[1.0, 2.0, 3.0], [-3.0, 1.0, 0.5]])
+    assert index.insert_batch(["a", "b"], vectors) == ["inserted", "inserted"]
+    assert [hit.id for hit in index.query(vectors[1])] == ["b"]
+
+
+def test_exactly_one_of_many_threads_inserts(lamp: str) -> None:
+    index = nearprint.Index()
+    outcomes: list[str] = []
+
+    def check(number: int) -> None:
+        for text in range(50):
+            outcomes.append(index.check(f"{number}-{text}", lamp).outcome)
+
+    threads = [threading.Thread(target=check, args=(number,)) for number in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert sorted(outcomes) == ["duplicate"] * 399 + ["inserted"]
