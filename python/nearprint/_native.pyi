@@ -35,6 +35,7 @@ class _ArrowStream(Protocol):
     def __arrow_c_stream__(self, requested_schema: object | None = None) -> object: ...
 
 _Documents: TypeAlias = Iterable[_Document | None] | npt.NDArray[Any] | _ArrowArray | _ArrowStream
+_DocumentsOrFingerprints: TypeAlias = _Documents | Iterable[SupportsIndex | None]
 
 class _Heavy(TypedDict):
     feature: str
@@ -248,7 +249,7 @@ class Index:
     def insert_batch(
         self,
         ids: Iterable[str | int],
-        documents: _Documents,
+        documents: _DocumentsOrFingerprints,
         *,
         html: bool = False,
         charset: str | None = None,
@@ -257,7 +258,7 @@ class Index:
     def check_batch(
         self,
         ids: Iterable[str | int],
-        documents: _Documents,
+        documents: _DocumentsOrFingerprints,
         *,
         distance: int | None = None,
         min_similarity: float | None = None,
@@ -268,7 +269,7 @@ class Index:
     ) -> list[Checked | None]: ...
     def query_batch(
         self,
-        documents: _Documents,
+        documents: _DocumentsOrFingerprints,
         *,
         distance: int | None = None,
         min_similarity: float | None = None,

@@ -9,8 +9,8 @@ use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyFloat, PyMapping, PyString};
 
 use crate::arrow::{Chunk, Chunks};
-use crate::documents::{Document, Reading, Row};
-use crate::errors::{self, Named};
+use crate::documents::{Accepts, Document, Reading, Row};
+use crate::errors;
 use crate::work;
 
 /// The arrays of a stream are analysed together until they have so many bytes of text: enough for
@@ -28,25 +28,26 @@ pub(crate) enum Column<'py> {
 }
 
 impl<'py> Column<'py> {
-    /// Reads an argument.
-    pub(crate) fn of(given: &Bound<'py, PyAny>, argument: Named<'_>) -> PyResult<Self> {
+    /// Reads the argument `documents`.
+    pub(crate) fn of(given: &Bound<'py, PyAny>, accepts: Accepts) -> PyResult<Self> {
         let is_single = given.is_instance_of::<PyString>()
             || given.is_instance_of::<PyBytes>()
             || given.cast::<PyMapping>().is_ok();
         if is_single {
-            let detail =
-                format!("{argument} takes many documents; give [document] for a single one");
+            let detail = "documents takes many documents; give [document] for a single one";
             return Err(PyTypeError::new_err(detail));
         }
-        if let Some(chunks) = Chunks::of(given)? {
+        if let Some(chunks) = Chunks::of(given, accepts)? {
             return Ok(Self::Arrow(chunks));
         }
         if given.hasattr("__array__")? && given.hasattr("ndim")? {
             let dimensions: usize = given.getattr("ndim")?.extract()?;
             if dimensions == 2 {
                 let numpy = given.py().import("numpy")?;
-                let single = numpy.call_method1("ascontiguousarray", (given, "float32"))?;
-                return Ok(Self::Vectors(single.extract()?));
+                let takes = "vectors of numbers as an array of two dimensions";
+                let refused = |_| errors::wrong_type(&"documents", takes, given);
+                let single = numpy.call_method1("ascontiguousarray", (given, "float32"));
+                return Ok(Self::Vectors(single.map_err(refused)?.extract()?));
             }
         }
         // Of an array, one call makes a list; of pandas, one with its missing values.
@@ -54,13 +55,13 @@ impl<'py> Column<'py> {
             Ok(list) => list.try_iter(),
             Err(_) => given.try_iter(),
         };
-        let items = items.map_err(|_| errors::wrong_type(argument, "many documents", given))?;
+        let items = items.map_err(|_| errors::wrong_type(&"documents", "many documents", given))?;
         let document = |(at, item): (usize, PyResult<Bound<'py, PyAny>>)| {
             let item = item?;
             if is_missing(&item)? {
                 return Ok(None);
             }
-            Document::of(&item, &format_args!("{argument}[{at}]")).map(Some)
+            Document::of(&item, &format_args!("documents[{at}]"), accepts).map(Some)
         };
         let documents: PyResult<_> = items.enumerate().map(document).collect();
         documents.map(Self::Documents)

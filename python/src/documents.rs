@@ -2,17 +2,19 @@
 
 use std::borrow::Cow;
 
+use nearprint_fingerprint::Fingerprint;
 use nearprint_text::charset::{self, UnknownCharset};
 use nearprint_text::{Analysis, Extract, Method, NoFingerprint, Recipe, Source, Wanted, analyse};
 use numpy::{PyArrayMethods as _, PyReadonlyArray1};
 use pyo3::prelude::*;
 use pyo3::pybacked::{PyBackedBytes, PyBackedStr};
 use pyo3::types::{
-    PyBool, PyByteArray, PyBytes, PyDict, PyFloat, PyInt, PyList, PyMapping, PyString, PyTuple,
+    PyBool, PyByteArray, PyBytes, PyFloat, PyInt, PyList, PyMapping, PyString, PyTuple,
 };
 
 use crate::errors::{self, Named};
 use crate::values::SpectralModel;
+use crate::work;
 
 /// A document, owned; the buffers of `str` and `bytes` stay those of Python.
 pub(crate) enum Document {
@@ -20,6 +22,7 @@ pub(crate) enum Document {
     Bytes(PyBackedBytes),
     Features(Vec<(String, f64)>),
     Vector(Vec<f32>),
+    Fingerprint(u64),
 }
 
 /// A document of a batch, borrowed.
@@ -29,15 +32,39 @@ pub(crate) enum Row<'a> {
     Bytes(&'a [u8]),
     Features(&'a [(String, f64)]),
     Vector(&'a [f32]),
+    Fingerprint(u64),
 }
 
-/// What a document may be, in words.
-pub(crate) const TAKES: &str =
-    "a str, bytes, a dict of weighted features, or a vector (a list of numbers, a numpy array)";
+/// Whether a fingerprint may stand for its document.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Accepts {
+    Documents,
+    FingerprintsToo,
+}
+
+impl Accepts {
+    /// What is accepted, in words.
+    const fn words(self) -> &'static str {
+        match self {
+            Self::Documents => {
+                "a str, bytes, a dict of weighted features, or a vector (a list of numbers, a numpy \
+                 array)"
+            }
+            Self::FingerprintsToo => {
+                "a str, bytes, a dict of weighted features, a vector (a list of numbers, a numpy \
+                 array), or a fingerprint (an int)"
+            }
+        }
+    }
+}
 
 impl Document {
     /// Reads an argument.
-    pub(crate) fn of(given: &Bound<'_, PyAny>, argument: Named<'_>) -> PyResult<Self> {
+    pub(crate) fn of(
+        given: &Bound<'_, PyAny>,
+        argument: Named<'_>,
+        accepts: Accepts,
+    ) -> PyResult<Self> {
         if let Ok(text) = given.cast::<PyString>() {
             return text_of(text, argument).map(Self::Text);
         }
@@ -47,13 +74,18 @@ impl Document {
         if let Ok(features) = given.cast::<PyMapping>() {
             return features_of(features, argument).map(Self::Features);
         }
+        if let Some(bits) = bits_of(given, argument)?
+            && accepts == Accepts::FingerprintsToo
+        {
+            return Ok(Self::Fingerprint(bits));
+        }
         if given.is_instance_of::<PyList>()
             || given.is_instance_of::<PyTuple>()
             || given.hasattr("__array__")?
         {
             return vector_of(given, argument).map(Self::Vector);
         }
-        Err(errors::wrong_type(argument, TAKES, given))
+        Err(errors::wrong_type(argument, accepts.words(), given))
     }
 
     pub(crate) fn row(&self) -> Row<'_> {
@@ -62,6 +94,7 @@ impl Document {
             Self::Bytes(bytes) => Row::Bytes(bytes),
             Self::Features(features) => Row::Features(features),
             Self::Vector(vector) => Row::Vector(vector),
+            Self::Fingerprint(bits) => Row::Fingerprint(*bits),
         }
     }
 }
@@ -74,6 +107,7 @@ impl Row<'_> {
             Self::Bytes(bytes) => bytes.len(),
             Self::Features(features) => 16 * features.len(),
             Self::Vector(vector) => 16 * vector.len(),
+            Self::Fingerprint(_) => 8,
         }
     }
 }
@@ -107,15 +141,10 @@ fn vector_of(vector: &Bound<'_, PyAny>, argument: Named<'_>) -> PyResult<Vec<f32
     let array = numpy.call_method1("asarray", (vector,)).map_err(|_| refused())?;
     let kind: String = array.getattr("dtype")?.getattr("kind")?.extract()?;
     let dimensions: usize = array.getattr("ndim")?.extract()?;
-    // An empty list is of no kind; its number of dimensions is refused, not its type.
     if !matches!(kind.as_str(), "f" | "i" | "u") || dimensions != 1 {
         return Err(refused());
     }
-    let quiet = PyDict::new(py);
-    quiet.set_item("over", "ignore")?;
-    let state = numpy.call_method("seterr", (), Some(&quiet))?;
     let single = numpy.call_method1("ascontiguousarray", (array, "float32"));
-    numpy.call_method("seterr", (), Some(state.cast::<PyDict>()?))?;
     let single: PyReadonlyArray1<'_, f32> = single?.extract()?;
     Ok(single.to_vec()?)
 }
@@ -165,21 +194,22 @@ impl Reading {
 
     /// Refuses a charset of what is decoded already.
     pub(crate) fn check(&self, py: Python<'_>, row: Row<'_>) -> PyResult<()> {
-        if self.charset.is_some() && !matches!(row, Row::Bytes(_)) {
+        if self.charset.is_some() && !matches!(row, Row::Bytes(_) | Row::Fingerprint(_)) {
             return Err(errors::invalid(py, &"charset", "only bytes have one; leave it out"));
         }
         Ok(())
     }
 
-    /// The document in the form that recipes take.
-    pub(crate) fn source<'a>(&self, row: Row<'a>) -> Source<'a> {
+    /// The document in the form that recipes take; `None` for a fingerprint.
+    pub(crate) fn source<'a>(&self, row: Row<'a>) -> Option<Source<'a>> {
         let of_text = |text| if self.html { Source::Html(text) } else { Source::Text(text) };
-        match row {
+        Some(match row {
             Row::Text(text) => of_text(Cow::Borrowed(text)),
             Row::Bytes(bytes) => of_text(self.decoded(bytes).expect("the charset was checked")),
             Row::Features(features) => Source::features(features),
             Row::Vector(vector) => Source::Vector(Cow::Borrowed(vector)),
-        }
+            Row::Fingerprint(_) => return None,
+        })
     }
 
     fn decoded<'a>(&self, bytes: &'a [u8]) -> Result<Cow<'a, str>, UnknownCharset> {
@@ -188,7 +218,36 @@ impl Reading {
 
     /// Analyses a document.
     pub(crate) fn analyse(&self, row: Row<'_>, wanted: Wanted) -> Result<Analysis, NoFingerprint> {
-        analyse(&self.source(row), self.method, wanted)
+        if let Row::Fingerprint(bits) = row {
+            return Ok(Analysis::bare(Fingerprint::new(bits)));
+        }
+        analyse(&self.source(row).expect("it is no fingerprint"), self.method, wanted)
+    }
+
+    /// Analyses an argument.
+    pub(crate) fn analysis(
+        &self,
+        given: &Bound<'_, PyAny>,
+        argument: Named<'_>,
+        accepts: Accepts,
+        wanted: Wanted,
+    ) -> PyResult<Analysis> {
+        let document = Document::of(given, argument, accepts)?;
+        self.analysis_of(given.py(), &document, argument, wanted)
+    }
+
+    /// Analyses an argument that was read.
+    pub(crate) fn analysis_of(
+        &self,
+        py: Python<'_>,
+        document: &Document,
+        argument: Named<'_>,
+        wanted: Wanted,
+    ) -> PyResult<Analysis> {
+        let row = document.row();
+        self.check(py, row)?;
+        work::detached(py, row.bytes(), || self.analyse(row, wanted))?
+            .map_err(|none| errors::no_fingerprint(py, &none, argument))
     }
 }
 
@@ -220,7 +279,7 @@ fn recipe_of(
 }
 
 /// A fingerprint: a number of 64 bits. `None` if it is no integer.
-pub(crate) fn bits_of(given: &Bound<'_, PyAny>, argument: Named<'_>) -> PyResult<Option<u64>> {
+fn bits_of(given: &Bound<'_, PyAny>, argument: Named<'_>) -> PyResult<Option<u64>> {
     let is_number = given.is_instance_of::<PyInt>() || given.hasattr("__index__")?;
     if !is_number || given.is_instance_of::<PyBool>() || given.is_instance_of::<PyFloat>() {
         return Ok(None);

@@ -1,12 +1,11 @@
 //! The functions of the package: documents to fingerprints, sketches and explanations.
 
-use nearprint_fingerprint::Fingerprint;
 use nearprint_text::{Analysis, Explained, Wanted};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
 use crate::columns::Column;
-use crate::documents::{Document, Keywords, Reading, bits_of};
+use crate::documents::{Accepts, Document, Keywords, Reading};
 use crate::errors::{self, Named};
 use crate::explanations::{Comparison, Explanation};
 use crate::fingerprints::FingerprintArray;
@@ -29,7 +28,7 @@ const BARE: Wanted = Wanted { sketch: false, features: false };
 /// ``extract`` says which of its text counts: ``content``, ``visible`` or ``main``.
 ///
 /// >>> page = b"<nav>Home</nav><p>Caf\xe9 &amp; tea</p>"
-/// >>> nearprint.fingerprint(page, html=True, charset="latin1") == nearprint.fingerprint("Café & tea")
+/// >>> nearprint.fingerprint(page, html=True, charset="latin1") == nearprint.fingerprint("Caf\xe9 & tea")
 /// True
 ///
 /// ``recipe`` is the definition of the fingerprint; those of different recipes cannot be compared.
@@ -52,7 +51,7 @@ pub(crate) fn fingerprint(
     extract: &str,
 ) -> PyResult<u64> {
     let reading = Reading::of(document.py(), Keywords { recipe, html, charset, extract })?;
-    Ok(analysed(document, &"document", &reading, BARE)?.fingerprint.bits())
+    Ok(reading.analysis(document, &"document", Accepts::Documents, BARE)?.fingerprint.bits())
 }
 
 /// Make the fingerprints of many documents, on all cores.
@@ -88,11 +87,16 @@ pub(crate) fn fingerprint_batch(
     let reading = Reading::of(py, Keywords { recipe, html, charset, extract })?;
     let threads = work::threads(py, threads)?;
     let mut fingerprints = Vec::new();
-    Column::of(documents, &"documents")?.analyse(py, &reading, (BARE, threads), |analyses| {
-        let bits = |analysis: Option<Analysis>| analysis.map(|it| it.fingerprint.bits());
-        fingerprints.extend(analyses.into_iter().map(bits));
-        Ok(())
-    })?;
+    Column::of(documents, Accepts::Documents)?.analyse(
+        py,
+        &reading,
+        (BARE, threads),
+        |analyses| {
+            let bits = |analysis: Option<Analysis>| analysis.map(|it| it.fingerprint.bits());
+            fingerprints.extend(analyses.into_iter().map(bits));
+            Ok(())
+        },
+    )?;
     Ok(FingerprintArray::new(fingerprints))
 }
 
@@ -164,11 +168,11 @@ pub(crate) fn distance(
     extract: &str,
 ) -> PyResult<u8> {
     let reading = Reading::of(a.py(), Keywords { recipe, html, charset, extract })?;
-    let bits = |given: &Bound<'_, PyAny>, argument| match bits_of(given, argument)? {
-        Some(bits) => Ok::<_, PyErr>(Fingerprint::new(bits)),
-        None => Ok(analysed(given, argument, &reading, BARE)?.fingerprint),
+    let analysis = |given: &Bound<'_, PyAny>, argument: Named<'_>| {
+        reading.analysis(given, argument, Accepts::FingerprintsToo, BARE)
     };
-    Ok(bits(a, &"a")?.distance(bits(b, &"b")?).get())
+    let (a, b) = (analysis(a, &"a")?, analysis(b, &"b")?);
+    Ok(a.fingerprint.distance(b.fingerprint).get())
 }
 
 /// Explain why a document has its fingerprint, or why two documents differ.
@@ -216,26 +220,11 @@ pub(crate) fn panic(py: Python<'_>) -> PyResult<()> {
     work::detached(py, usize::MAX, || panic!("asked for by a test"))
 }
 
-/// The analysis of an argument.
-fn analysed(
-    given: &Bound<'_, PyAny>,
-    argument: Named<'_>,
-    reading: &Reading,
-    wanted: Wanted,
-) -> PyResult<Analysis> {
-    let py = given.py();
-    let document = Document::of(given, argument)?;
-    let row = document.row();
-    reading.check(py, row)?;
-    let analysis = work::detached(py, row.bytes(), || reading.analyse(row, wanted))?;
-    analysis.map_err(|none| errors::no_fingerprint(py, &none, argument))
-}
-
 fn sketch_of(given: &Bound<'_, PyAny>, argument: Named<'_>, reading: &Reading) -> PyResult<Sketch> {
     if let Ok(sketch) = given.cast::<Sketch>() {
         return Ok(sketch.get().clone());
     }
-    let analysis = analysed(given, argument, reading, Wanted::STORED)?;
+    let analysis = reading.analysis(given, argument, Accepts::Documents, Wanted::STORED)?;
     let no_sketch = || errors::wrong_type(argument, "a text, a page or a Sketch", given);
     analysis.sketch.map(Sketch).ok_or_else(no_sketch)
 }
@@ -246,10 +235,11 @@ fn explained(
     reading: &Reading,
 ) -> PyResult<Explained> {
     let py = given.py();
-    let document = Document::of(given, argument)?;
+    let document = Document::of(given, argument, Accepts::Documents)?;
     let row = document.row();
     reading.check(py, row)?;
-    let work = || Explained::of(&reading.source(row), reading.method);
+    let source = reading.source(row).expect("no fingerprint is accepted");
+    let work = || Explained::of(&source, reading.method);
     let explained = work::detached(py, row.bytes(), work)?;
     explained.map_err(|none| errors::no_fingerprint(py, &none, argument))
 }

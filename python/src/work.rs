@@ -80,9 +80,11 @@ pub(crate) fn map<R: Sync, T: Send + Clone + Default>(
     }
     let threads = threads.get().min(rows.len().div_ceil(BLOCK)).min(bytes / THREAD_BYTES_MIN);
     let watch = || {
-        let interrupted = Python::attach(|py| Python::check_signals(py));
-        is_cancelled.fetch_or(interrupted.is_err(), Ordering::Relaxed);
-        interrupted
+        Python::attach(|py| {
+            let interrupted = py.check_signals();
+            is_cancelled.fetch_or(interrupted.is_err(), Ordering::Relaxed);
+            interrupted
+        })
     };
     let done = py.detach(|| on_threads(threads, &job, watch));
     done.map_err(|panic| errors::panicked(py, &*panic))??;

@@ -170,6 +170,7 @@ def test_a_lone_surrogate_is_a_value_error_that_names_the_argument() -> None:
         nearprint.fingerprint("tea", recipe="\udc00")
 
 
+@pytest.mark.filterwarnings("ignore:overflow encountered in cast")
 def test_what_does_not_go_together_is_refused_by_the_code_of_the_service() -> None:
     for given, recipe, error in (
         ([1.0, 2.0], "np2", errors.RecipeMismatch),

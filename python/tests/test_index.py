@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import random
 import threading
+from collections.abc import Callable
 
 import numpy as np
+import pandas as pd
+import polars as pl
 import pyarrow as pa
 import pytest
 
@@ -41,10 +44,8 @@ def test_it_finds_what_a_linear_search_finds() -> None:
 
     stored = {str(number): near() for number in range(2_000)}
     index = nearprint.Index(distance_max=6)
-    outcomes = index.insert_batch(stored, [f"text {id}" for id in stored])
+    outcomes = index.insert_batch(stored, stored.values())
     assert set(outcomes) == {"inserted"}
-    for id, bits in stored.items():
-        assert index.insert(id, bits) in ("replaced", "already_present")
     for _ in range(200):
         query, distance = near(), draw.randrange(7)
         hits = index.query(query, distance=distance, limit=10_000)
@@ -94,6 +95,44 @@ def test_short_texts_count_when_they_are_equal_or_confirmed() -> None:
     assert [hit.id for hit in index.query("black tea")] == ["a"]
     assert nearprint.distance("black tea", "black tee") <= 12
     assert index.query("black tee", distance=12) == []
+
+
+@pytest.mark.parametrize(
+    "column",
+    [
+        list,
+        np.array,
+        pl.Series,
+        pd.Series,
+        lambda bits: pa.array(bits, pa.uint64()),
+        lambda bits: pa.chunked_array([bits[:1], bits[1:]], pa.uint64()),
+    ],
+)
+def test_fingerprints_that_were_made_before_are_documents(column: Callable, lamp: str) -> None:
+    fingerprints = nearprint.fingerprint_batch([lamp, "black tea"])
+    assert (np.asarray(fingerprints) > 2**63).any(), "no sign bit gets in the way"
+    index = nearprint.Index()
+    assert index.insert_batch("ab", fingerprints) == ["inserted", "inserted"]
+    given = column(fingerprints.tolist())
+    hits = index.query_batch(given)
+    assert [[hit.id for hit in each] for each in hits] == [["a"], ["b"]]
+    with_null = nearprint.fingerprint_batch([lamp, "..."])
+    assert [checked and checked.hit.id for checked in index.check_batch("cd", with_null)] == ["a", None]
+
+
+def test_every_index_finds_the_same(lamp: str) -> None:
+    """A likely search goes by a permutation of the bits; with a random one, these would differ."""
+    words = lamp.split()
+    changed = [" ".join([*words[:at], "changed", *words[at + 1 :]]) for at in range(len(words))]
+    assert sum(nearprint.distance(lamp, text) > 3 for text in changed) > 5
+
+    def found() -> list[bool]:
+        index = nearprint.Index()
+        index.insert("a", lamp)
+        return [bool(index.query(text)) for text in changed]
+
+    first = found()
+    assert any(first) and all(found() == first for _ in range(20))
 
 
 def test_ids_may_be_numbers() -> None:

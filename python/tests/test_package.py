@@ -125,6 +125,18 @@ def test_the_examples_of_the_documentation_run(name: str, text: str) -> None:
     assert failed == []
 
 
+@pytest.mark.parametrize("page", ["README.md", "docs/python.md"])
+def test_the_examples_of_the_manuals_run(page: str, root: pathlib.Path) -> None:
+    blocks = re.findall(r"```python\n(.*?)```", (root / page).read_text(), flags=re.DOTALL)
+    blocks = [block for block in blocks if "import nearprint" in block and "Client" not in block]
+    assert blocks
+    for block in blocks:
+        printed: list[str] = []
+        exec(block, {"print": lambda *shown: printed.append(" ".join(map(str, shown)))})
+        shown = re.findall(r"print\(.*# -> (.*)", block)
+        assert [line for line in shown if line not in printed] == [], printed
+
+
 def test_every_function_and_class_has_documentation_and_most_have_examples() -> None:
     texts = dict(documented())
     assert [name for name, text in texts.items() if "." not in name and not text] == []

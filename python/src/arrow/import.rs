@@ -8,7 +8,7 @@ use pyo3::prelude::*;
 use pyo3::types::PyCapsule;
 
 use super::structures::{ArrowArray, ArrowArrayStream, ArrowSchema, Owned, Structure};
-use crate::documents::Row;
+use crate::documents::{Accepts, Row};
 
 impl<T: Structure> Owned<T> {
     /// Takes it out of a capsule, which keeps a released one.
@@ -37,6 +37,8 @@ enum Layout {
     /// Offsets of 64 bits.
     Large,
     View,
+    /// Fingerprints, `uint64`.
+    Fingerprints,
 }
 
 /// The type of a column.
@@ -47,7 +49,7 @@ struct ColumnType {
 }
 
 impl ColumnType {
-    fn of(schema: &ArrowSchema) -> PyResult<Self> {
+    fn of(schema: &ArrowSchema, accepts: Accepts) -> PyResult<Self> {
         // SAFETY: a schema has a format, a C string that lives as long as it.
         let format = unsafe { CStr::from_ptr(schema.format) };
         let (layout, is_text) = match format.to_bytes() {
@@ -58,6 +60,7 @@ impl ColumnType {
             b"z" => (Layout::Small, false),
             b"Z" => (Layout::Large, false),
             b"vz" => (Layout::View, false),
+            b"L" if accepts == Accepts::FingerprintsToo => (Layout::Fingerprints, false),
             other => return Err(refused(&String::from_utf8_lossy(other))),
         };
         if !schema.dictionary.is_null() {
@@ -96,11 +99,11 @@ pub(crate) struct Stream {
 
 impl Chunks {
     /// The arrays of an object with the PyCapsule interface; `None` if it has none.
-    pub(crate) fn of(object: &Bound<'_, PyAny>) -> PyResult<Option<Self>> {
+    pub(crate) fn of(object: &Bound<'_, PyAny>, accepts: Accepts) -> PyResult<Option<Self>> {
         if object.hasattr("__arrow_c_stream__")? {
             // pandas has the method whether or not pyarrow is there.
             return match object.call_method0("__arrow_c_stream__") {
-                Ok(capsule) => Stream::of(&capsule).map(Self::Stream).map(Some),
+                Ok(capsule) => Stream::of(&capsule, accepts).map(Self::Stream).map(Some),
                 Err(error)
                     if error.is_instance_of::<pyo3::exceptions::PyImportError>(object.py()) =>
                 {
@@ -116,7 +119,7 @@ impl Chunks {
             object.call_method0("__arrow_c_array__")?.extract()?;
         let schema = Owned::<ArrowSchema>::take(&schema, c"arrow_schema")?;
         let array = Owned::<ArrowArray>::take(&array, c"arrow_array")?;
-        Ok(Some(Self::Single(Some(Chunk { array, kind: ColumnType::of(&schema.0)? }))))
+        Ok(Some(Self::Single(Some(Chunk { array, kind: ColumnType::of(&schema.0, accepts)? }))))
     }
 
     /// The next array.
@@ -129,14 +132,14 @@ impl Chunks {
 }
 
 impl Stream {
-    fn of(capsule: &Bound<'_, PyAny>) -> PyResult<Self> {
+    fn of(capsule: &Bound<'_, PyAny>, accepts: Accepts) -> PyResult<Self> {
         let mut stream = Owned::<ArrowArrayStream>::take(capsule, c"arrow_array_stream")?;
         let mut schema = Owned(ArrowSchema::EMPTY);
         let get = stream.0.get_schema.ok_or_else(|| broken("it has no schema"))?;
         // SAFETY: the stream is not released, and fills a released schema.
         let code = unsafe { get(&raw mut stream.0, &raw mut schema.0) };
         Self::check(&mut stream, code)?;
-        let kind = ColumnType::of(&schema.0)?;
+        let kind = ColumnType::of(&schema.0, accepts)?;
         Ok(Self { stream, kind })
     }
 
@@ -190,6 +193,7 @@ impl Chunk {
         };
         match self.kind.layout {
             Layout::Null => Ok(0),
+            Layout::Fingerprints => Ok(8 * length),
             Layout::Small => {
                 Ok(self.offset::<i32>(from + length)?.saturating_sub(self.offset::<i32>(from)?))
             }
@@ -203,6 +207,7 @@ impl Chunk {
     fn row(&self, at: usize) -> PyResult<Row<'_>> {
         let bytes = match self.kind.layout {
             Layout::Null => &[],
+            Layout::Fingerprints => return self.fingerprint(at),
             Layout::Small => self.between::<i32>(at)?,
             Layout::Large => self.between::<i64>(at)?,
             Layout::View => self.viewed(at)?,
@@ -212,6 +217,15 @@ impl Chunk {
         }
         let text = str::from_utf8(bytes).map_err(|_| broken("a text is no UTF-8"))?;
         Ok(Row::Text(text))
+    }
+
+    fn fingerprint(&self, at: usize) -> PyResult<Row<'_>> {
+        let values = self.buffer(1)?.cast::<u64>();
+        if values.is_null() {
+            return Err(broken("a buffer is missing"));
+        }
+        // SAFETY: there is a value for each row.
+        Ok(Row::Fingerprint(unsafe { values.add(at).read_unaligned() }))
     }
 
     /// The bitmap of this many rows, 1 for those that are not null; `None` if none is.

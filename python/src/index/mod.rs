@@ -13,7 +13,7 @@ use pyo3::types::{PyBool, PyInt, PyString};
 pub(crate) use self::replies::{Checked, Hit};
 use self::state::{Criteria, State};
 use crate::columns::Column;
-use crate::documents::{Document, Keywords, Reading, bits_of, text_of};
+use crate::documents::{Accepts, Document, Keywords, Reading, text_of};
 use crate::errors::{self, Named};
 use crate::values::Sketch;
 use crate::work;
@@ -264,7 +264,7 @@ impl Index {
         let reading = self.reading.with(py, html, charset)?;
         let threads = work::threads(py, threads)?;
         let mut all = Vec::new();
-        Column::of(documents, &"documents")?.analyse(
+        Column::of(documents, Accepts::FingerprintsToo)?.analyse(
             py,
             &reading,
             (Wanted::STORED, threads),
@@ -340,7 +340,7 @@ impl Index {
             |(at, id): (usize, PyResult<Bound<'_, PyAny>>)| id_of(&id?, &format_args!("ids[{at}]"));
         let ids: Vec<String> = ids.try_iter()?.enumerate().map(id).collect::<PyResult<_>>()?;
         let mut all = Vec::with_capacity(ids.len());
-        Column::of(documents, &"documents")?.analyse(
+        Column::of(documents, Accepts::FingerprintsToo)?.analyse(
             py,
             reading,
             (Wanted::STORED, threads),
@@ -372,18 +372,15 @@ impl Index {
                 format!("this index compares fingerprints of {}, not {other}", self.recipe);
             return Err(errors::error(py, "RecipeMismatch", &"recipe", &detail));
         }
-        if let Some(bits) = bits_of(given, &"document")? {
-            let sketch = sketch.map(|sketch| sketch.0.clone());
-            return Ok(Analysis { sketch, ..Analysis::bare(Fingerprint::new(bits)) });
+        let document = Document::of(given, &"document", Accepts::FingerprintsToo)?;
+        let mut analysis = reading.analysis_of(py, &document, &"document", Wanted::STORED)?;
+        if let Some(sketch) = sketch {
+            if !matches!(document, Document::Fingerprint(_)) {
+                return Err(errors::invalid(py, &"sketch", "only a fingerprint comes with one"));
+            }
+            analysis.sketch = Some(sketch.0.clone());
         }
-        if sketch.is_some() {
-            return Err(errors::invalid(py, &"sketch", "only a fingerprint comes with one"));
-        }
-        let document = Document::of(given, &"document")?;
-        let row = document.row();
-        reading.check(py, row)?;
-        work::detached(py, row.bytes(), || reading.analyse(row, Wanted::STORED))?
-            .map_err(|none| errors::no_fingerprint(py, &none, &"document"))
+        Ok(analysis)
     }
 
     fn criteria(&self, py: Python<'_>, asked: Asked<'_>) -> PyResult<Criteria> {

@@ -12,6 +12,10 @@ use nearprint_text::Analysis;
 /// some tens of nanoseconds, and a thousand equal texts need not all be compared.)
 const COMPARED_MAX: usize = 4_096;
 
+/// The secret of the permutation. It is that of `nearprint dedup`, so that both find the same pairs
+/// beyond the distance, in every run: nobody outside sees the answers of an index in memory.
+const PERMUTATION: u64 = 1;
+
 /// The documents of an index.
 #[derive(Debug)]
 pub(crate) struct State {
@@ -59,7 +63,7 @@ pub(crate) enum Outcome {
 
 impl State {
     pub(crate) fn new(distance_max: Distance) -> Self {
-        let index = InMemoryIndex::new(distance_max);
+        let index = InMemoryIndex::with_permutation(distance_max, PERMUTATION);
         Self { index, documents: HashMap::new(), by_id: HashMap::new() }
     }
 

@@ -50,7 +50,7 @@ pub struct InMemoryIndex {
 }
 
 /// Random numbers that nobody outside the process knows, so that nobody can choose ids or
-/// fingerprints that slow the index down. No answer depends on them.
+/// fingerprints that slow the index down. No answer depends on them, except for a likely search.
 #[derive(Clone, Copy)]
 struct Secrets {
     of_permutation: u64,
@@ -66,7 +66,7 @@ impl fmt::Debug for Secrets {
 impl InMemoryIndex {
     /// An empty index for look-ups up to `distance_max`. It draws secrets at random, so that nobody
     /// outside the process can choose ids or fingerprints that slow it down. No answer depends on
-    /// them.
+    /// them, except for [`Self::likely`].
     ///
     /// # Panics
     /// When `distance_max` is greater than [`Distance::LOOKUP_MAX`].
@@ -74,8 +74,26 @@ impl InMemoryIndex {
         Self::with_sizes(distance_max, DELTA_EVENTS, SMALL_MAX)
     }
 
+    /// The same with a permutation of the bits that is the same in every index with this secret, and
+    /// with it what [`Self::likely`] finds. Who knows the secret can slow the index down.
+    ///
+    /// # Panics
+    /// When `distance_max` is greater than [`Distance::LOOKUP_MAX`].
+    pub fn with_permutation(distance_max: Distance, secret: u64) -> Self {
+        let secrets = Secrets { of_permutation: secret, ..Secrets::draw() };
+        Self::with_secrets(secrets, distance_max, DELTA_EVENTS, SMALL_MAX)
+    }
+
     fn with_sizes(distance_max: Distance, delta_events: usize, small_max: u64) -> Self {
-        let secrets = Secrets::draw();
+        Self::with_secrets(Secrets::draw(), distance_max, delta_events, small_max)
+    }
+
+    fn with_secrets(
+        secrets: Secrets,
+        distance_max: Distance,
+        delta_events: usize,
+        small_max: u64,
+    ) -> Self {
         let shape = secrets.shape(distance_max, delta_events, small_max);
         Self { view: View::new(shape), secrets }
     }
@@ -305,7 +323,7 @@ mod tests {
 
     #[test]
     fn a_likely_search_finds_what_unsure_bits_lead_to_and_nothing_within_the_distance() {
-        let mut index = InMemoryIndex::new(Distance::new(3).unwrap());
+        let mut index = InMemoryIndex::with_permutation(Distance::new(3).unwrap(), 1);
         let (query, unsure) = (Fingerprint::new(0), 0b11_1111_u64);
         for (id, bits) in [("near", 0b111), ("likely", unsure), ("far", unsure << 32)] {
             index.insert(id, Fingerprint::new(bits));
