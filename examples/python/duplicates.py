@@ -16,7 +16,7 @@ for name in sys.argv[1:]:
             document = json.loads(line)
             id = document.get("id", f"{name}:{number}")
             try:
-                checked = index.check(id, document["text"])
+                checked = index.check_and_insert(id, document["text"])
             except nearprint.EmptyDocument:
                 continue
             if checked.duplicate:

@@ -9,7 +9,7 @@
 >>> index.query(b)[0].id
 'a'
 
-Functions take documents and give numbers: :func:`fingerprint`, :func:`fingerprint_batch`,
+Functions take documents and give numbers: :func:`fingerprint`, :func:`fingerprint_many`,
 :func:`sketch`, :func:`similarity`, :func:`distance`, :func:`explain`. An :class:`Index` finds
 near-duplicates in memory, a :class:`Client` or :class:`AsyncClient` in a running service.
 """
@@ -29,7 +29,7 @@ from nearprint._native import (
     distance,
     explain,
     fingerprint,
-    fingerprint_batch,
+    fingerprint_many,
     similarity,
     sketch,
 )
@@ -56,7 +56,7 @@ __all__ = [
     "errors",
     "explain",
     "fingerprint",
-    "fingerprint_batch",
+    "fingerprint_many",
     "similarity",
     "sketch",
 ]

@@ -17,7 +17,7 @@ __all__ = [
     "distance",
     "explain",
     "fingerprint",
-    "fingerprint_batch",
+    "fingerprint_many",
     "similarity",
     "sketch",
 ]
@@ -84,7 +84,7 @@ def fingerprint(
     charset: str | None = None,
     extract: _Extract = "content",
 ) -> int: ...
-def fingerprint_batch(
+def fingerprint_many(
     documents: _Documents,
     *,
     recipe: str | SpectralModel = "np2",
@@ -217,7 +217,7 @@ class Index:
         sketch: Sketch | None = None,
         recipe: str | None = None,
     ) -> _Outcome: ...
-    def check(
+    def check_and_insert(
         self,
         id: str | int,
         document: SupportsIndex | _Document,
@@ -246,7 +246,7 @@ class Index:
     ) -> list[Hit]: ...
     def delete(self, id: str | int) -> bool: ...
     def get(self, id: str | int) -> int | None: ...
-    def insert_batch(
+    def insert_many(
         self,
         ids: Iterable[str | int],
         documents: _DocumentsOrFingerprints,
@@ -255,7 +255,7 @@ class Index:
         charset: str | None = None,
         threads: int | None = None,
     ) -> list[_Outcome | None]: ...
-    def check_batch(
+    def check_and_insert_many(
         self,
         ids: Iterable[str | int],
         documents: _DocumentsOrFingerprints,
@@ -267,7 +267,7 @@ class Index:
         charset: str | None = None,
         threads: int | None = None,
     ) -> list[Checked | None]: ...
-    def query_batch(
+    def query_many(
         self,
         documents: _DocumentsOrFingerprints,
         *,

@@ -17,12 +17,12 @@ use crate::errors;
 /// their places, ``pyarrow.array`` and ``polars.Series`` have nulls.
 ///
 /// >>> import nearprint, numpy
-/// >>> fingerprints = nearprint.fingerprint_batch(["black tea", "..."])
+/// >>> fingerprints = nearprint.fingerprint_many(["black tea", "..."])
 /// >>> fingerprints
 /// FingerprintArray([9585384459165672709, None])
 /// >>> fingerprints[0], fingerprints[1], len(fingerprints)
 /// (9585384459165672709, None, 2)
-/// >>> numpy.asarray(nearprint.fingerprint_batch(["black tea"]))
+/// >>> numpy.asarray(nearprint.fingerprint_many(["black tea"]))
 /// array([9585384459165672709], dtype=uint64)
 /// >>> fingerprints.to_masked().mask
 /// array([False,  True])

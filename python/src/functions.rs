@@ -57,7 +57,7 @@ pub(crate) fn fingerprint(
 /// Make the fingerprints of many documents, on all cores.
 ///
 /// >>> import nearprint
-/// >>> fingerprints = nearprint.fingerprint_batch(["black tea", "...", None])
+/// >>> fingerprints = nearprint.fingerprint_many(["black tea", "...", None])
 /// >>> fingerprints.tolist()
 /// [9585384459165672709, None, None]
 /// >>> fingerprints.null_count
@@ -75,7 +75,7 @@ pub(crate) fn fingerprint(
     signature = (documents, *, recipe=None, html=false, charset=None, extract="content", threads=None),
     text_signature = "(documents, *, recipe='np2', html=False, charset=None, extract='content', threads=None)"
 )]
-pub(crate) fn fingerprint_batch(
+pub(crate) fn fingerprint_many(
     documents: &Bound<'_, PyAny>,
     recipe: Option<Bound<'_, PyAny>>,
     html: bool,

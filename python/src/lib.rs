@@ -30,7 +30,7 @@ mod _native {
     use crate::fingerprints::FingerprintArray;
     #[pymodule_export]
     use crate::functions::{
-        distance, explain, fingerprint, fingerprint_batch, panic, similarity, sketch,
+        distance, explain, fingerprint, fingerprint_many, panic, similarity, sketch,
     };
     #[pymodule_export]
     use crate::index::{Checked, Hit, Index};

@@ -51,7 +51,7 @@ def test_the_vectors_of_the_other_recipes_come_out(root: pathlib.Path) -> None:
     documents = [texts[row["name"]] for row in rows]
     for recipe in recipes:
         expected = [None if row[recipe] == "-" else int(row[recipe], 16) for row in rows]
-        assert nearprint.fingerprint_batch(documents, recipe=recipe).tolist() == expected
+        assert nearprint.fingerprint_many(documents, recipe=recipe).tolist() == expected
         for text, bits in zip(documents, expected, strict=True):
             if bits is None:
                 with pytest.raises(nearprint.EmptyDocument):
@@ -68,7 +68,7 @@ def test_the_vectors_of_the_recipes_of_vectors_come_out(root: pathlib.Path) -> N
         for form in (vector, tuple(vector), np.array(vector), np.array(vector, "float32")):
             assert nearprint.fingerprint(form, recipe=row["recipe"]) == bits
         rows_of_two = np.array([vector, vector])
-        batch = nearprint.fingerprint_batch(rows_of_two, recipe=row["recipe"])
+        batch = nearprint.fingerprint_many(rows_of_two, recipe=row["recipe"])
         assert batch.tolist() == [bits, bits]
 
 
@@ -165,7 +165,7 @@ def test_a_lone_surrogate_is_a_value_error_that_names_the_argument() -> None:
     with pytest.raises(ValueError, match="document: a lone surrogate at index 4"):
         nearprint.fingerprint("tea \ud83d tea")
     with pytest.raises(ValueError, match=r"documents\[1\]: a lone surrogate at index 0"):
-        nearprint.fingerprint_batch(["tea", "\udc00"])
+        nearprint.fingerprint_many(["tea", "\udc00"])
     with pytest.raises(ValueError, match="recipe: a lone surrogate"):
         nearprint.fingerprint("tea", recipe="\udc00")
 

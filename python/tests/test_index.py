@@ -27,7 +27,7 @@ def test_a_changed_word_is_found(lamp: str, cable: str) -> None:
     assert index.query(cable, search="exact") == []
     assert index.query(cable, min_similarity=0.99) == []
     assert index.query(cable, id="a") == []
-    checked = index.check("b", cable)
+    checked = index.check_and_insert("b", cable)
     assert (checked.outcome, checked.duplicate, checked.hit) == ("duplicate", True, hit)
     assert "b" not in index and len(index) == 1
 
@@ -44,7 +44,7 @@ def test_it_finds_what_a_linear_search_finds() -> None:
 
     stored = {str(number): near() for number in range(2_000)}
     index = nearprint.Index(distance_max=6)
-    outcomes = index.insert_batch(stored, stored.values())
+    outcomes = index.insert_many(stored, stored.values())
     assert set(outcomes) == {"inserted"}
     for _ in range(200):
         query, distance = near(), draw.randrange(7)
@@ -57,14 +57,14 @@ def test_it_finds_what_a_linear_search_finds() -> None:
 
 def test_writes_have_the_outcomes_of_the_service(lamp: str, cable: str) -> None:
     index = nearprint.Index()
-    assert index.check("a", lamp).outcome == "inserted"
-    assert index.check("a", lamp).outcome == "already_present"
+    assert index.check_and_insert("a", lamp).outcome == "inserted"
+    assert index.check_and_insert("a", lamp).outcome == "already_present"
     assert index.insert("a", lamp) == "already_present"
-    assert index.check("a", cable).outcome == "replaced", "it is no duplicate of itself"
+    assert index.check_and_insert("a", cable).outcome == "replaced", "it is no duplicate of itself"
     assert index.get("a") == nearprint.fingerprint(cable)
     assert index.insert("a", lamp) == "replaced"
     assert index.insert("b", "Something else, of which nothing else is a near-duplicate.") == "inserted"
-    checked = index.check("b", cable)
+    checked = index.check_and_insert("b", cable)
     assert checked.outcome == "duplicate" and checked.hit.id == "a"
     assert "b" not in index, "its content before is removed"
     assert index.delete("a") and not index.delete("a") and len(index) == 0
@@ -109,15 +109,15 @@ def test_short_texts_count_when_they_are_equal_or_confirmed() -> None:
     ],
 )
 def test_fingerprints_that_were_made_before_are_documents(column: Callable, lamp: str) -> None:
-    fingerprints = nearprint.fingerprint_batch([lamp, "black tea"])
+    fingerprints = nearprint.fingerprint_many([lamp, "black tea"])
     assert (np.asarray(fingerprints) > 2**63).any(), "no sign bit gets in the way"
     index = nearprint.Index()
-    assert index.insert_batch("ab", fingerprints) == ["inserted", "inserted"]
+    assert index.insert_many("ab", fingerprints) == ["inserted", "inserted"]
     given = column(fingerprints.tolist())
-    hits = index.query_batch(given)
+    hits = index.query_many(given)
     assert [[hit.id for hit in each] for each in hits] == [["a"], ["b"]]
-    with_null = nearprint.fingerprint_batch([lamp, "..."])
-    assert [checked and checked.hit.id for checked in index.check_batch("cd", with_null)] == ["a", None]
+    with_null = nearprint.fingerprint_many([lamp, "..."])
+    assert [checked and checked.hit.id for checked in index.check_and_insert_many("cd", with_null)] == ["a", None]
 
 
 def test_every_index_finds_the_same(lamp: str) -> None:
@@ -145,30 +145,30 @@ def test_ids_may_be_numbers() -> None:
 def test_batches_are_their_documents_one_after_the_other(lamp: str, cable: str) -> None:
     index = nearprint.Index()
     texts = pa.array([lamp, None, "...", cable, "something else, and more than ten words of it, as it is"])
-    checked = index.check_batch(range(5), texts)
+    checked = index.check_and_insert_many(range(5), texts)
     assert [each and each.outcome for each in checked] == ["inserted", None, None, "duplicate", "inserted"]
     assert checked[3].hit.id == "0"
-    hits = index.query_batch([cable, None, lamp])
+    hits = index.query_many([cable, None, lamp])
     assert [each and [hit.id for hit in each] for each in hits] == [["0"], None, ["0"]]
-    assert index.insert_batch(["0", "x"], [cable, cable]) == ["replaced", "inserted"]
+    assert index.insert_many(["0", "x"], [cable, cable]) == ["replaced", "inserted"]
     many = [f"document number {number} with some words of its own {number * 7919}" for number in range(3_000)]
     index = nearprint.Index()
-    index.insert_batch(range(3_000), many)
+    index.insert_many(range(3_000), many)
     assert len(index) == 3_000
-    batch = index.query_batch(many, limit=3)
+    batch = index.query_many(many, limit=3)
     assert batch == [index.query(text, limit=3) for text in many]
 
 
 def test_a_refused_batch_changes_nothing(lamp: str) -> None:
     index = nearprint.Index()
     with pytest.raises(errors.InvalidValue, match="ids: 1 ids for 2 documents"):
-        index.insert_batch(["a"], [lamp, lamp])
+        index.insert_many(["a"], [lamp, lamp])
     with pytest.raises(errors.InvalidValue, match="ids: 3 ids for 2 documents"):
-        index.check_batch("abc", pa.array([lamp, lamp]))
+        index.check_and_insert_many("abc", pa.array([lamp, lamp]))
     with pytest.raises(TypeError, match=r"documents\[1\] takes"):
-        index.insert_batch(["a", "b"], [lamp, 1.5])
+        index.insert_many(["a", "b"], [lamp, 1.5])
     with pytest.raises(errors.InvalidValue, match=r"ids\[1\]: an id has 1 to 2048 bytes"):
-        index.insert_batch(["a", ""], [lamp, lamp])
+        index.insert_many(["a", ""], [lamp, lamp])
     assert len(index) == 0
 
 
@@ -202,7 +202,7 @@ def test_what_an_index_does_not_take_has_the_code_of_the_service(lamp: str) -> N
 def test_vectors_are_documents() -> None:
     index = nearprint.Index(recipe="hyperplanes-3")
     vectors = np.array([[1.0, 2.0, 3.0], [-3.0, 1.0, 0.5]])
-    assert index.insert_batch(["a", "b"], vectors) == ["inserted", "inserted"]
+    assert index.insert_many(["a", "b"], vectors) == ["inserted", "inserted"]
     assert [hit.id for hit in index.query(vectors[1])] == ["b"]
 
 
@@ -212,7 +212,7 @@ def test_exactly_one_of_many_threads_inserts(lamp: str) -> None:
 
     def check(number: int) -> None:
         for text in range(50):
-            outcomes.append(index.check(f"{number}-{text}", lamp).outcome)
+            outcomes.append(index.check_and_insert(f"{number}-{text}", lamp).outcome)
 
     threads = [threading.Thread(target=check, args=(number,)) for number in range(8)]
     for thread in threads:

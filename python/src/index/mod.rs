@@ -39,7 +39,7 @@ const ID_BYTES_MAX: usize = 2_048;
 /// >>> [hit] = index.query(changed)
 /// >>> hit.id, round(hit.similarity, 1)
 /// ('a.example/1', 0.9)
-/// >>> index.check("b.example/2", changed).outcome
+/// >>> index.check_and_insert("b.example/2", changed).outcome
 /// 'duplicate'
 ///
 /// :param recipe: The definition of the fingerprints of all its documents.
@@ -130,14 +130,14 @@ impl Index {
     ///
     /// >>> import nearprint
     /// >>> index = nearprint.Index()
-    /// >>> index.check("a", 0b1011)
+    /// >>> index.check_and_insert("a", 0b1011)
     /// Checked(outcome='inserted', hit=None)
-    /// >>> index.check("b", 0b1111)
+    /// >>> index.check_and_insert("b", 0b1111)
     /// Checked(outcome='duplicate', hit=Hit(id='a', fingerprint=11, distance=1, similarity=None))
     ///
     /// The keywords are those of :meth:`insert` and :meth:`query`.
     #[pyo3(signature = (id, document, *, distance=None, min_similarity=None, search=None, html=false, charset=None, sketch=None, recipe=None))]
-    fn check(
+    fn check_and_insert(
         &self,
         id: &Bound<'_, PyAny>,
         document: &Bound<'_, PyAny>,
@@ -198,11 +198,11 @@ impl Index {
     }
 
     /// Store many documents; see :meth:`insert` and, for what ``documents`` may be,
-    /// :func:`fingerprint_batch`.
+    /// :func:`fingerprint_many`.
     ///
     /// :returns: An outcome for each; ``None`` for those without a fingerprint, which are not stored.
     #[pyo3(signature = (ids, documents, *, html=false, charset=None, threads=None))]
-    fn insert_batch(
+    fn insert_many(
         &self,
         ids: &Bound<'_, PyAny>,
         documents: &Bound<'_, PyAny>,
@@ -217,16 +217,16 @@ impl Index {
     }
 
     /// Store those of many documents that are no near-duplicates of others, one after the other; see
-    /// :meth:`check`.
+    /// :meth:`check_and_insert`.
     ///
     /// >>> import nearprint
     /// >>> index = nearprint.Index()
-    /// >>> [checked.outcome for checked in index.check_batch("ab", ["tea", "tea"])]
+    /// >>> [checked.outcome for checked in index.check_and_insert_many("ab", ["tea", "tea"])]
     /// ['inserted', 'duplicate']
     ///
     /// :returns: A :class:`Checked` for each; ``None`` for those without a fingerprint.
     #[pyo3(signature = (ids, documents, *, distance=None, min_similarity=None, search=None, html=false, charset=None, threads=None))]
-    fn check_batch(
+    fn check_and_insert_many(
         &self,
         ids: &Bound<'_, PyAny>,
         documents: &Bound<'_, PyAny>,
@@ -248,7 +248,7 @@ impl Index {
     ///
     /// :returns: A list of hits for each; ``None`` for those without a fingerprint.
     #[pyo3(signature = (documents, *, distance=None, min_similarity=None, search=None, limit=10, html=false, charset=None, threads=None))]
-    fn query_batch(
+    fn query_many(
         &self,
         documents: &Bound<'_, PyAny>,
         distance: Option<u8>,

@@ -46,7 +46,7 @@ impl From<Found> for Hit {
     }
 }
 
-/// What :meth:`Index.check` did.
+/// What :meth:`Index.check_and_insert` did.
 #[pyclass(frozen, get_all, eq, module = "nearprint")]
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Checked {

@@ -64,7 +64,7 @@ def chunked(texts: list[str | None], kind: pa.DataType) -> pa.ChunkedArray:
 )
 def test_every_column_of_texts_has_the_same_fingerprints(column: Callable) -> None:
     given = column(TEXTS)
-    got = nearprint.fingerprint_batch(given)
+    got = nearprint.fingerprint_many(given)
     assert got.tolist() == expected(TEXTS)
     assert got.null_count == 3
 
@@ -72,42 +72,42 @@ def test_every_column_of_texts_has_the_same_fingerprints(column: Callable) -> No
 def test_a_numpy_array_of_strings_is_a_column() -> None:
     texts = ["black tea", "green tea"]
     for dtype in (str, np.dtypes.StringDType()):
-        assert nearprint.fingerprint_batch(np.array(texts, dtype)).tolist() == expected(texts)
+        assert nearprint.fingerprint_many(np.array(texts, dtype)).tolist() == expected(texts)
 
 
 def test_no_documents_are_no_fingerprints() -> None:
     for nothing in ([], pa.array([], pa.string()), pl.Series([], dtype=pl.String), pd.Series([], dtype=str)):
-        assert nearprint.fingerprint_batch(nothing).tolist() == []
+        assert nearprint.fingerprint_many(nothing).tolist() == []
     nulls = pa.array([None, None])
-    assert nearprint.fingerprint_batch(nulls).tolist() == [None, None]
+    assert nearprint.fingerprint_many(nulls).tolist() == [None, None]
 
 
 def test_batches_of_any_size_keep_their_order() -> None:
     texts = [f"document {number} of many, with some words of its own" for number in range(40_000)]
-    got = nearprint.fingerprint_batch(texts)
+    got = nearprint.fingerprint_many(texts)
     assert len(got) == len(texts) and got.null_count == 0
     for at in range(0, len(texts), 997):
         assert got[at] == nearprint.fingerprint(texts[at])
-    assert nearprint.fingerprint_batch(texts, threads=1) == got
-    assert nearprint.fingerprint_batch(pa.array(texts)) == got
+    assert nearprint.fingerprint_many(texts, threads=1) == got
+    assert nearprint.fingerprint_many(pa.array(texts)) == got
     batches = [pa.array(texts[at : at + 700]) for at in range(0, len(texts), 700)]
-    assert nearprint.fingerprint_batch(pa.chunked_array(batches)) == got
+    assert nearprint.fingerprint_many(pa.chunked_array(batches)) == got
 
 
 def test_pages_with_a_charset_are_a_column() -> None:
     page = "<p>Café &amp; tea</p>".encode("latin1")
-    got = nearprint.fingerprint_batch(pa.array([page, None]), html=True, charset="latin1")
+    got = nearprint.fingerprint_many(pa.array([page, None]), html=True, charset="latin1")
     assert got.tolist() == [nearprint.fingerprint("Café & tea"), None]
     with pytest.raises(errors.InvalidValue, match="charset: only bytes have one"):
-        nearprint.fingerprint_batch(["tea"], charset="latin1")
+        nearprint.fingerprint_many(["tea"], charset="latin1")
 
 
 def test_numpy_has_uint64_or_says_that_there_are_nulls() -> None:
-    whole = nearprint.fingerprint_batch(["black tea", "green tea"])
+    whole = nearprint.fingerprint_many(["black tea", "green tea"])
     array = np.asarray(whole)
     assert array.dtype == np.uint64 and array.tolist() == whole.tolist()
     assert np.array_equal(whole.to_numpy(), array)
-    holed = nearprint.fingerprint_batch(["black tea", "..."])
+    holed = nearprint.fingerprint_many(["black tea", "..."])
     assert np.asarray(holed).tolist() == [whole[0], None]
     with pytest.raises(ValueError, match="1 of 2 documents have no fingerprint"):
         holed.to_numpy()
@@ -121,7 +121,7 @@ def test_numpy_has_uint64_or_says_that_there_are_nulls() -> None:
 
 
 def test_arrow_pandas_and_polars_have_nulls_and_lose_no_bit() -> None:
-    got = nearprint.fingerprint_batch(TEXTS)
+    got = nearprint.fingerprint_many(TEXTS)
     assert any(bits and bits >= 2**53 for bits in got)
     array = pa.array(got)
     assert array.type == pa.uint64() and array.to_pylist() == got.tolist()
@@ -137,12 +137,12 @@ def test_arrow_pandas_and_polars_have_nulls_and_lose_no_bit() -> None:
 
 
 def test_arrow_keeps_the_fingerprints_when_python_has_dropped_them() -> None:
-    array = pa.array(nearprint.fingerprint_batch(TEXTS * 1_000))
+    array = pa.array(nearprint.fingerprint_many(TEXTS * 1_000))
     assert array.to_pylist() == expected(TEXTS) * 1_000
 
 
 def test_an_array_is_a_sequence() -> None:
-    got = nearprint.fingerprint_batch(TEXTS)
+    got = nearprint.fingerprint_many(TEXTS)
     assert list(got) == got.tolist() and len(got) == len(TEXTS)
     assert got[-4] == got[2] and got[1] is None
     assert got[::-2].tolist() == got.tolist()[::-2]
@@ -172,27 +172,27 @@ def test_an_array_is_a_sequence() -> None:
 )
 def test_what_is_no_column_is_a_type_error(given: object, message: str) -> None:
     with pytest.raises(TypeError, match=message):
-        nearprint.fingerprint_batch(given)  # type: ignore[arg-type]
+        nearprint.fingerprint_many(given)  # type: ignore[arg-type]
 
 
 def test_a_wrong_document_is_named() -> None:
     with pytest.raises(errors.DimensionMismatch, match=r"documents\[1\]: the vector has 3"):
-        nearprint.fingerprint_batch([[1.0, 2.0], [1.0, 2.0, 3.0]], recipe="hyperplanes-2")
+        nearprint.fingerprint_many([[1.0, 2.0], [1.0, 2.0, 3.0]], recipe="hyperplanes-2")
     vectors = np.array([[1.0, 2.0], [0.0, 0.0]])
-    assert nearprint.fingerprint_batch(vectors, recipe="hyperplanes-2").null_count == 1
+    assert nearprint.fingerprint_many(vectors, recipe="hyperplanes-2").null_count == 1
     with pytest.raises(errors.InvalidValue, match="threads: a batch needs at least one"):
-        nearprint.fingerprint_batch(["tea"], threads=0)
+        nearprint.fingerprint_many(["tea"], threads=0)
 
 
 def test_a_broken_column_is_refused() -> None:
     offsets = pa.array([0, 3, 1], pa.int32()).buffers()[1]
     broken = pa.Array.from_buffers(pa.string(), 2, [None, offsets, pa.py_buffer(b"tea")])
     with pytest.raises(ValueError, match="offsets that descend"):
-        nearprint.fingerprint_batch(broken)
+        nearprint.fingerprint_many(broken)
     offsets = pa.array([0, 1], pa.int32()).buffers()[1]
     no_text = pa.Array.from_buffers(pa.string(), 1, [None, offsets, pa.py_buffer(b"\xff")])
     with pytest.raises(ValueError, match="a text is no UTF-8"):
-        nearprint.fingerprint_batch(no_text)
+        nearprint.fingerprint_many(no_text)
 
 
 def test_a_failing_stream_says_why() -> None:
@@ -208,16 +208,16 @@ def test_a_failing_stream_says_why() -> None:
             return pa.RecordBatchReader.from_batches(schema, batches()).__arrow_c_stream__()
 
     with pytest.raises((RuntimeError, TypeError), match="the network is away|one column of it"):
-        nearprint.fingerprint_batch(Column())
+        nearprint.fingerprint_many(Column())
 
 
 def test_a_batch_works_after_a_fork() -> None:
     texts = [f"document {number} " * 50 for number in range(2_000)]
-    before = nearprint.fingerprint_batch(texts)
+    before = nearprint.fingerprint_many(texts)
     reader, writer = os.pipe()
     child = os.fork()
     if child == 0:
-        same = nearprint.fingerprint_batch(texts) == before
+        same = nearprint.fingerprint_many(texts) == before
         os.write(writer, b"same" if same else b"other")
         os._exit(0)
     os.close(writer)
@@ -229,7 +229,7 @@ def test_a_batch_works_after_a_fork() -> None:
 def test_no_thread_outlives_a_batch() -> None:
     texts = [f"document {number} " * 50 for number in range(2_000)]
     before = set(os.listdir("/proc/self/task"))
-    nearprint.fingerprint_batch(texts, threads=4)
+    nearprint.fingerprint_many(texts, threads=4)
     assert set(os.listdir("/proc/self/task")) <= before
 
 
@@ -242,4 +242,4 @@ def test_control_c_ends_a_long_batch() -> None:
 
     threading.Thread(target=interrupt).start()
     with pytest.raises(KeyboardInterrupt):
-        nearprint.fingerprint_batch(texts)
+        nearprint.fingerprint_many(texts)
