@@ -67,14 +67,15 @@ impl<'py> Column<'py> {
         documents.map(Self::Documents)
     }
 
-    /// Analyses all documents, and passes on their analyses by some thousands, in their order;
-    /// `None` for those without a fingerprint.
-    pub(crate) fn analyse(
+    /// Analyses all documents, and passes on what `keep` makes of their analyses by some thousands, in
+    /// their order; `None` for those without a fingerprint.
+    pub(crate) fn analyse<K: Send>(
         self,
         py: Python<'py>,
         reading: &Reading,
         (wanted, threads): (Wanted, NonZero<usize>),
-        mut take: impl FnMut(Vec<Option<Analysis>>) -> PyResult<()>,
+        keep: impl Fn(Analysis) -> K + Sync,
+        mut take: impl FnMut(Vec<Option<K>>) -> PyResult<()>,
     ) -> PyResult<()> {
         let mut first = 0;
         let mut part = |rows: &[Option<Row<'_>>]| -> PyResult<()> {
@@ -82,7 +83,9 @@ impl<'py> Column<'py> {
                 reading.check(py, *row)?;
             }
             let bytes = rows.iter().flatten().map(|row| row.bytes()).sum();
-            let analyse = |row: &Option<Row<'_>>| row.map(|row| reading.analyse(row, wanted));
+            let analyse = |row: &Option<Row<'_>>| {
+                row.map(|row| reading.analyse(row, wanted).map(&keep).map_err(Box::new))
+            };
             let analyses = work::map(py, (rows, bytes), threads, analyse)?;
             let fingerprinted = (first..).zip(analyses).map(|(at, row)| fingerprinted(py, row, at));
             take(fingerprinted.collect::<PyResult<_>>()?)?;
@@ -141,11 +144,11 @@ fn in_parts(
 }
 
 /// The analysis of a row; `None` if it is null, or has nothing that the recipe counts.
-fn fingerprinted(
+fn fingerprinted<K>(
     py: Python<'_>,
-    analysis: Option<Result<Analysis, NoFingerprint>>,
+    analysis: Option<Result<K, Box<NoFingerprint>>>,
     at: usize,
-) -> PyResult<Option<Analysis>> {
+) -> PyResult<Option<K>> {
     match analysis.transpose() {
         Ok(analysis) => Ok(analysis),
         Err(none) if errors::is_empty(&none) => Ok(None),

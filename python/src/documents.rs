@@ -252,7 +252,8 @@ impl Reading {
 }
 
 fn check_charset(py: Python<'_>, label: Option<&str>) -> PyResult<()> {
-    let known = charset::decode(&[], label, false);
+    let Some(label) = label else { return Ok(()) };
+    let known = charset::decode(&[], Some(label), false);
     known.map(drop).map_err(|unknown| errors::unknown_charset(py, &unknown))
 }
 

@@ -87,13 +87,14 @@ pub(crate) fn fingerprint_many(
     let reading = Reading::of(py, Keywords { recipe, html, charset, extract })?;
     let threads = work::threads(py, threads)?;
     let mut fingerprints = Vec::new();
+    let bits = |analysis: Analysis| analysis.fingerprint.bits();
     Column::of(documents, Accepts::Documents)?.analyse(
         py,
         &reading,
         (BARE, threads),
-        |analyses| {
-            let bits = |analysis: Option<Analysis>| analysis.map(|it| it.fingerprint.bits());
-            fingerprints.extend(analyses.into_iter().map(bits));
+        bits,
+        |some| {
+            fingerprints.extend(some);
             Ok(())
         },
     )?;

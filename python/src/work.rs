@@ -14,9 +14,9 @@ use pyo3::prelude::*;
 
 use crate::errors;
 
-/// Shorter documents are analysed attached to the interpreter: in less time than another thread
-/// takes to begin.
-const DETACHED_BYTES_MIN: usize = 256;
+/// Shorter documents are analysed attached to the interpreter: in some microseconds, less than
+/// another thread takes to wake up.
+const DETACHED_BYTES_MIN: usize = 2 << 10;
 
 /// Fewer bytes than this are not worth a thread, which takes some ten microseconds to begin.
 const THREAD_BYTES_MIN: usize = 64 << 10;
@@ -54,13 +54,14 @@ pub(crate) fn threads(py: Python<'_>, allowed: Option<usize>) -> PyResult<NonZer
 ///
 /// # Errors
 /// The exception of Ctrl-C, or of a panic.
-pub(crate) fn map<R: Sync, T: Send + Clone + Default>(
+pub(crate) fn map<R: Sync, T: Send + Default>(
     py: Python<'_>,
     (rows, bytes): (&[R], usize),
     threads: NonZero<usize>,
     work: impl Fn(&R) -> T + Sync,
 ) -> PyResult<Vec<T>> {
-    let mut results = vec![T::default(); rows.len()];
+    let mut results = Vec::new();
+    results.resize_with(rows.len(), T::default);
     let blocks = Mutex::new(rows.chunks(BLOCK).zip(results.chunks_mut(BLOCK)));
     let is_cancelled = AtomicBool::new(false);
     let next = || {

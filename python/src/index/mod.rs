@@ -3,6 +3,7 @@
 mod replies;
 mod state;
 
+use std::convert::identity;
 use std::sync::{PoisonError, RwLock};
 
 use nearprint_fingerprint::{Distance, Fingerprint, MinResemblance};
@@ -268,6 +269,7 @@ impl Index {
             py,
             &reading,
             (Wanted::STORED, threads),
+            identity,
             |analyses| {
                 // As much work as the analysis of a few hundred bytes.
                 let bytes = analyses.len() << 8;
@@ -344,6 +346,7 @@ impl Index {
             py,
             reading,
             (Wanted::STORED, threads),
+            identity,
             |analyses| {
                 all.extend(analyses);
                 Ok(())
