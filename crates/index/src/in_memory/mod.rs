@@ -325,7 +325,7 @@ mod tests {
     fn a_likely_search_finds_what_unsure_bits_lead_to_and_nothing_within_the_distance() {
         let mut index = InMemoryIndex::with_permutation(Distance::new(3).unwrap(), 1);
         let (query, unsure) = (Fingerprint::new(0), 0b11_1111_u64);
-        for (id, bits) in [("near", 0b111), ("likely", unsure), ("far", unsure << 32)] {
+        for (id, bits) in [("near", 0b111), ("likely", unsure), ("far", 0x7ff << 40)] {
             index.insert(id, Fingerprint::new(bits));
         }
         let sums: [i64; 64] =
