@@ -289,9 +289,16 @@ class UnsupportedTransferCoding(NearprintError):
 
 
 class Overloaded(NearprintError):
-    """Too much at one time."""
+    """Too much at one time.
+
+    :ivar done: How many documents of a long input, or of a batch, were answered before.
+    """
 
     code = "overloaded"
+
+    def __init__(self, detail: str = "", *, done: int = 0, **facts: Any) -> None:
+        super().__init__(detail, **facts)
+        self.done = done
 
 
 class Stopping(NearprintError):
@@ -324,12 +331,23 @@ class MemoryFull(NearprintError):
     code = "memory_full"
 
 
-# What a client meets without a reply of the service has its classes in the module of the client.
-
 BY_CODE: Mapping[str, type[NearprintError]] = {
     error.code: error for error in NearprintError.__subclasses__()
 }
 """The class of each code of the service."""
+
+
+class Unreachable(NearprintError):
+    """A client gets no reply of the service: the message names the address and the cause.
+
+    :ivar done: How many documents of a long input were answered before.
+    """
+
+    code = "unreachable"
+
+    def __init__(self, detail: str = "", *, done: int = 0, **facts: Any) -> None:
+        super().__init__(detail, **facts)
+        self.done = done
 
 
 def of_problem(problem: Mapping[str, Any]) -> NearprintError:

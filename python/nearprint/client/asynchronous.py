@@ -1,0 +1,415 @@
+"""The client for asyncio, on aiohttp."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import ssl
+import time
+from collections import deque
+from collections.abc import AsyncIterable, AsyncIterator, Iterable
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from nearprint.client import messages as m
+from nearprint.client import operations
+from nearprint.client.address import Address
+from nearprint.client.tasks import Tasks
+from nearprint.client.travel import Call, check_in_flight, check_settings
+from nearprint.errors import DocumentNotFound, NearprintError, Overloaded, Unreachable
+
+if TYPE_CHECKING:
+    import numpy
+    from typing_extensions import Self, Unpack
+
+T = TypeVar("T")
+
+
+class AsyncClient:
+    """A client of a nearprint service, for any number of tasks.
+
+    It has the methods of :class:`nearprint.client.Client`, which describes them. Calls of several
+    tasks that wait at the same time travel together as one request.
+
+    >>> async with AsyncClient("http://127.0.0.1:7878") as client:  # doctest: +SKIP
+    ...     reply = await client.check_and_insert("The lamp flickers.", id="https://a.example/lamp")
+    ...     reply["duplicate"]
+    False
+
+    :param url: ``http://`` or ``https://``, a host, and perhaps a port and a path.
+    :param token: The token of a service that requires one.
+    :param timeout: The seconds that one call may take, with all waiting and all attempts.
+    :param connections: At most this many requests are under way at one time; more calls wait, and
+        travel together.
+    :param ca_file: The certificates that sign that of the service, if the system lacks them.
+    :param ssl_context: All of TLS, instead of ``ca_file``.
+    """
+
+    def __init__(
+        self,
+        url: str,
+        *,
+        token: str | None = None,
+        timeout: float = 30.0,
+        connections: int = 4,
+        ca_file: str | os.PathLike[str] | None = None,
+        ssl_context: ssl.SSLContext | None = None,
+    ) -> None:
+        check_settings(timeout, connections)
+        self._address = Address(url, token, ca_file, ssl_context)
+        self._timeout = timeout
+        self._connections = connections
+        self._closed = False
+        self._tasks: Tasks | None = None
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self._address.name!r})"
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        await self.close()
+
+    async def close(self) -> None:
+        """Close all connections; calls after this raise :class:`RuntimeError`."""
+        self._closed = True
+        if self._tasks is not None and self._tasks.loop is asyncio.get_running_loop():
+            await self._tasks.close()
+
+    # One document.
+
+    async def fingerprint(
+        self, text: str | None = None, **options: Unpack[m.FingerprintOptions]
+    ) -> m.FingerprintReply:
+        """Make a fingerprint; stores nothing."""
+        return await self._run(operations.document("fingerprint", text, options))
+
+    async def query(
+        self, text: str | None = None, **options: Unpack[m.QueryOptions]
+    ) -> m.QueryReply:
+        """Look up a document; stores nothing."""
+        return await self._run(operations.document("query", text, options))
+
+    async def insert(
+        self, text: str | None = None, **options: Unpack[m.InsertOptions]
+    ) -> m.InsertReply:
+        """Store a document, whether or not it has near-duplicates."""
+        return await self._run(operations.document("insert", text, options))
+
+    async def check_and_insert(
+        self, text: str | None = None, **options: Unpack[m.CheckOptions]
+    ) -> m.CheckReply:
+        """Look up a document, and store it if nothing counts as its duplicate.
+
+        A document without an id gets one of its text. If a copy of it is stored already, the reply
+        has ``"outcome": "already_present"`` and ``"duplicate": True``, but no hits.
+        """
+        return await self._run(operations.document("check-and-insert", text, options))
+
+    async def compare(
+        self,
+        a: str | m.FingerprintDocument,
+        b: str | m.FingerprintDocument,
+        **options: Unpack[m.CompareOptions],
+    ) -> m.CompareReply:
+        """Compare two documents; stores nothing."""
+        return await self._run(operations.compare(a, b, options))
+
+    async def get(self, id: str | int, *, namespace: str | None = None) -> m.StoredDocument | None:
+        """The stored document with an id; None if there is none."""
+        try:
+            return await self._run(operations.get(id, namespace))
+        except DocumentNotFound:
+            return None
+
+    async def delete(self, id: str | int, *, namespace: str | None = None) -> bool:
+        """Remove the document with an id; whether there was one."""
+        return (await self._run(operations.delete(id, namespace)))["removed"] > 0
+
+    async def delete_fingerprint(
+        self, fingerprint: m.Fingerprint, *, namespace: str | None = None
+    ) -> int:
+        """Remove a fingerprint with all its documents; how many there were."""
+        return (await self._run(operations.delete_fingerprint(fingerprint, namespace)))["removed"]
+
+    # Any number of documents.
+
+    def fingerprint_many(
+        self,
+        documents: Iterable[str | m.FingerprintDocument]
+        | AsyncIterable[str | m.FingerprintDocument],
+        *,
+        in_flight: int = 4,
+        **defaults: Unpack[m.FingerprintOptions],
+    ) -> AsyncIterator[m.FingerprintReply | NearprintError]:
+        """Make fingerprints of any number of documents; see :meth:`check_and_insert_many`."""
+        return self._flow(operations.documents_async("fingerprint", documents, defaults), in_flight)
+
+    def query_many(
+        self,
+        documents: Iterable[str | m.QueryDocument] | AsyncIterable[str | m.QueryDocument],
+        *,
+        in_flight: int = 4,
+        **defaults: Unpack[m.QueryOptions],
+    ) -> AsyncIterator[m.QueryReply | NearprintError]:
+        """Look up any number of documents; see :meth:`check_and_insert_many`."""
+        return self._flow(operations.documents_async("query", documents, defaults), in_flight)
+
+    def insert_many(
+        self,
+        documents: Iterable[str | m.InsertDocument] | AsyncIterable[str | m.InsertDocument],
+        *,
+        in_flight: int = 4,
+        **defaults: Unpack[m.InsertOptions],
+    ) -> AsyncIterator[m.InsertReply | NearprintError]:
+        """Store any number of documents; see :meth:`check_and_insert_many`."""
+        return self._flow(operations.documents_async("insert", documents, defaults), in_flight)
+
+    def check_and_insert_many(
+        self,
+        documents: Iterable[str | m.CheckDocument] | AsyncIterable[str | m.CheckDocument],
+        *,
+        in_flight: int = 4,
+        **defaults: Unpack[m.CheckOptions],
+    ) -> AsyncIterator[m.CheckReply | NearprintError]:
+        """Look up and store any number of documents, as they are taken from an iterable.
+
+        Yields for each document, in their order, its reply or the exception of what is wrong with
+        it; the others are not affected. Reads ahead a few thousand documents.
+
+        :param documents: Texts, or mappings with the fields and options of a document.
+        :param in_flight: At most this many requests of 1,000 documents are under way. The service
+            takes them in any order; with 1, documents are checked strictly in their order.
+        :param defaults: Options for the documents that do not have them.
+        """
+        return self._flow(
+            operations.documents_async("check-and-insert", documents, defaults), in_flight
+        )
+
+    def delete_many(
+        self,
+        ids: Iterable[str | int | m.DocumentName] | AsyncIterable[str | int | m.DocumentName],
+        *,
+        in_flight: int = 4,
+        namespace: str | None = None,
+    ) -> AsyncIterator[m.DeleteReply | NearprintError]:
+        """Remove the documents with any number of ids."""
+        defaults = {} if namespace is None else {"namespace": namespace}
+        return self._flow(operations.documents_async("delete", ids, defaults, "id"), in_flight)
+
+    # Arrays of fingerprints.
+
+    async def query_packed(
+        self,
+        fingerprints: Any,
+        *,
+        in_flight: int = 4,
+        **options: Unpack[m.PackedQueryOptions],
+    ) -> numpy.typing.NDArray[numpy.uint8]:
+        """Look up an array of 64-bit fingerprints.
+
+        Returns the distance of the nearest hit of each, or 255 for none.
+        """
+        return operations.joined(
+            [
+                piece
+                async for piece in self._pieces(
+                    _each(operations.packed("query", fingerprints, options)), in_flight
+                )
+            ]
+        )
+
+    async def insert_packed(
+        self,
+        fingerprints: Any,
+        *,
+        in_flight: int = 4,
+        **options: Unpack[m.PackedInsertOptions],
+    ) -> int:
+        """Store an array of 64-bit fingerprints without ids; how many were stored.
+
+        A request that may have been carried out is not repeated.
+        """
+        calls = _each(operations.packed("insert", fingerprints, options))
+        return sum([reply["inserted"] async for reply in self._pieces(calls, in_flight)])
+
+    async def check_and_insert_packed(
+        self,
+        fingerprints: Any,
+        *,
+        in_flight: int = 4,
+        **options: Unpack[m.PackedCheckOptions],
+    ) -> numpy.typing.NDArray[numpy.uint8]:
+        """Look up an array of 64-bit fingerprints, and store those without a hit, without ids.
+
+        Returns the distance of the nearest hit of each, or 255 for those that were stored. A
+        request that may have been carried out is not repeated.
+        """
+        return operations.joined(
+            [
+                piece
+                async for piece in self._pieces(
+                    _each(operations.packed("check-and-insert", fingerprints, options)), in_flight
+                )
+            ]
+        )
+
+    # What is stored.
+
+    def documents(self, **options: Unpack[m.ListOptions]) -> AsyncIterator[m.StoredDocument]:
+        """The stored documents, oldest first."""
+        return self._pages("/v1/documents", "documents", options)
+
+    def documents_of(
+        self, fingerprint: m.Fingerprint, **options: Unpack[m.FingerprintListOptions]
+    ) -> AsyncIterator[m.StoredDocument]:
+        """The stored documents of a fingerprint, oldest first."""
+        hex = operations.fingerprint_segment(fingerprint)
+        return self._pages(f"/v1/fingerprints/{hex}", "documents", options)
+
+    def namespaces(self) -> AsyncIterator[m.Namespace]:
+        """The namespaces that have documents, in the order in which they began."""
+        return self._pages("/v1/namespaces", "namespaces", {})
+
+    def originals(self, **options: Unpack[m.OriginalsOptions]) -> AsyncIterator[m.StoredDocument]:
+        """The documents with the most duplicates."""
+        return self._pages("/v1/originals", "originals", options)
+
+    # Work that goes on after the reply.
+
+    async def purge(self, **conditions: Unpack[m.PurgeOptions]) -> m.Job:
+        """Begin to remove the documents that meet all conditions."""
+        return await self._run(operations.send("/v1/purge", conditions))
+
+    async def delete_namespace(self, namespace: str) -> m.Job:
+        """Begin to remove a namespace with all its documents."""
+        return await self._run(operations.delete_namespace(namespace))
+
+    async def find_groups(self, **options: Unpack[m.GroupsOptions]) -> m.Job:
+        """Begin to find the groups of near-duplicates."""
+        return await self._run(operations.send("/v1/groups", options))
+
+    def groups(self, job: str) -> AsyncIterator[m.Group]:
+        """The groups that a job found, the largest first."""
+        return self._pages(operations.job_path("groups", job), "found", {})
+
+    def group(
+        self, job: str, group: int, *, include: m.Include | None = None
+    ) -> AsyncIterator[m.Member]:
+        """The documents of a group, oldest first."""
+        path = f"{operations.job_path('groups', job)}/{int(group)}"
+        return self._pages(path, "documents", {"include": include})
+
+    async def delete_groups(self, job: str) -> None:
+        """Remove a job that finds groups, with its result."""
+        await self._run(operations.remove(operations.job_path("groups", job)))
+
+    def jobs(self) -> AsyncIterator[m.Job]:
+        """The jobs that run or wait, and those that ended last."""
+        return self._pages("/v1/jobs", "jobs", {})
+
+    async def job(self, job: str) -> m.Job:
+        """How far a job is."""
+        return await self._run(operations.read(operations.job_path("jobs", job)))
+
+    async def wait_for_job(self, job: str, *, timeout: float | None = None) -> m.Job:
+        """Wait until a job has ended; :class:`TimeoutError` if it has not after so many seconds."""
+        deadline = None if timeout is None else time.monotonic() + timeout
+        for pause in operations.pauses(job, deadline):
+            state = await self.job(job)
+            if state["ended_at_ms"] is not None:
+                return state
+            await asyncio.sleep(pause)
+        raise AssertionError("pauses end with an exception")
+
+    async def cancel_job(self, job: str) -> m.Job:
+        """Cancel a job; what it has removed stays removed."""
+        return await self._run(operations.remove(operations.job_path("jobs", job)))
+
+    # The service.
+
+    async def stats(self) -> dict[str, Any]:
+        """The state of the service in numbers."""
+        return await self._run(operations.read("/v1/stats"))
+
+    async def count(self, namespace: str) -> int:
+        """The number of documents of a namespace."""
+        return (await self._run(operations.read("/v1/stats", {"namespace": namespace})))[
+            "documents"
+        ]
+
+    async def take_snapshot(self) -> m.Snapshot:
+        """Take a snapshot, and return once it is on disk."""
+        return await self._run(operations.take_snapshot())
+
+    async def snapshots(self) -> list[m.Snapshot]:
+        """The snapshots on disk, newest first."""
+        return (await self._run(operations.read("/v1/snapshots")))["snapshots"]
+
+    # How calls are made.
+
+    async def _run(self, call: Call[T]) -> T:
+        if self._closed:
+            raise RuntimeError("the client is closed")
+        loop = asyncio.get_running_loop()
+        tasks = self._tasks
+        if tasks is None or tasks.loop is not loop:
+            # Connections belong to their event loop, and so to their process.
+            tasks = self._tasks = Tasks(self._address, self._connections, loop)
+        return await tasks.run(call, time.monotonic() + self._timeout)
+
+    async def _pages(self, path: str, field: str, options: Any) -> AsyncIterator[Any]:
+        after = options.get("after")
+        while True:
+            page = await self._run(
+                operations.read(path, {**options, "limit": 1000, "after": after})
+            )
+            for item in page[field]:
+                yield item
+            after = page["next"]
+            if after is None:
+                return
+
+    async def _flow(
+        self, calls: AsyncIterator[Call[list[Any]]], in_flight: int
+    ) -> AsyncIterator[Any]:
+        async for replies in self._pieces(calls, in_flight):
+            for reply in replies:
+                yield reply
+
+    async def _pieces(self, calls: AsyncIterator[Call[Any]], in_flight: int) -> AsyncIterator[Any]:
+        """The results of calls in their order, of which a few are under way."""
+        check_in_flight(in_flight)
+        done = 0
+        under_way: deque[asyncio.Task[Any]] = deque()
+        try:
+            async for call in calls:
+                under_way.append(asyncio.ensure_future(self._run(call)))
+                if len(under_way) == in_flight:
+                    result = await under_way[0]
+                    under_way.popleft()
+                    yield result
+                    done += operations.documents_in(result)
+            while under_way:
+                result = await under_way[0]
+                under_way.popleft()
+                yield result
+                done += operations.documents_in(result)
+        except (Overloaded, Unreachable) as error:
+            error.done += done
+            raise
+        finally:
+            for task in under_way:
+                task.cancel()
+            await asyncio.gather(*under_way, return_exceptions=True)
+
+
+async def _each(items: Iterable[T]) -> AsyncIterator[T]:
+    for item in items:
+        yield item

@@ -1,0 +1,389 @@
+"""The client for threads."""
+
+from __future__ import annotations
+
+import os
+import ssl
+import time
+from collections import deque
+from collections.abc import Iterable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from nearprint.client import messages as m
+from nearprint.client import operations
+from nearprint.client.address import Address
+from nearprint.client.pool import Pool
+from nearprint.client.travel import Call, check_in_flight, check_settings
+from nearprint.errors import DocumentNotFound, NearprintError, Overloaded, Unreachable
+
+if TYPE_CHECKING:
+    import numpy
+    from typing_extensions import Self, Unpack
+
+T = TypeVar("T")
+
+
+class Client:
+    """A client of a nearprint service, for any number of threads.
+
+    Calls of several threads that wait at the same time travel together as one request. What was
+    refused for the moment, or lost with its connection, is sent again until ``timeout``; a document
+    without an id is stored under an id that is made of its text, so that this stores it once.
+
+    A process that was forked off makes connections of its own.
+
+    >>> with Client("http://127.0.0.1:7878") as client:  # doctest: +SKIP
+    ...     reply = client.check_and_insert("The lamp flickers.", id="https://a.example/lamp")
+    ...     reply["duplicate"]
+    False
+
+    :param url: ``http://`` or ``https://``, a host, and perhaps a port and a path.
+    :param token: The token of a service that requires one.
+    :param timeout: The seconds that one call may take, with all waiting and all attempts.
+    :param connections: At most this many requests are under way at one time; more calls wait, and
+        travel together.
+    :param ca_file: The certificates that sign that of the service, if the system lacks them.
+    :param ssl_context: All of TLS, instead of ``ca_file``.
+    """
+
+    def __init__(
+        self,
+        url: str,
+        *,
+        token: str | None = None,
+        timeout: float = 30.0,
+        connections: int = 4,
+        ca_file: str | os.PathLike[str] | None = None,
+        ssl_context: ssl.SSLContext | None = None,
+    ) -> None:
+        check_settings(timeout, connections)
+        self._address = Address(url, token, ca_file, ssl_context)
+        self._timeout = timeout
+        self._connections = connections
+        self._closed = False
+        self._pool = Pool(self._address, connections)
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self._address.name!r})"
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Close all connections; calls after this raise :class:`RuntimeError`."""
+        self._closed = True
+        if self._pool.process == os.getpid():
+            self._pool.close()
+
+    # One document.
+
+    def fingerprint(
+        self, text: str | None = None, **options: Unpack[m.FingerprintOptions]
+    ) -> m.FingerprintReply:
+        """Make a fingerprint; stores nothing."""
+        return self._run(operations.document("fingerprint", text, options))
+
+    def query(self, text: str | None = None, **options: Unpack[m.QueryOptions]) -> m.QueryReply:
+        """Look up a document; stores nothing."""
+        return self._run(operations.document("query", text, options))
+
+    def insert(self, text: str | None = None, **options: Unpack[m.InsertOptions]) -> m.InsertReply:
+        """Store a document, whether or not it has near-duplicates."""
+        return self._run(operations.document("insert", text, options))
+
+    def check_and_insert(
+        self, text: str | None = None, **options: Unpack[m.CheckOptions]
+    ) -> m.CheckReply:
+        """Look up a document, and store it if nothing counts as its duplicate.
+
+        A document without an id gets one of its text. If a copy of it is stored already, the reply
+        has ``"outcome": "already_present"`` and ``"duplicate": True``, but no hits.
+        """
+        return self._run(operations.document("check-and-insert", text, options))
+
+    def compare(
+        self,
+        a: str | m.FingerprintDocument,
+        b: str | m.FingerprintDocument,
+        **options: Unpack[m.CompareOptions],
+    ) -> m.CompareReply:
+        """Compare two documents; stores nothing."""
+        return self._run(operations.compare(a, b, options))
+
+    def get(self, id: str | int, *, namespace: str | None = None) -> m.StoredDocument | None:
+        """The stored document with an id; None if there is none."""
+        try:
+            return self._run(operations.get(id, namespace))
+        except DocumentNotFound:
+            return None
+
+    def delete(self, id: str | int, *, namespace: str | None = None) -> bool:
+        """Remove the document with an id; whether there was one."""
+        return self._run(operations.delete(id, namespace))["removed"] > 0
+
+    def delete_fingerprint(
+        self, fingerprint: m.Fingerprint, *, namespace: str | None = None
+    ) -> int:
+        """Remove a fingerprint with all its documents; how many there were."""
+        return self._run(operations.delete_fingerprint(fingerprint, namespace))["removed"]
+
+    # Any number of documents.
+
+    def fingerprint_many(
+        self,
+        documents: Iterable[str | m.FingerprintDocument],
+        *,
+        in_flight: int = 4,
+        **defaults: Unpack[m.FingerprintOptions],
+    ) -> Iterator[m.FingerprintReply | NearprintError]:
+        """Make fingerprints of any number of documents; see :meth:`check_and_insert_many`."""
+        return self._flow(operations.documents("fingerprint", documents, defaults), in_flight)
+
+    def query_many(
+        self,
+        documents: Iterable[str | m.QueryDocument],
+        *,
+        in_flight: int = 4,
+        **defaults: Unpack[m.QueryOptions],
+    ) -> Iterator[m.QueryReply | NearprintError]:
+        """Look up any number of documents; see :meth:`check_and_insert_many`."""
+        return self._flow(operations.documents("query", documents, defaults), in_flight)
+
+    def insert_many(
+        self,
+        documents: Iterable[str | m.InsertDocument],
+        *,
+        in_flight: int = 4,
+        **defaults: Unpack[m.InsertOptions],
+    ) -> Iterator[m.InsertReply | NearprintError]:
+        """Store any number of documents; see :meth:`check_and_insert_many`."""
+        return self._flow(operations.documents("insert", documents, defaults), in_flight)
+
+    def check_and_insert_many(
+        self,
+        documents: Iterable[str | m.CheckDocument],
+        *,
+        in_flight: int = 4,
+        **defaults: Unpack[m.CheckOptions],
+    ) -> Iterator[m.CheckReply | NearprintError]:
+        """Look up and store any number of documents, as they are taken from an iterable.
+
+        Yields for each document, in their order, its reply or the exception of what is wrong with
+        it; the others are not affected. Reads ahead a few thousand documents.
+
+        :param documents: Texts, or mappings with the fields and options of a document.
+        :param in_flight: At most this many requests of 1,000 documents are under way. The service
+            takes them in any order; with 1, documents are checked strictly in their order.
+        :param defaults: Options for the documents that do not have them.
+        """
+        return self._flow(operations.documents("check-and-insert", documents, defaults), in_flight)
+
+    def delete_many(
+        self,
+        ids: Iterable[str | int | m.DocumentName],
+        *,
+        in_flight: int = 4,
+        namespace: str | None = None,
+    ) -> Iterator[m.DeleteReply | NearprintError]:
+        """Remove the documents with any number of ids."""
+        defaults = {} if namespace is None else {"namespace": namespace}
+        return self._flow(operations.documents("delete", ids, defaults, "id"), in_flight)
+
+    # Arrays of fingerprints.
+
+    def query_packed(
+        self,
+        fingerprints: Any,
+        *,
+        in_flight: int = 4,
+        **options: Unpack[m.PackedQueryOptions],
+    ) -> numpy.typing.NDArray[numpy.uint8]:
+        """Look up an array of 64-bit fingerprints.
+
+        Returns the distance of the nearest hit of each, or 255 for none.
+        """
+        return operations.joined(
+            list(self._pieces(operations.packed("query", fingerprints, options), in_flight))
+        )
+
+    def insert_packed(
+        self,
+        fingerprints: Any,
+        *,
+        in_flight: int = 4,
+        **options: Unpack[m.PackedInsertOptions],
+    ) -> int:
+        """Store an array of 64-bit fingerprints without ids; how many were stored.
+
+        A request that may have been carried out is not repeated.
+        """
+        pieces = self._pieces(operations.packed("insert", fingerprints, options), in_flight)
+        return sum(reply["inserted"] for reply in pieces)
+
+    def check_and_insert_packed(
+        self,
+        fingerprints: Any,
+        *,
+        in_flight: int = 4,
+        **options: Unpack[m.PackedCheckOptions],
+    ) -> numpy.typing.NDArray[numpy.uint8]:
+        """Look up an array of 64-bit fingerprints, and store those without a hit, without ids.
+
+        Returns the distance of the nearest hit of each, or 255 for those that were stored. A
+        request that may have been carried out is not repeated.
+        """
+        return operations.joined(
+            list(
+                self._pieces(
+                    operations.packed("check-and-insert", fingerprints, options), in_flight
+                )
+            )
+        )
+
+    # What is stored.
+
+    def documents(self, **options: Unpack[m.ListOptions]) -> Iterator[m.StoredDocument]:
+        """The stored documents, oldest first."""
+        return self._pages("/v1/documents", "documents", options)
+
+    def documents_of(
+        self, fingerprint: m.Fingerprint, **options: Unpack[m.FingerprintListOptions]
+    ) -> Iterator[m.StoredDocument]:
+        """The stored documents of a fingerprint, oldest first."""
+        hex = operations.fingerprint_segment(fingerprint)
+        return self._pages(f"/v1/fingerprints/{hex}", "documents", options)
+
+    def namespaces(self) -> Iterator[m.Namespace]:
+        """The namespaces that have documents, in the order in which they began."""
+        return self._pages("/v1/namespaces", "namespaces", {})
+
+    def originals(self, **options: Unpack[m.OriginalsOptions]) -> Iterator[m.StoredDocument]:
+        """The documents with the most duplicates."""
+        return self._pages("/v1/originals", "originals", options)
+
+    # Work that goes on after the reply.
+
+    def purge(self, **conditions: Unpack[m.PurgeOptions]) -> m.Job:
+        """Begin to remove the documents that meet all conditions."""
+        return self._run(operations.send("/v1/purge", conditions))
+
+    def delete_namespace(self, namespace: str) -> m.Job:
+        """Begin to remove a namespace with all its documents."""
+        return self._run(operations.delete_namespace(namespace))
+
+    def find_groups(self, **options: Unpack[m.GroupsOptions]) -> m.Job:
+        """Begin to find the groups of near-duplicates."""
+        return self._run(operations.send("/v1/groups", options))
+
+    def groups(self, job: str) -> Iterator[m.Group]:
+        """The groups that a job found, the largest first."""
+        return self._pages(operations.job_path("groups", job), "found", {})
+
+    def group(
+        self, job: str, group: int, *, include: m.Include | None = None
+    ) -> Iterator[m.Member]:
+        """The documents of a group, oldest first."""
+        path = f"{operations.job_path('groups', job)}/{int(group)}"
+        return self._pages(path, "documents", {"include": include})
+
+    def delete_groups(self, job: str) -> None:
+        """Remove a job that finds groups, with its result."""
+        self._run(operations.remove(operations.job_path("groups", job)))
+
+    def jobs(self) -> Iterator[m.Job]:
+        """The jobs that run or wait, and those that ended last."""
+        return self._pages("/v1/jobs", "jobs", {})
+
+    def job(self, job: str) -> m.Job:
+        """How far a job is."""
+        return self._run(operations.read(operations.job_path("jobs", job)))
+
+    def wait_for_job(self, job: str, *, timeout: float | None = None) -> m.Job:
+        """Wait until a job has ended; :class:`TimeoutError` if it has not after so many seconds."""
+        deadline = None if timeout is None else time.monotonic() + timeout
+        for pause in operations.pauses(job, deadline):
+            state = self.job(job)
+            if state["ended_at_ms"] is not None:
+                return state
+            time.sleep(pause)
+        raise AssertionError("pauses end with an exception")
+
+    def cancel_job(self, job: str) -> m.Job:
+        """Cancel a job; what it has removed stays removed."""
+        return self._run(operations.remove(operations.job_path("jobs", job)))
+
+    # The service.
+
+    def stats(self) -> dict[str, Any]:
+        """The state of the service in numbers."""
+        return self._run(operations.read("/v1/stats"))
+
+    def count(self, namespace: str) -> int:
+        """The number of documents of a namespace."""
+        return self._run(operations.read("/v1/stats", {"namespace": namespace}))["documents"]
+
+    def take_snapshot(self) -> m.Snapshot:
+        """Take a snapshot, and return once it is on disk."""
+        return self._run(operations.take_snapshot())
+
+    def snapshots(self) -> list[m.Snapshot]:
+        """The snapshots on disk, newest first."""
+        return self._run(operations.read("/v1/snapshots"))["snapshots"]
+
+    # How calls are made.
+
+    def _run(self, call: Call[T]) -> T:
+        pool = self._pool
+        if pool.process != os.getpid():
+            # After a fork: the connections and the lock belong to the other process.
+            pool = self._pool = Pool(self._address, self._connections)
+        if self._closed:
+            raise RuntimeError("the client is closed")
+        return pool.run(call, time.monotonic() + self._timeout)
+
+    def _pages(self, path: str, field: str, options: Any) -> Iterator[Any]:
+        after = options.get("after")
+        while True:
+            page = self._run(operations.read(path, {**options, "limit": 1000, "after": after}))
+            yield from page[field]
+            after = page["next"]
+            if after is None:
+                return
+
+    def _flow(self, calls: Iterator[Call[list[Any]]], in_flight: int) -> Iterator[Any]:
+        for replies in self._pieces(calls, in_flight):
+            yield from replies
+
+    def _pieces(self, calls: Iterator[Call[Any]], in_flight: int) -> Iterator[Any]:
+        """The results of calls in their order, of which a few are under way."""
+        check_in_flight(in_flight)
+        done = 0
+        under_way: deque[Future[Any]] = deque()
+        # Not kept: threads do not survive a fork.
+        threads = ThreadPoolExecutor(in_flight, thread_name_prefix="nearprint")
+        try:
+            for call in calls:
+                under_way.append(threads.submit(self._run, call))
+                if len(under_way) == in_flight:
+                    result = under_way.popleft().result()
+                    yield result
+                    done += operations.documents_in(result)
+            while under_way:
+                result = under_way.popleft().result()
+                yield result
+                done += operations.documents_in(result)
+        except (Overloaded, Unreachable) as error:
+            error.done += done
+            raise
+        finally:
+            threads.shutdown(cancel_futures=True)

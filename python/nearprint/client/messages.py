@@ -1,0 +1,325 @@
+"""Documents, options and replies, as the service spells them.
+
+They are plain dictionaries at run time, with the fields that proto-free-api.md describes, so a
+field that a newer service adds is there at once. An option that is ``None`` counts as not given.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal, TypedDict
+
+Fingerprint = int | str
+"""A 64-bit integer, signed or not, or 16 hex digits. Replies have 16 lower-case hex digits."""
+
+IdSource = TypedDict("IdSource", {"from": Literal["text-hash", "fingerprint"]})
+"""Lets the service make the id, of the text as it was sent or of the fingerprint."""
+
+Id = str | int | IdSource
+Include = Sequence[Literal["metadata", "sketch"]]
+
+
+class Content(TypedDict, total=False):
+    """What a document can consist of instead of a text: exactly one of the first four."""
+
+    html: str | None
+    features: Mapping[str, float] | Sequence[tuple[str, float]] | None
+    vector: Sequence[float] | None
+    fingerprint: Fingerprint | None
+    recipe: str | None
+    sketch: str | None
+    extract: Literal["content", "visible", "main"] | None
+
+
+class FingerprintOptions(Content, total=False):
+    explain: bool | None
+
+
+class QueryOptions(Content, total=False):
+    id: Id | None
+    namespace: str | None
+    distance: int | None
+    limit: int | None
+    min_similarity: float | None
+    search: Literal["likely", "exact"] | None
+    counts: bool | None
+    max_age: int | None
+    include: Include | None
+    explain: bool | None
+
+
+class InsertOptions(Content, total=False):
+    id: Id | None
+    namespace: str | None
+    metadata: Mapping[str, Any] | None
+    expires_in: int | Literal["never"] | None
+    expires_at: int | None
+
+
+class CheckOptions(QueryOptions, total=False):
+    metadata: Mapping[str, Any] | None
+    expires_in: int | Literal["never"] | None
+    expires_at: int | None
+    on_duplicate: Literal["skip", "insert"] | None
+    touch: bool | None
+
+
+class FingerprintDocument(FingerprintOptions, total=False):
+    text: str | None
+
+
+class QueryDocument(QueryOptions, total=False):
+    text: str | None
+
+
+class InsertDocument(InsertOptions, total=False):
+    text: str | None
+
+
+class CheckDocument(CheckOptions, total=False):
+    text: str | None
+
+
+class PackedQueryOptions(TypedDict, total=False):
+    namespace: str | None
+    distance: int | None
+    max_age: int | None
+
+
+class PackedInsertOptions(TypedDict, total=False):
+    namespace: str | None
+    expires_in: int | Literal["never"] | None
+    expires_at: int | None
+
+
+class PackedCheckOptions(PackedQueryOptions, PackedInsertOptions, total=False):
+    on_duplicate: Literal["skip", "insert"] | None
+
+
+class _RequiredId(TypedDict):
+    id: str | int
+
+
+class DocumentName(_RequiredId, total=False):
+    """The name of a document to delete."""
+
+    namespace: str | None
+
+
+class CompareOptions(TypedDict, total=False):
+    distance: int | None
+    min_similarity: float | None
+    extract: Literal["content", "visible", "main"] | None
+    explain: bool | None
+
+
+class ListOptions(TypedDict, total=False):
+    namespace: str | None
+    all_namespaces: bool | None
+    prefix: str | None
+    include: Include | None
+    after: str | None
+
+
+class FingerprintListOptions(TypedDict, total=False):
+    namespace: str | None
+    include: Include | None
+    after: str | None
+
+
+class OriginalsOptions(TypedDict, total=False):
+    namespace: str | None
+    all_namespaces: bool | None
+    order: Literal["duplicates", "recent"] | None
+    include: Include | None
+
+
+class PurgeOptions(TypedDict, total=False):
+    namespace: str | None
+    all_namespaces: bool | None
+    prefix: str | None
+    stored_before: int | None
+    dry_run: bool | None
+
+
+class GroupsOptions(TypedDict, total=False):
+    distance: int | None
+    min_similarity: float | None
+    verified: bool | None
+    namespace: str | None
+    all_namespaces: bool | None
+    size_min: int | None
+
+
+# Replies. Fields that may be missing are in the class with `total=False`.
+
+
+class _HitDocument(TypedDict):
+    id: str | None
+    stored_at_ms: int
+
+
+class HitDocument(_HitDocument, total=False):
+    expires_at: int
+    metadata: dict[str, Any]
+
+
+class _Hit(TypedDict):
+    fingerprint: str
+    distance: int
+    similarity: float | None
+    confirmed: bool | None
+    documents: list[HitDocument]
+    document_count: int
+
+
+class Hit(_Hit, total=False):
+    """A stored fingerprint near the one of the request."""
+
+    document_count_is_at_least: bool
+    differing_bits: list[dict[str, Any]]
+
+
+class _FingerprintReply(TypedDict):
+    fingerprint: str
+    recipe: str
+    features: int | None
+    short: bool
+
+
+class FingerprintReply(_FingerprintReply, total=False):
+    explanation: dict[str, Any]
+
+
+class _Look(TypedDict):
+    fingerprint: str
+    short: bool
+    duplicate: bool
+    hits: list[Hit]
+    hit_count: int
+    truncated: bool
+
+
+class QueryReply(_Look, total=False):
+    unverified_matches: int
+    explanation: dict[str, Any]
+
+
+class _Write(TypedDict):
+    outcome: Literal["inserted", "duplicate", "already_present", "refreshed", "replaced"]
+    stored: bool
+
+
+class InsertReply(_Write, total=False):
+    fingerprint: str
+    short: bool
+    sequence: int
+
+
+class CheckReply(_Look, _Write, total=False):
+    sequence: int
+    unverified_matches: int
+    explanation: dict[str, Any]
+
+
+class _Delete(TypedDict):
+    removed: int
+    stored: bool
+
+
+class DeleteReply(_Delete, total=False):
+    sequence: int
+
+
+class _Compare(TypedDict):
+    a: dict[str, Any]
+    b: dict[str, Any]
+    distance: int
+    similarity: float | None
+    confirmed: bool | None
+    duplicate: bool
+    found_by: Literal["distance", "likely"] | None
+
+
+class CompareReply(_Compare, total=False):
+    explanation: dict[str, Any]
+
+
+class _Stored(TypedDict):
+    namespace: str | None
+    id: str | None
+    fingerprint: str
+    short: bool
+    verifiable: bool
+    stored_at_ms: int
+
+
+class StoredDocument(_Stored, total=False):
+    recipe: str
+    sequence: int
+    expires_at: int
+    metadata: dict[str, Any]
+    sketch: str
+    duplicates: int
+    last_duplicate_at_ms: int
+
+
+class Namespace(TypedDict):
+    namespace: str
+    documents: int
+
+
+class _Job(TypedDict):
+    job: str
+    kind: Literal["purge", "groups"]
+    state: Literal["waiting", "running", "done", "cancelled", "failed"]
+    namespace: str | None
+    progress: float
+    begun_at_ms: int
+    ended_at_ms: int | None
+
+
+class Job(_Job, total=False):
+    error: str
+    # A purge:
+    prefix: str
+    stored_before: int
+    dry_run: bool
+    matched: int
+    removed: int
+    # A search for groups:
+    distance: int
+    verified: bool
+    size_min: int
+    sequence: int | None
+    groups: int
+    documents: int
+    partly_compared: int
+
+
+class Group(TypedDict):
+    group: int
+    size: int
+    namespace: str | None
+    oldest: dict[str, Any]
+
+
+class _Member(TypedDict):
+    fingerprint: str
+    id: str | None
+    stored_at_ms: int
+
+
+class Member(_Member, total=False):
+    """A document of a group."""
+
+    sequence: int
+    gone: bool
+    metadata: dict[str, Any]
+
+
+class Snapshot(TypedDict):
+    sequence: int
+    taken_at_ms: int
+    bytes: int
+    documents: int

@@ -1,0 +1,383 @@
+"""Calls on their way to the service and back, without any input or output.
+
+A call that finds no free connection waits in a :class:`Queue`. When a connection is free again, the
+oldest goes, and with it, as one batch, all that wait for the same route; nothing waits for a timer.
+A :class:`Trip` is what goes: it makes its requests, reads the replies, and decides about another
+attempt. :class:`Client` and :class:`AsyncClient` differ in how they move bytes and wake callers.
+"""
+
+from __future__ import annotations
+
+import json
+import random
+import time
+from collections import deque
+from collections.abc import Callable, Sequence
+from email.utils import parsedate_to_datetime
+from typing import Any, Generic, NamedTuple, TypeVar
+
+from nearprint.client.address import Address
+from nearprint.client.encoding import CHUNK_BYTES_MAX, CHUNK_LINES_MAX, Line
+from nearprint.errors import NearprintError, Overloaded, Unreachable, of_problem
+
+T = TypeVar("T")
+K = TypeVar("K", bound="Ticket")
+
+BUSY = frozenset({429, 503})
+"""Statuses of what was refused for now, and is sent again."""
+
+GATEWAY = frozenset({502, 504})
+"""Statuses of a proxy that has lost the service."""
+
+BACKOFF_S = 0.1
+"""The first wait where the service does not say how long; it doubles with each attempt."""
+
+BACKOFF_MAX_S = 2.0
+
+
+class Request(NamedTuple):
+    method: str
+    path: str
+    body: bytes | None = None
+    content_type: str | None = None
+    accept: str | None = None
+
+
+class Reply(NamedTuple):
+    status: int
+    body: bytes
+    retry_after: str | None
+    whole: bool
+    """False if the connection was lost before the end of the body."""
+
+
+class Lost(Exception):
+    """A connection could not be made, or was lost before the head of the reply."""
+
+    def __init__(self, cause: Exception, *, sent: bool, fatal: bool = False) -> None:
+        super().__init__(str(cause))
+        self.cause = cause
+        self.sent = sent
+        self.fatal = fatal
+
+
+class Call(Generic[T]):
+    """One operation: what to send, and how to read what comes back.
+
+    ``alone`` is its request without company. A call with ``lines`` may also travel as a part of the
+    batch of its ``route``. A call that is not ``repeatable`` is not sent again if it may have been
+    carried out.
+    """
+
+    __slots__ = ("alone", "finish", "lines", "read", "repeatable", "route")
+
+    def __init__(
+        self,
+        finish: Callable[[list[Any]], T],
+        *,
+        alone: Request | None = None,
+        route: str | None = None,
+        lines: Sequence[Line | NearprintError] = (),
+        read: Callable[[bytes], Any] = json.loads,
+        repeatable: bool = True,
+    ) -> None:
+        self.finish = finish
+        self.alone = alone
+        self.route = route
+        self.lines = lines
+        self.read = read
+        self.repeatable = repeatable
+
+
+class Ticket:
+    """A call that is under way for somebody, who is told by :meth:`settled`."""
+
+    __slots__ = ("call", "deadline", "error", "missing", "number", "replies", "size")
+
+    def __init__(self, call: Call[Any], deadline: float) -> None:
+        self.call = call
+        self.deadline = deadline
+        self.error: BaseException | None = None
+        self.number = 0
+        # The lines that were refused before they were sent have their answers.
+        self.replies: list[Any] = [
+            None if isinstance(line, Line) else line for line in call.lines
+        ] or [None]
+        self.missing = self.replies.count(None)
+        self.size = sum(len(line.data) + 1 for line in call.lines if isinstance(line, Line))
+
+    def line(self, index: int) -> Line:
+        line = self.call.lines[index]
+        assert isinstance(line, Line)
+        return line
+
+    def answer(self, index: int, reply: Any) -> None:
+        self.replies[index] = reply
+        self.missing -= 1
+        if not self.missing:
+            self.settled()
+
+    def fail(self, error: BaseException) -> None:
+        self.error = error
+        self.settled()
+
+    def settled(self) -> None:
+        """Wake whoever waits."""
+
+
+class Queue(Generic[K]):
+    """Calls that wait for a connection: first come, first served, with company."""
+
+    def __init__(self) -> None:
+        self._routes: dict[str | None, deque[K]] = {}
+        self._count = 0
+
+    def add(self, ticket: K) -> None:
+        self._count += 1
+        ticket.number = self._count
+        self._routes.setdefault(ticket.call.route, deque()).append(ticket)
+
+    def put_back(self, tickets: Sequence[K]) -> None:
+        """Let calls wait at the place that they had."""
+        for ticket in reversed(tickets):
+            self._routes.setdefault(ticket.call.route, deque()).appendleft(ticket)
+
+    def discard(self, ticket: K) -> bool:
+        """Take out a call that waits no longer; whether it was there."""
+        try:
+            self._routes[ticket.call.route].remove(ticket)
+        except (KeyError, ValueError):
+            return False
+        return True
+
+    def take(self) -> list[K]:
+        """The oldest call, and those that can travel with it; none if nothing waits."""
+        waiting = [line for line in self._routes.values() if line]
+        if not waiting:
+            return []
+        line = min(waiting, key=lambda tickets: tickets[0].number)
+        taken = [line.popleft()]
+        if taken[0].call.route is None:
+            return taken
+        count, size = len(taken[0].call.lines), taken[0].size
+        while line:
+            count += len(line[0].call.lines)
+            size += line[0].size
+            if count > CHUNK_LINES_MAX or size > CHUNK_BYTES_MAX:
+                break
+            taken.append(line.popleft())
+        return taken
+
+    def clear(self) -> list[K]:
+        """Take out all."""
+        everything = [ticket for line in self._routes.values() for ticket in line]
+        self._routes.clear()
+        return everything
+
+
+class Trip(Generic[K]):
+    """Calls of one route that travel together, with all attempts."""
+
+    def __init__(self, address: Address, tickets: list[K], reached: bool) -> None:
+        self.address = address
+        self.tickets = tickets
+        # Whoever waited longest has the first deadline.
+        self.deadline = tickets[0].deadline
+        self.repeatable = tickets[0].call.repeatable
+        # Whether the service was there before: then it is waited for.
+        self.reached = reached
+        self.attempts = 0
+        self.began = time.monotonic()
+        # Whether an attempt may have been carried out without a reply.
+        self.repeated = False
+        self.pending: list[tuple[K, int]] = [
+            (ticket, index)
+            for ticket in tickets
+            for index, reply in enumerate(ticket.replies)
+            if reply is None
+        ]
+
+    def request(self) -> Request:
+        """The request of the next attempt."""
+        self.attempts += 1
+        alone = self.tickets[0].call.alone if len(self.tickets) == 1 else None
+        if alone is not None:
+            return alone
+        body = b"\n".join([ticket.line(index).data for ticket, index in self.pending]) + b"\n"
+        route = self.tickets[0].call.route
+        return Request("POST", f"/v1/{route}/batch", body, "application/x-ndjson")
+
+    def received(self, reply: Reply) -> float:
+        """Read a reply; the seconds to wait before the next attempt, if one is needed."""
+        self.reached = True
+        alone = len(self.tickets) == 1 and self.tickets[0].call.alone is not None
+        if reply.status in BUSY:
+            return self._busy(self._refusal(reply), reply.retry_after)
+        if reply.status in GATEWAY:
+            return self.lost(Lost(ConnectionError(f"a proxy replied {reply.status}"), sent=True))
+        if not reply.whole and (alone or not 200 <= reply.status < 300):
+            return self.lost(Lost(ConnectionError("the reply broke off"), sent=True))
+        if not 200 <= reply.status < 300:
+            for ticket in self.tickets:
+                ticket.fail(self._refusal(reply))
+            self.pending = []
+            return 0.0
+        try:
+            if not alone:
+                return self._received_lines(reply)
+            ticket, index = self.pending[0]
+            value = ticket.call.read(reply.body)
+        except (ValueError, KeyError, TypeError, AttributeError) as error:
+            raise Unreachable(
+                f"{self.address} does not answer as nearprint does: {error}"
+            ) from error
+        self._answer(ticket, index, value)
+        self.pending = []
+        return 0.0
+
+    def _received_lines(self, reply: Reply) -> float:
+        lines = reply.body.split(b"\n")
+        last = lines.pop()
+        if reply.whole and last:
+            lines.append(last)
+        left: list[tuple[K, int]] = []
+        busy: NearprintError | None = None
+        for place, (ticket, index) in enumerate(self.pending):
+            if place >= len(lines):
+                left.append((ticket, index))
+                continue
+            value = json.loads(lines[place])
+            problem = value.get("error")
+            if problem is None:
+                self._answer(ticket, index, value)
+                continue
+            error = of_problem(problem)
+            # The number counts the lines of a request that the caller never saw.
+            error.line = None
+            if error.status in BUSY or error.code == "reply_not_read":
+                busy = error
+                left.append((ticket, index))
+            else:
+                ticket.answer(index, error)
+        self.pending = left
+        if not left:
+            return 0.0
+        if busy is not None:
+            self.repeated = True
+            return self._busy(busy, None)
+        return self.lost(Lost(ConnectionError("the reply broke off"), sent=True))
+
+    def _answer(self, ticket: K, index: int, value: Any) -> None:
+        if (
+            not self.repeated
+            and ticket.call.lines
+            and ticket.line(index).unnamed
+            and value["outcome"] == "already_present"
+        ):
+            # The id is made of the text, so a copy of it was stored before. After an attempt
+            # without a reply it may be this document itself, which must not be taken for a copy.
+            value["duplicate"] = True
+        ticket.answer(index, value)
+
+    def lost(self, lost: Lost) -> float:
+        """A connection was lost or not made; the seconds to wait before the next attempt."""
+        if lost.sent:
+            self.repeated = True
+        if lost.fatal or not (self.reached or lost.sent):
+            hint = "; does `nearprint serve` run there?" if not lost.fatal else ""
+            raise Unreachable(f"{self.address} cannot be reached: {lost}{hint}") from lost.cause
+        if lost.sent and not self.repeatable:
+            raise Unreachable(
+                f"{self.address} was lost before it replied ({lost}). The write may have been "
+                "carried out; it was not repeated, because its documents have no ids"
+            ) from lost.cause
+        wait = 0.0 if self.attempts == 1 else self._backoff(self.attempts - 2)
+        if time.monotonic() + wait >= self.deadline:
+            raise Unreachable(
+                f"{self.address} cannot be reached: {lost} ({self._tried()})"
+            ) from lost.cause
+        return wait
+
+    def _busy(self, error: NearprintError, retry_after: str | None) -> float:
+        told = seconds(retry_after)
+        wait = told or self._backoff(self.attempts - 1)
+        if time.monotonic() + wait < self.deadline:
+            return wait
+        first = self.tickets[0]
+        done = len(first.replies) - first.missing
+        advice = "" if told is None else f"; it asks to try again in {told:g} s"
+        raise Overloaded(
+            f"{self.address} is overloaded{advice} ({self._tried()}, "
+            f"{done} of {len(first.replies)} answered). Its last reply: {error}",
+            status=error.status,
+            done=done,
+        ) from error
+
+    def _backoff(self, doublings: int) -> float:
+        # Not all at one time: what was refused together should not come back together.
+        return min(BACKOFF_S * 2 ** min(doublings, 10), BACKOFF_MAX_S) * random.uniform(0.5, 1.0)
+
+    def _tried(self) -> str:
+        attempts = f"{self.attempts} attempt" + "s" * (self.attempts != 1)
+        return f"{attempts} in {time.monotonic() - self.began:.1f} s"
+
+    def _refusal(self, reply: Reply) -> NearprintError:
+        """The exception of a reply that is an error."""
+        try:
+            problem = json.loads(reply.body)
+            code = problem["code"]
+        except (ValueError, KeyError, TypeError):
+            text = reply.body[:200].decode("utf-8", "replace").strip()
+            return NearprintError(
+                f"{self.address} replied {reply.status}: {text}", status=reply.status
+            )
+        error = of_problem(problem)
+        error.status = reply.status
+        if code in ("token_missing", "token_unknown"):
+            error.detail = f"{self.address}: {error.detail}"
+            error.args = (error.detail,)
+        return error
+
+    def failed(self, error: BaseException) -> list[K]:
+        """End the trip with an error of its first call; the others, which may have more time."""
+        unanswered = [ticket for ticket in self.tickets if ticket.missing]
+        if unanswered and unanswered[0] is self.tickets[0]:
+            unanswered.pop(0).fail(error)
+        return unanswered
+
+
+def unanswered(address: Address, waited: bool) -> Unreachable:
+    """The error of a call whose deadline came while others carried it, or before anybody did."""
+    why = "every connection was in use" if waited else "its request is under way"
+    return Unreachable(f"{address}: no reply in time; {why}")
+
+
+def check_settings(timeout: float, connections: int) -> None:
+    """Refuse settings of a client that make no sense."""
+    if not timeout > 0:
+        raise ValueError(f"timeout must be above 0 seconds, not {timeout!r}")
+    if connections < 1:
+        raise ValueError(f"connections must be at least 1, not {connections!r}")
+
+
+def check_in_flight(in_flight: int) -> None:
+    if in_flight < 1:
+        raise ValueError(f"in_flight must be at least 1, not {in_flight!r}")
+
+
+def seconds(retry_after: str | None) -> float | None:
+    """The seconds of a ``Retry-After``, which is a number or a date.
+
+    >>> seconds("3"), seconds(None), seconds("soon")
+    (3.0, None, None)
+    """
+    if retry_after is None:
+        return None
+    try:
+        return max(0.0, float(int(retry_after)))
+    except (ValueError, OverflowError):
+        pass
+    try:
+        return max(0.0, parsedate_to_datetime(retry_after).timestamp() - time.time())
+    except (ValueError, OverflowError):
+        return None

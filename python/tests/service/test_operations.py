@@ -1,0 +1,193 @@
+"""Each operation, with both clients, against a running service."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from typing import Any
+
+import numpy
+import pytest
+from harness import Service, text
+
+from nearprint import errors
+from nearprint.client import AsyncClient, Client
+
+Connect = Callable[..., Any]
+
+
+def test_both_clients_have_the_same_operations() -> None:
+    def operations(kind: type) -> dict[str, list[str]]:
+        return {
+            name: list(inspect.signature(method).parameters)
+            for name, method in vars(kind).items()
+            if callable(method) and not name.startswith("_")
+        }
+
+    assert operations(Client) == operations(AsyncClient)
+    assert len(operations(Client)) > 30
+
+
+def test_a_near_copy_is_found(service: Service, connect: Connect) -> None:
+    client = connect(service.url)
+    first = client.check_and_insert(text(1), id="https://a.example/1", metadata={"crawl": 7})
+    assert (first["outcome"], first["duplicate"]) == ("inserted", False)
+
+    second = client.check_and_insert(
+        text(1) + " end", id="https://b.example/1", include=["metadata"]
+    )
+    assert (second["outcome"], second["stored"]) == ("duplicate", False)
+    assert second["hits"][0]["documents"][0]["id"] == "https://a.example/1"
+    assert second["hits"][0]["documents"][0]["metadata"] == {"crawl": 7}
+
+    assert client.query(text(1), id="https://a.example/1")["duplicate"] is False
+    assert client.query(text(1))["duplicate"] is True
+    assert client.query(html=f"<p>{text(1)}</p>")["duplicate"] is True
+
+
+def test_documents_are_stored_shown_and_removed(service: Service, connect: Connect) -> None:
+    client = connect(service.url)
+    assert client.insert(text(1), id="a", namespace="news/fr")["outcome"] == "inserted"
+    assert client.insert(fingerprint=-1, id="b")["fingerprint"] == "f" * 16
+    assert client.insert(fingerprint=numpy.uint64(7), id=17)["fingerprint"] == f"{7:016x}"
+    assert client.get("a", namespace="news/fr")["fingerprint"]
+    assert client.get("a") is None
+    assert [document["id"] for document in client.documents()] == ["b", "17"]
+    assert [document["id"] for document in client.documents(all_namespaces=True, prefix="a")] == [
+        "a"
+    ]
+    assert [document["id"] for document in client.documents_of(-1)] == ["b"]
+    assert list(client.namespaces()) == [{"namespace": "news/fr", "documents": 1}]
+    assert client.count("news/fr") == 1
+    assert client.stats()["documents"] == 3
+
+    assert client.delete("a", namespace="news/fr") is True
+    assert client.delete("a", namespace="news/fr") is False
+    assert client.delete_fingerprint(-1) == 1
+    assert client.delete(17) is True
+    assert client.stats()["documents"] == 0
+
+
+def test_a_list_goes_on_after_its_first_page(service: Service, connect: Connect) -> None:
+    client = connect(service.url)
+    fingerprints = ({"fingerprint": number, "id": number} for number in range(2_500))
+    assert all(reply["stored"] for reply in client.insert_many(fingerprints))
+    assert len({document["id"] for document in client.documents()}) == 2_500
+
+
+def test_texts_are_compared_and_explained(service: Service, connect: Connect) -> None:
+    client = connect(service.url)
+    assert client.compare(text(1), {"text": text(1) + " end"})["duplicate"] is True
+    assert client.compare(text(1), text(2), explain=True)["explanation"]["differing_bits"]
+    made = client.fingerprint(text(1), explain=True)
+    assert made["explanation"]["tokens"] == 40
+    assert client.fingerprint(features={"lamp": 3, "wire": 1.5})["features"] == 2
+
+
+def test_jobs_are_begun_watched_and_cancelled(service: Service, connect: Connect) -> None:
+    client = connect(service.url)
+    client.insert(fingerprint=0xF0, id="a", namespace="n")
+    client.insert(fingerprint=0xF1, id="b", namespace="n")
+    found = client.wait_for_job(client.find_groups(namespace="n")["job"])
+    assert (found["state"], found["groups"]) == ("done", 1)
+    assert [group["size"] for group in client.groups(found["job"])] == [2]
+    assert [member["id"] for member in client.group(found["job"], 0)] == ["a", "b"]
+    client.delete_groups(found["job"])
+    with pytest.raises(errors.GroupsNotFound):
+        list(client.groups(found["job"]))
+
+    dry = client.wait_for_job(client.purge(namespace="n", prefix="a", dry_run=True)["job"])
+    assert (dry["matched"], dry["removed"]) == (1, 0)
+    removed = client.wait_for_job(client.delete_namespace("n")["job"])
+    assert removed["removed"] == 2
+    assert removed["job"] in [job["job"] for job in client.jobs()]
+    assert client.cancel_job(removed["job"])["state"] == "done"
+
+
+def test_originals_and_snapshots(service: Service, connect: Connect) -> None:
+    client = connect(service.url)
+    client.insert(fingerprint=1, id="a")
+    client.check_and_insert(fingerprint=1, id="b")
+    assert [(each["id"], each["duplicates"]) for each in client.originals()] == [("a", 1)]
+    assert client.take_snapshot()["documents"] == 1
+    assert client.snapshots()[0]["documents"] == 1
+
+
+def test_arrays_of_fingerprints(service: Service, connect: Connect) -> None:
+    client = connect(service.url)
+    fingerprints = numpy.random.default_rng(1).integers(0, 2**64, 300_000, dtype=numpy.uint64)
+    assert client.insert_packed(fingerprints[:200_000], namespace="n") == 200_000
+    distances = client.query_packed(fingerprints, namespace="n", distance=0)
+    assert distances.dtype == numpy.uint8
+    assert (distances[:200_000] == 0).all()
+    assert (distances[200_000:] == 255).all()
+    assert (client.query_packed(fingerprints.view(numpy.int64)[:9], namespace="n") == 0).all()
+    assert client.check_and_insert_packed(fingerprints[-9:], namespace="n").tolist() == [255] * 9
+    assert client.check_and_insert_packed(fingerprints[-9:], namespace="n").tolist() == [0] * 9
+    assert client.query_packed([]).tolist() == []
+    with pytest.raises(TypeError, match="uint64 or int64"):
+        client.query_packed(numpy.zeros(3))
+
+
+def test_the_code_of_a_refusal_is_a_class(service: Service, connect: Connect) -> None:
+    client = connect(service.url)
+    for error, arguments in {
+        errors.EmptyDocument: {"text": "... !?"},
+        errors.DocumentMissing: {},
+        errors.DocumentAmbiguous: {"text": "a", "fingerprint": 1},
+        errors.DistanceAboveMax: {"fingerprint": 1, "distance": 12},
+        errors.RecipeMismatch: {"vector": [0.5, 1.0]},
+        errors.UnknownField: {"text": "a", "treshold": 2},
+    }.items():
+        with pytest.raises(error) as raised:
+            client.query(**arguments)
+        assert raised.value.status is not None
+
+
+def test_arguments_are_checked_by_name(service: Service, connect: Connect) -> None:
+    client = connect(service.url)
+    with pytest.raises(TypeError, match="text must be a str, not int"):
+        client.query(5)
+    with pytest.raises(TypeError, match="html must be a str, not bytes"):
+        client.insert(html=b"<p>")
+    with pytest.raises(ValueError, match=r"text has half of a surrogate pair \(U\+D800\)"):
+        client.query("a \ud800")
+    with pytest.raises(ValueError, match="metadata has half"):
+        client.insert("a", metadata={"title": "\udc00"})
+    with pytest.raises(ValueError, match="vector cannot be sent"):
+        client.query(vector=[float("nan")])
+    with pytest.raises(TypeError, match="metadata cannot be sent: object has no form in JSON"):
+        client.insert("a", metadata={"x": object()})
+    with pytest.raises(ValueError, match="id must not be empty"):
+        client.get("")
+    with pytest.raises(TypeError, match="not one str"):
+        list(client.query_many("a text"))
+    with pytest.raises(ValueError, match="in_flight must be at least 1"):
+        list(client.query_many(["a"], in_flight=0))
+
+
+def test_a_closed_client_says_so(service: Service, connect: Connect) -> None:
+    client = connect(service.url)
+    client.query(text(1))
+    client.close()
+    with pytest.raises(RuntimeError, match="the client is closed"):
+        client.query(text(1))
+
+
+@pytest.mark.parametrize(
+    ("url", "settings", "message"),
+    [
+        ("localhost:7878", {}, "url must be like"),
+        ("http://user:secret@host", {}, "give the token as token="),
+        ("http://host?x", {}, "url must end with"),
+        ("http://host", {"ca_file": "x"}, "need a url of https"),
+        ("http://host", {"token": "a\nb"}, "visible ASCII"),
+        ("http://host", {"timeout": 0}, "timeout must be above 0"),
+        ("http://host", {"connections": 0}, "connections must be at least 1"),
+    ],
+)
+def test_settings_are_checked(
+    connect: Connect, url: str, settings: dict[str, Any], message: str
+) -> None:
+    with pytest.raises(ValueError, match=message):
+        connect(url, **settings)
