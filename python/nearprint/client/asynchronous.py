@@ -334,6 +334,10 @@ class AsyncClient:
 
     # The service.
 
+    async def wait_until_ready(self) -> None:
+        """Wait until the service has recovered and takes writes, up to the timeout of a call."""
+        await self._run(operations.read("/readyz"))
+
     async def stats(self) -> dict[str, Any]:
         """The state of the service in numbers."""
         return await self._run(operations.read("/v1/stats"))

@@ -324,6 +324,10 @@ class Client:
 
     # The service.
 
+    def wait_until_ready(self) -> None:
+        """Wait until the service has recovered and takes writes, up to the timeout of a call."""
+        self._run(operations.read("/readyz"))
+
     def stats(self) -> dict[str, Any]:
         """The state of the service in numbers."""
         return self._run(operations.read("/v1/stats"))
