@@ -20,7 +20,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from nearprint.client import AsyncClient
+from nearprint.client import AsyncClient, Client
 
 START_S = 30
 
@@ -250,3 +250,13 @@ def text(number: int, words: int = 40) -> str:
     """A text that is near no other."""
     chance = random.Random(number)
     return " ".join("".join(chance.choices("abdefgiklmnoprstuvwz", k=6)) for _ in range(words))
+
+
+def near(original: str, client: Client) -> str:
+    """The text with one changed word, within the distance: so it is found whichever comes first."""
+    words = original.split()
+    for place in range(len(words)):
+        changed = " ".join([*words[:place], "changed", *words[place + 1 :]])
+        if client.compare(original, changed)["found_by"] == "distance":
+            return changed
+    raise AssertionError("every word matters too much")

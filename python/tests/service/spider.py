@@ -1,6 +1,8 @@
 """Crawls the site of test_scrapy.py: python spider.py URL FOLDER SETTINGS."""
 
-import json, sys
+import json
+import sys
+
 import scrapy
 from scrapy.crawler import CrawlerProcess
 

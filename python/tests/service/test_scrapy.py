@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from harness import Proxy, Service, close, lose, text
+from harness import Proxy, Service, close, lose, near, text
 
 from nearprint.client import Client
 
@@ -21,16 +21,6 @@ COPIES = 80
 ORIGINALS = PAGES - COPIES
 
 SPIDER = Path(__file__).with_name("spider.py")
-
-
-def near(original: str, client: Client) -> str:
-    """The text with one changed word, within the distance: so it is found whichever comes first."""
-    words = original.split()
-    for place in range(len(words)):
-        changed = " ".join([*words[:place], "changed", *words[place + 1 :]])
-        if client.compare(original, changed)["found_by"] == "distance":
-            return changed
-    raise AssertionError("every word matters too much")
 
 
 @pytest.fixture(scope="module")
@@ -172,7 +162,7 @@ def test_items_without_a_text_are_kept(service: Service, crawl: Crawl) -> None:
 
 
 def test_options_and_other_fields(service: Service, crawl: Crawl) -> None:
-    items, stats = crawl(
+    items, _ = crawl(
         NEARPRINT_URL=service.url,
         NEARPRINT_FIELDS={"html": "text"},
         NEARPRINT_OPTIONS={"namespace": "n", "min_similarity": 0.5},
