@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 
 from nearprint.client.address import Address
 from nearprint.client.connection import Connection
-from nearprint.client.travel import Call, Lost, Queue, Ticket, Trip, unanswered
+from nearprint.client.travel import Call, Company, Lost, Queue, Ticket, Trip, unanswered
 
 T = TypeVar("T")
 
@@ -34,15 +34,13 @@ class _Waiting(Ticket):
             self.wake.release()
 
 
-class _Company:
-    """Calls that travel together on one connection, the first of which carries the others."""
+class _Company(Company[_Waiting]):
+    """Calls that travel together; the thread of the first carries the others."""
 
-    __slots__ = ("aboard", "connection", "tickets")
+    __slots__ = ("connection",)
 
     def __init__(self, tickets: list[_Waiting]) -> None:
-        self.tickets = tickets
-        # How many threads have not gone on with their replies yet.
-        self.aboard = len(tickets)
+        super().__init__(tickets)
         self.connection: Connection | None = None
         for ticket in tickets:
             ticket.company = self
@@ -51,10 +49,7 @@ class _Company:
 class Pool:
     """At most a few connections, each carrying one company at a time.
 
-    The thread of its first call carries a company, then all its threads go on. Only when the last
-    of them does, the connection is free for the next company: by then the first have perhaps made
-    their next calls, which travel together again, where a connection that is given away at once
-    would carry the first of them alone. The lock is never held while anything is sent or received.
+    The lock is never held while anything is sent or received.
     """
 
     def __init__(self, address: Address, connections: int) -> None:
@@ -137,34 +132,35 @@ class Pool:
         return trip.received(reply)
 
     def _go_on(self, ticket: _Waiting) -> None:
-        """Leave the company of a call; the last to leave lets the next company go."""
+        """Leave the company of a call; perhaps its connection is free then."""
         connection = None
         with self._lock:
-            company = ticket.company
+            company, ticket.company = ticket.company, None
             if company is None:
                 self._queue.discard(ticket)
                 return
             if company.tickets[0] is ticket:
-                # Those without an answer, and those whose threads were interrupted with the first.
+                # Those without an answer, whose time is not up.
                 again = [other for other in company.tickets[1:] if other.missing and other.company]
                 for other in again:
                     other.company = None
                 self._queue.put_back(again)
-                company.aboard -= len(again)
-            ticket.company = None
-            company.aboard -= 1
-            if company.aboard:
-                return
-            connection = company.connection
-            if connection is not None and not self._closed:
-                self._idle.append(connection)
-                connection = None
-            tickets = self._queue.take()
-            if tickets:
-                _Company(tickets)
-                assert tickets[0].wake is not None
-                tickets[0].wake.release()
-            else:
-                self._free += 1
+                company.arrive(len(again))
+            if company.leave():
+                connection = company.connection
+                if connection is not None and not self._closed:
+                    self._idle.append(connection)
+                    connection = None
+                self._let_go()
         if connection is not None:
             connection.close()
+
+    def _let_go(self) -> None:
+        """Let the calls that wait go, now that a connection is free. The lock is held."""
+        tickets = self._queue.take()
+        if not tickets:
+            self._free += 1
+            return
+        _Company(tickets)
+        assert tickets[0].wake is not None
+        tickets[0].wake.release()

@@ -10,7 +10,17 @@ import aiohttp
 from yarl import URL
 
 from nearprint.client.address import Address
-from nearprint.client.travel import Call, Lost, Queue, Reply, Request, Ticket, Trip, unanswered
+from nearprint.client.travel import (
+    Call,
+    Company,
+    Lost,
+    Queue,
+    Reply,
+    Request,
+    Ticket,
+    Trip,
+    unanswered,
+)
 
 T = TypeVar("T")
 
@@ -18,15 +28,12 @@ T = TypeVar("T")
 class _Waiting(Ticket):
     """A call whose task waits until it is answered."""
 
-    __slots__ = ("future",)
+    __slots__ = ("company", "future")
 
     def __init__(self, call: Call[Any], deadline: float) -> None:
         super().__init__(call, deadline)
+        self.company: Company[_Waiting] | None = None
         self.future: asyncio.Future[None] | None = None
-
-    @property
-    def abandoned(self) -> bool:
-        return self.future is not None and self.future.done()
 
     def settled(self) -> None:
         if self.future is not None and not self.future.done():
@@ -57,11 +64,14 @@ class Tasks:
     async def run(self, call: Call[T], deadline: float) -> T:
         ticket = _Waiting(call, deadline)
         if ticket.missing:
-            if self._free:
-                self._free -= 1
-                await self._carry([ticket])
-            else:
-                await self._wait(ticket)
+            try:
+                if self._free:
+                    self._free -= 1
+                    await self._carry(self._company([ticket]))
+                else:
+                    await self._wait(ticket)
+            finally:
+                self._go_on(ticket)
         if ticket.error is not None:
             raise ticket.error
         return call.finish(ticket.replies)
@@ -83,32 +93,27 @@ class Tasks:
             await ticket.future
         finally:
             timer.cancel()
-            if ticket.missing:
-                self._queue.discard(ticket)
 
     def _expire(self, ticket: _Waiting) -> None:
         waited = self._queue.discard(ticket)
         ticket.fail(unanswered(self._address, waited))
 
-    async def _carry(self, company: list[_Waiting]) -> None:
+    async def _carry(self, company: Company[_Waiting]) -> None:
         """Take calls to the service and back, then let others go."""
-        trip = Trip(self._address, company, self._reached)
-        again: list[_Waiting] = []
+        trip = Trip(self._address, company.tickets, self._reached)
         try:
             while trip.pending:
                 wait = await self._attempt(trip)
                 if wait:
                     await asyncio.sleep(wait)
         except Exception as error:
-            again = trip.failed(error)
+            trip.failed(error)
         except BaseException as error:
-            for ticket in company:
+            for ticket in company.tickets:
                 ticket.fail(error)
             raise
         finally:
-            # After the tasks of this company, which go on now: their next calls travel together
-            # again, where the first of them would go alone if the connection were free at once.
-            self.loop.call_soon(self._hand_over, again)
+            self._arrive(company)
 
     async def _attempt(self, trip: Trip[_Waiting]) -> float:
         if self._closed:
@@ -150,14 +155,41 @@ class Tasks:
         except (aiohttp.ClientError, OSError, asyncio.TimeoutError) as error:
             raise _lost(error) from error
 
-    def _hand_over(self, again: list[_Waiting]) -> None:
-        """Let the next calls go, those first that are to go again."""
-        self._queue.put_back([ticket for ticket in again if not ticket.abandoned])
-        company = self._queue.take()
-        if not company:
+    @staticmethod
+    def _company(tickets: list[_Waiting]) -> Company[_Waiting]:
+        company = Company(tickets)
+        for ticket in tickets:
+            ticket.company = company
+        return company
+
+    def _go_on(self, ticket: _Waiting) -> None:
+        """Leave the company of a call; perhaps its connection is free then."""
+        company, ticket.company = ticket.company, None
+        if company is None:
+            self._queue.discard(ticket)
+        elif company.leave():
+            self._let_go()
+
+    def _arrive(self, company: Company[_Waiting]) -> None:
+        """End a trip; those without an answer go again, if their time is not up."""
+        again = [
+            ticket
+            for ticket in company.tickets
+            if ticket.missing and ticket.error is None and ticket.company is not None
+        ]
+        for ticket in again:
+            ticket.company = None
+        self._queue.put_back(again)
+        if company.arrive(len(again)):
+            self._let_go()
+
+    def _let_go(self) -> None:
+        """Let the calls that wait go, now that a connection is free."""
+        tickets = self._queue.take()
+        if not tickets:
             self._free += 1
             return
-        task = self.loop.create_task(self._carry(company))
+        task = self.loop.create_task(self._carry(self._company(tickets)))
         self._trips.add(task)
         task.add_done_callback(self._trips.discard)
 

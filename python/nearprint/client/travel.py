@@ -175,6 +175,33 @@ class Queue(Generic[K]):
         return everything
 
 
+class Company(Generic[K]):
+    """Calls that travel together, and how many of their callers have not gone on yet.
+
+    The connection is free for others when all have gone on with their replies: by then the first
+    have perhaps made their next calls, which travel together again. A connection that is free at
+    once would carry the first of these calls alone, and the others would wait for it.
+    """
+
+    __slots__ = ("_aboard", "_arrived", "tickets")
+
+    def __init__(self, tickets: list[K]) -> None:
+        self.tickets = tickets
+        self._aboard = len(tickets)
+        self._arrived = False
+
+    def arrive(self, left_behind: int) -> bool:
+        """The trip has ended, without an answer for some; whether the connection is free now."""
+        self._arrived = True
+        self._aboard -= left_behind
+        return not self._aboard
+
+    def leave(self) -> bool:
+        """A caller goes on; whether the connection is free now."""
+        self._aboard -= 1
+        return self._arrived and not self._aboard
+
+
 class Trip(Generic[K]):
     """Calls of one route that travel together, with all attempts."""
 
@@ -338,12 +365,10 @@ class Trip(Generic[K]):
             error.args = (error.detail,)
         return error
 
-    def failed(self, error: BaseException) -> list[K]:
-        """End the trip with an error of its first call; the others, which may have more time."""
-        unanswered = [ticket for ticket in self.tickets if ticket.missing]
-        if unanswered and unanswered[0] is self.tickets[0]:
-            unanswered.pop(0).fail(error)
-        return unanswered
+    def failed(self, error: Exception) -> None:
+        """End the trip with the error of its first call; the others may have more time."""
+        if self.tickets[0].missing:
+            self.tickets[0].fail(error)
 
 
 def unanswered(address: Address, waited: bool) -> Unreachable:

@@ -236,6 +236,8 @@ class Blocking:
 
     def close(self) -> None:
         self.loop.run_until_complete(self.client.close())
+        # Connections of aiohttp close a turn of the loop later.
+        self.loop.run_until_complete(asyncio.sleep(0))
 
 
 def wait_until(condition: Callable[[], bool]) -> None:
