@@ -35,6 +35,9 @@ class _Waiting(Ticket):
         self.company: Company[_Waiting] | None = None
         self.future: asyncio.Future[None] | None = None
 
+    def is_awaited(self) -> bool:
+        return self.future is not None and not self.future.done()
+
     def settled(self) -> None:
         if self.future is not None and not self.future.done():
             self.future.set_result(None)
@@ -185,7 +188,10 @@ class Tasks:
 
     def _let_go(self) -> None:
         """Let the calls that wait go, now that a connection is free."""
-        tickets = self._queue.take()
+        tickets: list[_Waiting] = []
+        while not tickets and (taken := self._queue.take()):
+            # Without those that were cancelled in this turn of the loop.
+            tickets = [ticket for ticket in taken if ticket.is_awaited()]
         if not tickets:
             self._free += 1
             return

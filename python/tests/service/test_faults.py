@@ -160,6 +160,17 @@ def test_a_lost_array_is_not_stored_twice(proxy: Proxy, connect: Connect) -> Non
     assert client.query_packed(array).tolist() == [0] * 5
 
 
+def test_an_array_goes_on_a_connection_that_works(own_service: Service, connect: Connect) -> None:
+    client = connect(own_service.url)
+    array = numpy.arange(5, dtype=numpy.uint64)
+    for _ in range(2):
+        assert client.insert_packed(array) == 5
+        own_service.kill()
+        own_service.start()
+    assert client.insert_packed(array) == 5
+    assert client.stats()["documents"] == 15
+
+
 def test_a_service_that_is_away_is_reported_at_once(connect: Connect) -> None:
     with pytest.raises(
         errors.Unreachable, match=r"http://127\.0\.0\.1:1 cannot be reached.*refused|Connect"

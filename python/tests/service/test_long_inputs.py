@@ -101,6 +101,8 @@ def test_a_line_that_is_refused_leaves_the_others(service: Service, connect: Con
         dict,
     ]
     assert "text must be a str, not int" in str(replies[2])
+    # The order says which document it was; the number of a line in a request would not.
+    assert [reply.line for reply in replies[1:5]] == [None] * 4
     assert [type(reply) for reply in client.query_many([5, 6])] == [errors.InvalidValue] * 2
     assert list(client.query_many([])) == []
 

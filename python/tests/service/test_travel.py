@@ -171,6 +171,7 @@ def test_a_call_that_is_given_up_leaves_the_others(service: Service, proxy: Prox
                 False,
                 False,
             ]
+            assert await client.get("2") is None
             # The connection is free again.
             assert (await client.query(text(1)))["duplicate"] is True
 
