@@ -143,9 +143,9 @@ def test_every_function_and_class_has_documentation_and_most_have_examples() -> 
     assert sum(">>>" in text for text in texts.values()) >= 9
 
 
-def test_the_stubs_agree_with_the_module(root: pathlib.Path) -> None:
+def test_the_stubs_agree_with_the_module(tmp_path: pathlib.Path) -> None:
     check = [sys.executable, "-m", "mypy.stubtest", "nearprint._native"]
-    run = subprocess.run(check, capture_output=True, text=True, cwd=root, check=False)
+    run = subprocess.run(check, capture_output=True, text=True, cwd=tmp_path, check=False)
     assert run.returncode == 0, run.stdout + run.stderr
 
 
