@@ -5,7 +5,7 @@
 help:
 	@echo "make run          build, start the service, import the documents of this machine, show the groups"
 	@echo "make test         formatting, lints, all tests, documentation, a run of the release binary"
-	@echo "make test-ecosystem  the Python package with the packages that people use it with, from PyPI"
+	@echo "make test-ecosystem  the Python package, the JavaScript client, the page for Java and the OpenAPI document, with the packages that people use them with"
 	@echo "make python       the Python package: a wheel and a source distribution in target/wheels (docs/python.md)"
 	@echo "make torture      the long tests of docs/reliability.md: PERCENT of the release figures (100), STEPS of them"
 	@echo "make siege        slow clients, batches, overload, the cost of durability: figures of a release build"

@@ -339,9 +339,9 @@ fn texts(folder: &str, endings: &[&str]) -> Vec<Source> {
     while let Some(path) = waiting.pop() {
         let name = path.file_name().unwrap_or_default().to_string_lossy();
         if path.is_dir() {
-            if !["target", "node_modules"].contains(&&*name)
-                && !(name.starts_with('.') && name.len() > 1)
-            {
+            let is_generated = ["target", "node_modules"].contains(&&*name);
+            let is_hidden = name.starts_with('.') && name.len() > 1;
+            if !is_generated && !is_hidden {
                 let entries = fs::read_dir(&path).expect("a folder of the project can be read");
                 waiting.extend(entries.map(|entry| entry.expect("and its entries").path()));
             }
