@@ -428,7 +428,7 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * List the jobs by their numbers.
+         * List the jobs.
          * @description Removals first, then searches for groups, each oldest first: all that have not ended, the last 100
          *     removals that have, and the searches whose results are kept. Only those whose namespace the token
          *     reaches.
@@ -689,9 +689,10 @@ export interface components {
             /**
              * Format: int64
              * @description The number of the accepted change; if nothing changed, that of the last change before.
+             *     Missing if the token is limited to namespaces.
              * @example 1042
              */
-            sequence: number;
+            sequence?: number;
             short: boolean;
             /** @description Whether the document is stored now. */
             stored: boolean;
@@ -882,8 +883,6 @@ export interface components {
             /** @description The bits in which they differ; null if one is a bare fingerprint. */
             differing_bits?: components["schemas"]["DifferingBitReply"][] | null;
         };
-        /** @description Where a page begins: after the last item of the page before. Opaque to clients. */
-        Cursor: string;
         /** @description A feature whose weights differ between two documents. */
         DecidingFeatureReply: {
             feature: string;
@@ -980,9 +979,9 @@ export interface components {
             recipe?: string;
             /**
              * Format: int64
-             * @description The change that stored it.
+             * @description The change that stored it; missing if the token is limited to namespaces.
              */
-            sequence: number;
+            sequence?: number;
             short: boolean;
             /** @description In lists with `include=sketch`; missing if the document came without text. */
             sketch?: string;
@@ -997,7 +996,11 @@ export interface components {
         /** @description A page of documents, oldest first. */
         DocumentsReply: {
             documents: components["schemas"]["DocumentReply"][];
-            next: components["schemas"]["Cursor"] | null;
+            /**
+             * @description The `after` of the next page; null on the last one. A page may have fewer documents than
+             *     `limit` although more follow.
+             */
+            next: string | null;
         };
         /** @description When a write is acknowledged. */
         DurabilityReply: {
@@ -1030,7 +1033,8 @@ export interface components {
             fingerprint: components["schemas"]["Hex"];
             /** @description Null for the default namespace. */
             namespace?: string | null;
-            next: components["schemas"]["Cursor"] | null;
+            /** @description The `after` of the next page; null on the last one. */
+            next: string | null;
         };
         /**
          * Format: binary
@@ -1128,13 +1132,13 @@ export interface components {
             distance?: number;
             /** @description The similarity that confirms a pair; 0 switches verification off. The default is that of look-ups. */
             min_similarity?: number;
-            /** @description The namespace; without it, the default namespace. */
-            namespace?: string;
             /**
              * Format: int64
              * @description The smallest number of documents of a group; the default is 2.
              */
             min_size?: number;
+            /** @description The namespace; without it, the default namespace. */
+            namespace?: string;
             /** @description `false` switches verification off, as `min_similarity` 0 does. */
             verified?: boolean;
         } & (unknown & unknown);
@@ -1145,7 +1149,8 @@ export interface components {
              *     Missing until the job is done.
              */
             found?: components["schemas"]["GroupReply"][];
-            next: components["schemas"]["Cursor"] | null;
+            /** @description The `after` of the next page; null on the last one. */
+            next: string | null;
         };
         /** @description The reply of `/healthz` and `/readyz`. */
         HealthReply: {
@@ -1236,9 +1241,10 @@ export interface components {
             /**
              * Format: int64
              * @description The number of the accepted change; if nothing changed, that of the last change before.
+             *     Missing if the token is limited to namespaces.
              * @example 1042
              */
-            sequence: number;
+            sequence?: number;
             short: boolean;
             /** @description Whether the document is stored now. */
             stored: boolean;
@@ -1310,11 +1316,10 @@ export interface components {
             /** @description Why it failed; otherwise missing. */
             error?: string;
             /**
-             * Format: int64
-             * @description Its number.
-             * @example 17
+             * @description Its name.
+             * @example 8b0c5e1f7a92d3641c0de9f2a7b35846
              */
-            job: number;
+            job: string;
             /**
              * @description `purge` removes documents, `groups` finds groups of near-duplicates.
              * @example purge
@@ -1327,15 +1332,16 @@ export interface components {
             namespace?: string | null;
             /**
              * Format: double
-             * @description 0 to 1; 1 once it is done.
+             * @description 0 to 1; 1 once it is done. Missing before if the token is limited to namespaces.
              */
-            progress: number;
+            progress?: number;
             state: components["schemas"]["State"];
         };
-        /** @description Jobs, by their numbers. */
+        /** @description Jobs, each kind oldest first. */
         JobsReply: {
             jobs: components["schemas"]["JobReply"][];
-            next: components["schemas"]["Cursor"] | null;
+            /** @description The `after` of the next page; null on the last one. */
+            next: string | null;
         };
         /** @description The journal. */
         JournalReply: {
@@ -1381,9 +1387,9 @@ export interface components {
             };
             /**
              * Format: int64
-             * @description The change that stored it.
+             * @description The change that stored it; missing if the token is limited to namespaces.
              */
-            sequence: number;
+            sequence?: number;
             /**
              * Format: int64
              * @description When it was stored, in milliseconds since 1970.
@@ -1397,7 +1403,8 @@ export interface components {
             group: number;
             /** @description Null for the default namespace. */
             namespace?: string | null;
-            next: components["schemas"]["Cursor"] | null;
+            /** @description The `after` of the next page; null on the last one. */
+            next: string | null;
             /**
              * Format: int64
              * @description How many documents the group had when it was found.
@@ -1474,7 +1481,8 @@ export interface components {
              */
             default_documents?: number | null;
             namespaces: components["schemas"]["NamespaceReply"][];
-            next: components["schemas"]["Cursor"] | null;
+            /** @description The `after` of the next page; null on the last one. */
+            next: string | null;
         };
         /** @description A page of the documents that were named as originals. */
         OriginalsReply: {
@@ -1506,9 +1514,9 @@ export interface components {
             received: number;
             /**
              * Format: int64
-             * @description The number of the last change.
+             * @description The number of the last change; missing if the token is limited to namespaces.
              */
-            sequence: number;
+            sequence?: number;
             stored: boolean;
         };
         /** @description An error, `application/problem+json` (RFC 9457). */
@@ -1684,9 +1692,10 @@ export interface components {
             removed: number;
             /**
              * Format: int64
-             * @description The number of the change; if nothing was stored, that of the last change before.
+             * @description The number of the change; if nothing was stored, that of the last change before. Missing if
+             *     the token is limited to namespaces.
              */
-            sequence: number;
+            sequence?: number;
             /** @description Always false. */
             stored: boolean;
         };
@@ -1819,6 +1828,11 @@ export interface components {
              */
             matched?: number;
             /**
+             * Format: int32
+             * @description `groups`: the smallest number of documents of a group.
+             */
+            min_size?: number;
+            /**
              * Format: int64
              * @description `groups`: how many fingerprints have more than 256 sketches, of which 256 were compared, and
              *     others near them that are in other groups, so that they may belong together; otherwise
@@ -1834,14 +1848,10 @@ export interface components {
             removed?: number;
             /**
              * Format: int64
-             * @description `groups`: the last change that it sees; null until it runs.
+             * @description `groups`: the last change that it sees; null until it runs, missing if the token is limited to
+             *     namespaces.
              */
             sequence?: number | null;
-            /**
-             * Format: int32
-             * @description `groups`: the smallest number of documents of a group.
-             */
-            min_size?: number;
             /**
              * Format: int64
              * @description `purge`: only documents that were stored before this time, in seconds since 1970.
@@ -4324,8 +4334,8 @@ export interface operations {
             };
             header?: never;
             path: {
-                /** @description The number of the job. */
-                job: number;
+                /** @description The name of the job. */
+                job: string;
             };
             cookie?: never;
         };
@@ -4433,8 +4443,8 @@ export interface operations {
             query?: never;
             header?: never;
             path: {
-                /** @description The number of the job. */
-                job: number;
+                /** @description The name of the job. */
+                job: string;
             };
             cookie?: never;
         };
@@ -4549,8 +4559,8 @@ export interface operations {
             };
             header?: never;
             path: {
-                /** @description The number of the job. */
-                job: number;
+                /** @description The name of the job. */
+                job: string;
                 /** @description The number of the group. */
                 group: number;
             };
@@ -5100,8 +5110,8 @@ export interface operations {
             query?: never;
             header?: never;
             path: {
-                /** @description The number of the job. */
-                job: number;
+                /** @description The name of the job. */
+                job: string;
             };
             cookie?: never;
         };
@@ -5209,8 +5219,8 @@ export interface operations {
             query?: never;
             header?: never;
             path: {
-                /** @description The number of the job. */
-                job: number;
+                /** @description The name of the job. */
+                job: string;
             };
             cookie?: never;
         };
