@@ -111,7 +111,8 @@ fn the_commands_send_the_token_and_say_so_where_it_is_missing() {
         query.output().unwrap()
     };
     let output = query(Some(token.reveal()));
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let not_found = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(1), "{not_found}");
     let refused = query(None);
     let said = String::from_utf8_lossy(&refused.stderr);
     assert!(said.contains("token_missing") && said.contains("NEARPRINT_TOKEN=TOKEN"), "{said}");
