@@ -108,6 +108,12 @@ class BodyIncomplete(NearprintError):
     code = "body_incomplete"
 
 
+class MalformedEncoding(NearprintError, ValueError):
+    """The body is not what its Content-Encoding says."""
+
+    code = "malformed_encoding"
+
+
 class InvalidHost(NearprintError):
     """The Host header is not valid."""
 
