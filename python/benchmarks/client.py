@@ -4,7 +4,8 @@
 
 The service has the first core and this program the second. The ways take turns, several times; the
 last column is the median beside that of http.client. A write takes as long as the disk; with
-`--folder /dev/shm` the disk does not count. Needs aiohttp and requests.
+`--folder /dev/shm` the disk does not count. Needs the package (`pip install './python[async]'`) and
+requests.
 """
 
 from __future__ import annotations
@@ -27,8 +28,6 @@ import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
-
-sys.path.insert(0, str(Path(__file__).parent.parent))
 
 from nearprint.client import AsyncClient, Client
 

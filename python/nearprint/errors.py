@@ -365,10 +365,13 @@ def of_problem(problem: Mapping[str, Any]) -> NearprintError:
     A code of a newer service becomes a plain :class:`NearprintError` with that code.
     """
     code = str(problem.get("code", NearprintError.code))
+    detail, field = str(problem.get("detail") or problem.get("title") or code), problem.get("field")
+    if field and str(field) not in detail:
+        detail = f"{field}: {detail}"
     error = BY_CODE.get(code, NearprintError)(
-        str(problem.get("detail") or problem.get("title") or code),
+        detail,
         status=problem.get("status"),
-        field=problem.get("field"),
+        field=field,
         line=problem.get("line"),
     )
     if error.code != code:

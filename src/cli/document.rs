@@ -1,5 +1,6 @@
 //! A document on the command line: where it comes from, its analysis, and its JSON.
 
+use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, anyhow, bail};
@@ -136,11 +137,19 @@ fn of_argument(argument: &str, html: bool, as_text: bool) -> Result<Content<'sta
     if argument == "-" || path.exists() {
         return read(path, html);
     }
-    if argument.contains(char::is_whitespace) {
+    if argument.contains(char::is_whitespace) && !looks_like_a_path(argument) {
         return Ok(verbatim());
     }
     let what = format!("{argument:?} is neither a file nor a fingerprint of 16 hex digits");
     Err(ErrorReport::new(what, "to use the words themselves as a text, pass --text").into())
+}
+
+/// Whether it begins like a path, or ends like the name of a file.
+fn looks_like_a_path(argument: &str) -> bool {
+    let begins = ["/", "./", "../", "~/"].iter().any(|start| argument.starts_with(start));
+    let extension = Path::new(argument).extension().and_then(OsStr::to_str);
+    let is_name = |ending: &str| ending.len() <= 8 && ending.chars().all(char::is_alphanumeric);
+    begins || extension.is_some_and(|ending| !ending.is_empty() && is_name(ending))
 }
 
 #[cfg(test)]
@@ -149,7 +158,13 @@ mod tests {
 
     #[test]
     fn a_mistyped_file_name_is_not_taken_for_a_text() {
-        assert!(of_argument("no-such-file.txt", false, false).is_err());
+        for name in ["no-such-file.txt", "page 1.txt", "/tmp/no such file", "./no such file"] {
+            assert!(of_argument(name, false, false).is_err(), "{name}");
+        }
+        for text in ["Two sentences. And an end.", "a few words ...", "3.5 is a number"] {
+            let content = of_argument(text, false, false).unwrap();
+            assert_eq!(content, Content::Text(text.into()));
+        }
         assert_eq!(
             of_argument("no-such-file.txt", false, true).unwrap(),
             Content::Text("no-such-file.txt".into())

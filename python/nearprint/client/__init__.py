@@ -18,7 +18,13 @@ __all__ = ["AsyncClient", "Client"]
 def __getattr__(name: str) -> Any:
     # Imported when it is first used, because aiohttp may not be there.
     if name == "AsyncClient":
-        from nearprint.client.asynchronous import AsyncClient
+        try:
+            from nearprint.client.asynchronous import AsyncClient
+        except ModuleNotFoundError as error:
+            if error.name != "aiohttp":
+                raise
+            hint = "AsyncClient needs aiohttp, an extra: pip install 'nearprint[async]' (./python[async] in a clone)"
+            raise ModuleNotFoundError(hint, name="aiohttp") from None
 
         return AsyncClient
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

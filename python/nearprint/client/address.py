@@ -41,9 +41,11 @@ class Address:
         self.name = f"{parts.scheme}://{host}:{self.port}{self.path}"
         self.context: ssl.SSLContext | None = None
         if secure:
-            self.context = ssl_context or ssl.create_default_context(
-                cafile=os.fspath(ca_file) if ca_file is not None else None
-            )
+            file = os.fspath(ca_file) if ca_file is not None else None
+            try:
+                self.context = ssl_context or ssl.create_default_context(cafile=file)
+            except OSError as error:  # also what ssl says of a file that is not PEM
+                raise ValueError(f"ca_file: {file!r} cannot be used: {error}") from error
         host = host.encode("idna").decode() if not host.isascii() else host
         usual = parts.port is None or parts.port == (443 if secure else 80)
         self.headers = {

@@ -379,6 +379,9 @@ def unanswered(address: Address, waited: bool) -> Unreachable:
 
 def check_settings(timeout: float, connections: int) -> None:
     """Refuse settings of a client that make no sense."""
+    for name, value, kind in (("timeout", timeout, (int, float)), ("connections", connections, int)):
+        if not isinstance(value, kind):
+            raise TypeError(f"{name} must be a number, not {type(value).__name__}")
     if not timeout > 0:
         raise ValueError(f"timeout must be above 0 seconds, not {timeout!r}")
     if connections < 1:

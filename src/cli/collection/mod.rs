@@ -339,6 +339,9 @@ impl Collection {
                     "send a token that allows it: NEARPRINT_TOKEN=TOKEN, --token TOKEN or --token-file \
                      FILE"
                 }
+                (_, "distance_above_max") => {
+                    "to raise the maximum of a stopped directory: nearprint reindex --data DIR --distance N"
+                }
                 (_, "job_not_found") => "`nearprint jobs` lists the jobs",
                 _ => return Err(Error::new(problem).context(refused)),
             };

@@ -13,14 +13,15 @@ use crate::cli::reply::Reply;
 
 const AFTER_HELP: &str = "\
 Exit codes:
-  0  a near-duplicate was found, and the document was not stored (but see --on-duplicate)
-  1  none was found, and the document is stored
+  0  a near-duplicate was found, and the document was not stored (but see --on-duplicate); or the
+     document itself was stored before, under the same id
+  1  neither, and the document is stored
   2  the check failed, or the arguments are invalid
 
 Examples:
   nearprint check --id https://a.example/1 page-1.txt
   sed 's/harbour/port/' page-1.txt | nearprint check --id https://b.example/2
-  nearprint check --quiet page-2.txt || echo 'new'";
+  nearprint check --quiet page-2.txt; case $? in 0) echo 'seen before';; 1) echo 'new';; esac";
 
 #[derive(Debug, clap::Args)]
 #[command(after_help = AFTER_HELP)]
@@ -39,12 +40,12 @@ pub(crate) struct CheckArgs {
     /// Print the reply of the service as it is
     #[arg(long)]
     json: bool,
-    /// Print nothing; the exit code tells
+    /// Print nothing but errors; the exit code tells
     #[arg(short, long, conflicts_with = "json")]
     quiet: bool,
 }
 
-/// Returns whether a near-duplicate was found.
+/// Returns whether a near-duplicate, or the document itself, was stored before.
 pub(crate) fn run(args: &CheckArgs, out: &mut dyn Write) -> Result<bool> {
     let mut request = args.document.request()?;
     args.storing.add_to(&mut request);
@@ -64,7 +65,7 @@ pub(crate) fn run(args: &CheckArgs, out: &mut dyn Write) -> Result<bool> {
         writeln!(out, "{}", outcome(&reply))?;
         hits::print(&reply, out)?;
     }
-    Ok(reply.duplicate)
+    Ok(reply.duplicate || reply.outcome == "already_present")
 }
 
 /// What became of the document.

@@ -40,7 +40,7 @@ pub(crate) struct QueryArgs {
     /// Print the reply of the service as it is
     #[arg(long)]
     json: bool,
-    /// Print nothing; the exit code tells
+    /// Print nothing but errors; the exit code tells
     #[arg(short, long, conflicts_with = "json")]
     quiet: bool,
 }
