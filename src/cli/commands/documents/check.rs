@@ -21,7 +21,7 @@ Exit codes:
 Examples:
   nearprint check --id https://a.example/1 page-1.txt
   sed 's/harbour/port/' page-1.txt | nearprint check --id https://b.example/2
-  nearprint check --quiet page-2.txt; case $? in 0) echo 'seen before';; 1) echo 'new';; esac";
+  nearprint check --quiet page-2.txt";
 
 #[derive(Debug, clap::Args)]
 #[command(after_help = AFTER_HELP)]
