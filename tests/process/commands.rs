@@ -234,7 +234,7 @@ fn the_examples_of_the_help_run_and_a_changed_word_is_found() {
     let (code, out, err) = run(&checks[1]);
     assert_eq!(code, 0, "{out}{err}");
     assert!(out.contains("duplicate") && out.contains("https://a.example/1"), "{out}");
-    assert_eq!(run(&checks[2]), (0, "new\n".to_owned(), String::new()));
+    assert_eq!(run(&checks[2]), (1, String::new(), String::new()));
     for command in ["query", "compare", "match"] {
         let line = &examples(command)[0];
         let (code, out, err) = run(line);
