@@ -407,7 +407,7 @@ fn query_asks_for_a_namespace_an_age_and_metadata() {
         ]
     );
     assert!(out(&output).contains("2026-03-01T12:00:00Z  a\n"), "{}", out(&output));
-    assert!(out(&output).contains("{\"n\":1}"), "{}", out(&output));
+    assert!(out(&output).contains("{\"n\": 1}"), "{}", out(&output));
 }
 
 /// A reply to a query or a check-and-insert of a document with one hit.

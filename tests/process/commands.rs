@@ -159,7 +159,7 @@ fn namespaces_are_imported_listed_queried_and_purged() {
     assert_eq!(nothing.status.code(), Some(1));
     assert!(String::from_utf8_lossy(&nothing.stdout).contains("nothing near it is stored"));
     let found = run(&[&near[..], &["--namespace", "crawl", "--max-age", "3600"]].concat());
-    for part in ["https://a.example/1", "https://b.example/2", "expires", r#"{"n":1.5}"#] {
+    for part in ["https://a.example/1", "https://b.example/2", "expires", r#"{"n":1.50}"#] {
         assert!(found.contains(part), "{part}: {found}");
     }
 

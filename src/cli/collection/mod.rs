@@ -50,7 +50,8 @@ const RESERVED: AsciiSet = NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_
 const ANY: &str = "*/*";
 const JSON: &str = "application/json";
 const NDJSON: &str = "application/x-ndjson";
-const OTHER_VERSION: &str = "the reply is not one of a nearprint service of this version";
+pub(super) const OTHER_VERSION: &str =
+    "the reply is not one of a nearprint service of this version";
 
 /// Which service a command speaks to.
 #[derive(Debug, Clone, clap::Args)]

@@ -31,7 +31,7 @@ const GROUPS: &[(&str, &[&str])] = &[
     ("Get help", &["help", "completions", "man"]),
 ];
 
-/// What clap says of its own command.
+/// The description that clap gives to its own command `help`.
 const HELP: &str = "Print this message or the help of a command";
 
 /// The command with its help in groups.

@@ -2,13 +2,11 @@
 
 use std::io::Write;
 
-use anyhow::{Context, Result};
+use anyhow::Result;
 use nearprint_files::offer::DuplicateAction;
-use serde_json::Value;
 
 use super::hits;
-use super::options::{DocumentArgs, SearchArgs, StoringArgs, add};
-use crate::cli::collection::ServiceArgs;
+use super::options::{DocumentArgs, ReplyArgs, SearchArgs, StoringArgs, add};
 use crate::cli::reply::Reply;
 
 const AFTER_HELP: &str = "\
@@ -36,10 +34,7 @@ pub(crate) struct CheckArgs {
     #[arg(long, value_enum, value_name = "ACTION", default_value_t = DuplicateAction::Skip)]
     on_duplicate: DuplicateAction,
     #[command(flatten)]
-    service: ServiceArgs,
-    /// Print the reply of the service as it is
-    #[arg(long)]
-    json: bool,
+    reply: ReplyArgs,
     /// Print nothing but errors; the exit code tells
     #[arg(short, long, conflicts_with = "json")]
     quiet: bool,
@@ -55,13 +50,8 @@ pub(crate) fn run(args: &CheckArgs, out: &mut dyn Write) -> Result<bool> {
         DuplicateAction::Insert => Some("insert"),
     };
     add(&mut request, "on_duplicate", on_duplicate);
-    let service = args.service.open()?;
-    let reply: Value = service.post_json("/v1/check-and-insert", &Value::Object(request))?;
-    if args.json {
-        writeln!(out, "{reply}")?;
-    }
-    let reply: Reply = serde_json::from_value(reply).context("the reply is none to a check")?;
-    if !args.json && !args.quiet {
+    let reply: Reply = args.reply.post("/v1/check-and-insert", request, out)?;
+    if !args.reply.json && !args.quiet {
         writeln!(out, "{}", outcome(&reply))?;
         hits::print(&reply, out)?;
     }

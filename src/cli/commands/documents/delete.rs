@@ -2,13 +2,12 @@
 
 use std::io::Write;
 
-use anyhow::{Context, Result};
+use anyhow::Result;
 use serde::Deserialize;
-use serde_json::Value;
+use serde_json::value::RawValue;
 
 use super::get;
-use super::options::NamespaceArgs;
-use crate::cli::collection::ServiceArgs;
+use super::options::{NamespaceArgs, ReplyArgs};
 
 const AFTER_HELP: &str = "\
 It succeeds, too, if no document has the id, so that it may be repeated.
@@ -25,10 +24,7 @@ pub(crate) struct DeleteArgs {
     #[command(flatten)]
     namespace: NamespaceArgs,
     #[command(flatten)]
-    service: ServiceArgs,
-    /// Print the reply of the service as it is
-    #[arg(long)]
-    json: bool,
+    reply: ReplyArgs,
 }
 
 #[derive(Debug, Deserialize)]
@@ -37,14 +33,11 @@ struct Removed {
 }
 
 pub(crate) fn run(args: &DeleteArgs, out: &mut dyn Write) -> Result<()> {
-    let service = args.service.open()?;
-    let reply: Value = service.delete_json(&get::path(&args.id, &args.namespace))?;
-    if args.json {
-        writeln!(out, "{reply}")?;
-        return Ok(());
-    }
-    let removed: Removed = serde_json::from_value(reply).context("the reply is no removal")?;
-    match removed.removed {
+    let service = args.reply.service.open()?;
+    let reply: Box<RawValue> = service.delete_json(&get::path(&args.id, &args.namespace))?;
+    let Removed { removed } = args.reply.read(&reply, out)?;
+    match removed {
+        _ if args.reply.json => {}
         0 => writeln!(out, "nothing to remove: no document with this id is stored")?,
         _ => writeln!(out, "removed")?,
     }

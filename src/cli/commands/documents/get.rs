@@ -2,11 +2,11 @@
 
 use std::io::{self, Write};
 
-use anyhow::{Context, Result};
+use anyhow::Result;
 use serde_json::value::RawValue;
 
-use super::options::NamespaceArgs;
-use crate::cli::collection::{self, ServiceArgs};
+use super::options::{NamespaceArgs, ReplyArgs};
+use crate::cli::collection;
 use crate::cli::measure::numbers::count;
 use crate::cli::printable::printable;
 use crate::cli::times;
@@ -15,7 +15,7 @@ use crate::http::reply::documents::DocumentReply;
 const AFTER_HELP: &str = "\
 Exit codes:
   0  a document with this id is stored
-  1  none is
+  1  no document with this id is stored
   2  the look-up failed, or the arguments are invalid
 
 Examples:
@@ -30,15 +30,12 @@ pub(crate) struct GetArgs {
     #[command(flatten)]
     namespace: NamespaceArgs,
     #[command(flatten)]
-    service: ServiceArgs,
-    /// Print the reply of the service as it is
-    #[arg(long)]
-    json: bool,
+    reply: ReplyArgs,
 }
 
 /// Returns whether there is such a document.
 pub(crate) fn run(args: &GetArgs, out: &mut dyn Write) -> Result<bool> {
-    let service = args.service.open()?;
+    let service = args.reply.service.open()?;
     // As it is: metadata may have numbers such as 1.50.
     let reply: Box<RawValue> = match service.get_json(&path(&args.id, &args.namespace)) {
         Ok(reply) => reply,
@@ -48,12 +45,10 @@ pub(crate) fn run(args: &GetArgs, out: &mut dyn Write) -> Result<bool> {
         }
         Err(error) => return Err(error),
     };
-    if args.json {
-        writeln!(out, "{reply}")?;
-        return Ok(true);
+    let document = args.reply.read(&reply, out)?;
+    if !args.reply.json {
+        print(&document, out)?;
     }
-    let document = serde_json::from_str(reply.get()).context("the reply is no document")?;
-    print(&document, out)?;
     Ok(true)
 }
 

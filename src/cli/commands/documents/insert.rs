@@ -1,13 +1,11 @@
-//! `insert`: stores a document, whatever is near it.
+//! `insert`: stores a document even if a near-duplicate of it is stored.
 
 use std::io::Write;
 
-use anyhow::{Context, Result};
-use serde_json::Value;
+use anyhow::Result;
 
 use super::check::outcome;
-use super::options::{DocumentArgs, StoringArgs};
-use crate::cli::collection::ServiceArgs;
+use super::options::{DocumentArgs, ReplyArgs, StoringArgs};
 use crate::cli::reply::Reply;
 
 const AFTER_HELP: &str = "\
@@ -25,21 +23,15 @@ pub(crate) struct InsertArgs {
     #[command(flatten)]
     storing: StoringArgs,
     #[command(flatten)]
-    service: ServiceArgs,
-    /// Print the reply of the service as it is
-    #[arg(long)]
-    json: bool,
+    reply: ReplyArgs,
 }
 
 pub(crate) fn run(args: &InsertArgs, out: &mut dyn Write) -> Result<()> {
     let mut request = args.document.request()?;
     args.storing.add_to(&mut request);
-    let reply: Value = args.service.open()?.post_json("/v1/insert", &Value::Object(request))?;
-    if args.json {
-        writeln!(out, "{reply}")?;
-        return Ok(());
+    let reply: Reply = args.reply.post("/v1/insert", request, out)?;
+    if !args.reply.json {
+        writeln!(out, "{}\nfingerprint {}", outcome(&reply), reply.fingerprint)?;
     }
-    let reply: Reply = serde_json::from_value(reply).context("the reply is none to an insert")?;
-    writeln!(out, "{}\nfingerprint {}", outcome(&reply), reply.fingerprint)?;
     Ok(())
 }

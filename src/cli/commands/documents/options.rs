@@ -1,14 +1,19 @@
 //! The options that these commands share, and the requests that they make.
 
-use anyhow::Result;
+use std::io::Write;
+
+use anyhow::{Context, Result};
 use clap::builder::NonEmptyStringValueParser;
 use nearprint_files::offer::{ExpiresIn, IdSource};
+use serde::de::DeserializeOwned;
+use serde_json::value::RawValue;
 use serde_json::{Map, Value, json};
 
+use crate::cli::collection::{OTHER_VERSION, ServiceArgs};
 use crate::cli::document::{self, FormArgs};
 use crate::cli::import::options::expires_in;
 
-/// A request of the API, as far as it is made.
+/// The fields of a request.
 pub(super) type Request = Map<String, Value>;
 
 /// A document.
@@ -104,6 +109,43 @@ impl StoringArgs {
                 ExpiresIn::Never => json!("never"),
             }),
         );
+    }
+}
+
+/// The service that a command asks, and the form in which its reply is printed.
+#[derive(Debug, clap::Args)]
+pub(super) struct ReplyArgs {
+    #[command(flatten)]
+    pub(super) service: ServiceArgs,
+    /// Print the reply of the service as it is
+    #[arg(long)]
+    pub(super) json: bool,
+}
+
+impl ReplyArgs {
+    /// Sends a request, and reads its reply.
+    ///
+    /// # Errors
+    /// The service refuses it, or cannot be reached.
+    pub(super) fn post<T: DeserializeOwned>(
+        &self,
+        path: &str,
+        request: Request,
+        out: &mut dyn Write,
+    ) -> Result<T> {
+        self.read(&self.service.open()?.post_json::<Box<RawValue>>(path, &request.into())?, out)
+    }
+
+    /// Reads a reply, after printing it as it is if that was asked for.
+    pub(super) fn read<T: DeserializeOwned>(
+        &self,
+        reply: &RawValue,
+        out: &mut dyn Write,
+    ) -> Result<T> {
+        if self.json {
+            writeln!(out, "{reply}")?;
+        }
+        serde_json::from_str(reply.get()).context(OTHER_VERSION)
     }
 }
 

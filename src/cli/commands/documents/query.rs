@@ -2,18 +2,16 @@
 
 use std::io::Write;
 
-use anyhow::{Context, Result};
-use serde_json::Value;
+use anyhow::Result;
 
 use super::hits;
-use super::options::{DocumentArgs, SearchArgs, add};
-use crate::cli::collection::ServiceArgs;
+use super::options::{DocumentArgs, ReplyArgs, SearchArgs, add};
 use crate::cli::reply::Reply;
 
 const AFTER_HELP: &str = "\
 Exit codes:
   0  a near-duplicate is stored
-  1  none is
+  1  no near-duplicate is stored
   2  the look-up failed, or the arguments are invalid
 
 Examples:
@@ -36,10 +34,7 @@ pub(crate) struct QueryArgs {
     #[arg(long)]
     metadata: bool,
     #[command(flatten)]
-    service: ServiceArgs,
-    /// Print the reply of the service as it is
-    #[arg(long)]
-    json: bool,
+    reply: ReplyArgs,
     /// Print nothing but errors; the exit code tells
     #[arg(short, long, conflicts_with = "json")]
     quiet: bool,
@@ -51,12 +46,8 @@ pub(crate) fn run(args: &QueryArgs, out: &mut dyn Write) -> Result<bool> {
     args.search.add_to(&mut request);
     add(&mut request, "id", args.id.as_ref());
     add(&mut request, "include", args.metadata.then_some(["metadata"]));
-    let reply: Value = args.service.open()?.post_json("/v1/query", &Value::Object(request))?;
-    if args.json {
-        writeln!(out, "{reply}")?;
-    }
-    let reply: Reply = serde_json::from_value(reply).context("the reply is none to a query")?;
-    if !args.json && !args.quiet {
+    let reply: Reply = args.reply.post("/v1/query", request, out)?;
+    if !args.reply.json && !args.quiet {
         hits::print(&reply, out)?;
     }
     Ok(reply.duplicate)

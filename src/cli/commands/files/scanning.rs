@@ -51,7 +51,8 @@ pub(super) fn check_memory(max: Option<u64>) -> Result<(), ErrorReport> {
     Err(ErrorReport::usage(what, "leave it out for what the machine has"))
 }
 
-/// The most memory of the run, after it is said; `more` is what a document takes in addition.
+/// The largest memory of the run, which it prints first; `more` is what a document takes in
+/// addition.
 pub(super) fn memory_max(given: Option<u64>, more: &str) -> u64 {
     let limit = given.or_else(memory::available).unwrap_or(u64::MAX);
     let documents = limit.saturating_sub(FIXED_BYTES) / DOCUMENT_BYTES;
@@ -60,7 +61,7 @@ pub(super) fn memory_max(given: Option<u64>, more: &str) -> u64 {
          are enough for {documents} documents",
         FIXED = bytes(FIXED_BYTES),
         limit = bytes(limit),
-        source = if given.is_some() { "--max-memory says" } else { "are free" },
+        source = if given.is_some() { "--max-memory allows" } else { "are free" },
         documents = count(documents),
     );
     limit

@@ -8,6 +8,7 @@ use serde_json::Value;
 
 use crate::cli::collection::{self, ServiceArgs};
 use crate::cli::measure::numbers::{bytes, count};
+use crate::cli::printable::printable;
 use crate::cli::times;
 
 const AFTER_HELP: &str = "\
@@ -61,7 +62,7 @@ fn print(stats: &Value, out: &mut dyn Write) -> io::Result<()> {
     ];
     for (name, value) in rows {
         if let Some(value) = value {
-            writeln!(out, "{name:<24}{value}")?;
+            writeln!(out, "{name:<24}{}", printable(&value))?;
         }
     }
     Ok(())
