@@ -1,7 +1,17 @@
 # The types of the native half; its documentation is in the module itself: help(nearprint).
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any, Literal, Protocol, SupportsFloat, SupportsIndex, TypeAlias, TypedDict, final, overload
+from typing import (
+    Any,
+    Literal,
+    Protocol,
+    SupportsFloat,
+    SupportsIndex,
+    TypeAlias,
+    TypedDict,
+    final,
+    overload,
+)
 
 import numpy as np
 import numpy.typing as npt
@@ -29,7 +39,9 @@ _Vector: TypeAlias = Sequence[SupportsFloat] | npt.NDArray[np.number[Any]]
 _Document: TypeAlias = str | bytes | bytearray | Mapping[str, SupportsFloat] | _Vector
 
 class _ArrowArray(Protocol):
-    def __arrow_c_array__(self, requested_schema: object | None = None) -> tuple[object, object]: ...
+    def __arrow_c_array__(
+        self, requested_schema: object | None = None
+    ) -> tuple[object, object]: ...
 
 class _ArrowStream(Protocol):
     def __arrow_c_stream__(self, requested_schema: object | None = None) -> object: ...
@@ -138,6 +150,7 @@ def explain(
     extract: _Extract = "content",
 ) -> _Comparison: ...
 def _panic() -> None: ...
+
 @final
 class Sketch:
     def __new__(cls, data: bytes, /) -> Sketch: ...
@@ -163,7 +176,9 @@ class FingerprintArray:
     def __array__(
         self, dtype: npt.DTypeLike | None = None, copy: bool | None = None
     ) -> npt.NDArray[Any]: ...
-    def __arrow_c_array__(self, requested_schema: object | None = None) -> tuple[object, object]: ...
+    def __arrow_c_array__(
+        self, requested_schema: object | None = None
+    ) -> tuple[object, object]: ...
     def __len__(self) -> int: ...
     def __iter__(self) -> Iterator[int | None]: ...
     @overload

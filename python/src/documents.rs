@@ -221,7 +221,7 @@ impl Reading {
         if let Row::Fingerprint(bits) = row {
             return Ok(Analysis::bare(Fingerprint::new(bits)));
         }
-        analyse(&self.source(row).expect("it is no fingerprint"), self.method, wanted)
+        analyse(&self.source(row).expect("it is not a fingerprint"), self.method, wanted)
     }
 
     /// Analyses an argument.
@@ -279,7 +279,7 @@ fn recipe_of(
     Ok((id.parse().map_err(|all: nearprint_text::UnknownRecipe| unknown(all.to_string()))?, None))
 }
 
-/// A fingerprint: a number of 64 bits. `None` if it is no integer.
+/// A fingerprint: a number of 64 bits. `None` if it is not an integer.
 fn bits_of(given: &Bound<'_, PyAny>, argument: Named<'_>) -> PyResult<Option<u64>> {
     let is_number = given.is_instance_of::<PyInt>() || given.hasattr("__index__")?;
     if !is_number || given.is_instance_of::<PyBool>() || given.is_instance_of::<PyFloat>() {

@@ -71,7 +71,7 @@ pub(crate) fn wrong_type(argument: Named<'_>, takes: &str, got: &Bound<'_, PyAny
     PyTypeError::new_err(format!("{argument} takes {takes}, not {name}"))
 }
 
-/// The exception of a text that is no Unicode.
+/// The exception for a text with half a surrogate pair.
 pub(crate) fn lone_surrogate(text: &Bound<'_, PyString>, argument: Named<'_>) -> PyErr {
     let text: &Bound<'_, PyAny> = text.as_any();
     let is_surrogate = |code: u32| (0xd800..0xe000).contains(&code);
@@ -83,11 +83,11 @@ pub(crate) fn lone_surrogate(text: &Bound<'_, PyString>, argument: Named<'_>) ->
                 });
                 code.is_ok_and(is_surrogate)
             })
-            .map_or_else(|| Err(PyValueError::new_err("it is no Unicode")), Ok)
+            .map_or_else(|| Err(PyValueError::new_err("it is not Unicode")), Ok)
     });
     let at = codes.map_or(String::new(), |at| format!(" at index {at}"));
     PyValueError::new_err(format!(
-        "{argument}: a lone surrogate{at}, which is no character; \
+        "{argument}: a lone surrogate{at}, which is not a character; \
          text.encode('utf-8', 'replace') has '?' in its place"
     ))
 }

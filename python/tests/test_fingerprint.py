@@ -101,7 +101,9 @@ def test_a_page_counts_by_its_text_and_bytes_by_their_charset() -> None:
         encoded = page.encode(charset)
         assert nearprint.fingerprint(encoded, html=True, charset=charset) == text
         assert nearprint.fingerprint(bytearray(encoded), html=True, charset=charset) == text
-    assert nearprint.fingerprint(("<meta charset=latin1>" + page).encode("latin1"), html=True) == text
+    assert (
+        nearprint.fingerprint(("<meta charset=latin1>" + page).encode("latin1"), html=True) == text
+    )
     visible = nearprint.fingerprint("Home tea")
     marked = "<div>Home</div> <main>tea</main>"
     assert nearprint.fingerprint(marked, html=True, extract="visible") == visible
@@ -143,7 +145,9 @@ def test_an_explanation_has_the_fields_of_the_service(lamp: str, cable: str) -> 
 @pytest.mark.parametrize("call", [nearprint.fingerprint, nearprint.sketch, nearprint.explain])
 def test_what_has_no_letter_is_an_empty_document(call) -> None:
     for text in ("", " ", "...", b"", b"\n"):
-        with pytest.raises(nearprint.EmptyDocument, match="document: .*no letter or number") as caught:
+        with pytest.raises(
+            nearprint.EmptyDocument, match="document: .*no letter or number"
+        ) as caught:
             call(text)
         assert caught.value.code == "empty_document" and caught.value.field == "document"
         assert isinstance(caught.value, (nearprint.NearprintError, ValueError))

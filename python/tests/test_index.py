@@ -60,10 +60,15 @@ def test_writes_have_the_outcomes_of_the_service(lamp: str, cable: str) -> None:
     assert index.check_and_insert("a", lamp).outcome == "inserted"
     assert index.check_and_insert("a", lamp).outcome == "already_present"
     assert index.insert("a", lamp) == "already_present"
-    assert index.check_and_insert("a", cable).outcome == "replaced", "it is no duplicate of itself"
+    assert index.check_and_insert("a", cable).outcome == "replaced", (
+        "it is not a duplicate of itself"
+    )
     assert index.get("a") == nearprint.fingerprint(cable)
     assert index.insert("a", lamp) == "replaced"
-    assert index.insert("b", "Something else, of which nothing else is a near-duplicate.") == "inserted"
+    assert (
+        index.insert("b", "Something else, of which nothing else is a near-duplicate.")
+        == "inserted"
+    )
     checked = index.check_and_insert("b", cable)
     assert checked.outcome == "duplicate" and checked.hit.id == "a"
     assert "b" not in index, "its content before is removed"
@@ -76,7 +81,9 @@ def test_fingerprints_without_texts_count_by_their_distance_alone(lamp: str, cab
     index.insert("bare", nearprint.fingerprint(lamp))
     [hit] = index.query(cable, distance=6)
     assert hit.similarity is None
-    index.insert("sketched", nearprint.fingerprint(lamp), sketch=nearprint.sketch(lamp), recipe="np2")
+    index.insert(
+        "sketched", nearprint.fingerprint(lamp), sketch=nearprint.sketch(lamp), recipe="np2"
+    )
     by_id = {hit.id: hit.similarity for hit in index.query(cable)}
     assert by_id == {"sketched": nearprint.similarity(lamp, cable)}
 
@@ -117,7 +124,9 @@ def test_fingerprints_that_were_made_before_are_documents(column: Callable, lamp
     hits = index.query_many(given)
     assert [[hit.id for hit in each] for each in hits] == [["a"], ["b"]]
     with_null = nearprint.fingerprint_many([lamp, "..."])
-    assert [checked and checked.hit.id for checked in index.check_and_insert_many("cd", with_null)] == ["a", None]
+    assert [
+        checked and checked.hit.id for checked in index.check_and_insert_many("cd", with_null)
+    ] == ["a", None]
 
 
 def test_every_index_finds_the_same(lamp: str) -> None:
@@ -144,14 +153,25 @@ def test_ids_may_be_numbers() -> None:
 
 def test_batches_are_their_documents_one_after_the_other(lamp: str, cable: str) -> None:
     index = nearprint.Index()
-    texts = pa.array([lamp, None, "...", cable, "something else, and more than ten words of it, as it is"])
+    texts = pa.array(
+        [lamp, None, "...", cable, "something else, and more than ten words of it, as it is"]
+    )
     checked = index.check_and_insert_many(range(5), texts)
-    assert [each and each.outcome for each in checked] == ["inserted", None, None, "duplicate", "inserted"]
+    assert [each and each.outcome for each in checked] == [
+        "inserted",
+        None,
+        None,
+        "duplicate",
+        "inserted",
+    ]
     assert checked[3].hit.id == "0"
     hits = index.query_many([cable, None, lamp])
     assert [each and [hit.id for hit in each] for each in hits] == [["0"], None, ["0"]]
     assert index.insert_many(["0", "x"], [cable, cable]) == ["replaced", "inserted"]
-    many = [f"document number {number} with some words of its own {number * 7919}" for number in range(3_000)]
+    many = [
+        f"document number {number} with some words of its own {number * 7919}"
+        for number in range(3_000)
+    ]
     index = nearprint.Index()
     index.insert_many(range(3_000), many)
     assert len(index) == 3_000
@@ -183,7 +203,11 @@ def test_what_an_index_does_not_take_has_the_code_of_the_service(lamp: str) -> N
         (lambda: index.query(1, search="all"), errors.InvalidValue, "invalid_value"),
         (lambda: index.insert("", lamp), errors.InvalidValue, "invalid_value"),
         (lambda: index.insert("a" * 2_049, lamp), errors.InvalidValue, "invalid_value"),
-        (lambda: index.insert("a", lamp, sketch=nearprint.sketch(lamp)), errors.InvalidValue, "invalid_value"),
+        (
+            lambda: index.insert("a", lamp, sketch=nearprint.sketch(lamp)),
+            errors.InvalidValue,
+            "invalid_value",
+        ),
         (lambda: nearprint.Index(distance_max=13), errors.InvalidValue, "invalid_value"),
     ):
         with pytest.raises(error) as caught:

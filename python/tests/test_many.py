@@ -32,7 +32,9 @@ def expected(texts: list[str | None]) -> list[int | None]:
 
 
 def chunked(texts: list[str | None], kind: pa.DataType) -> pa.ChunkedArray:
-    return pa.chunked_array([pa.array(texts[:2], kind), pa.array([], kind), pa.array(texts[2:], kind)])
+    return pa.chunked_array(
+        [pa.array(texts[:2], kind), pa.array([], kind), pa.array(texts[2:], kind)]
+    )
 
 
 @pytest.mark.parametrize(
@@ -76,7 +78,12 @@ def test_a_numpy_array_of_strings_is_a_column() -> None:
 
 
 def test_no_documents_are_no_fingerprints() -> None:
-    for nothing in ([], pa.array([], pa.string()), pl.Series([], dtype=pl.String), pd.Series([], dtype=str)):
+    for nothing in (
+        [],
+        pa.array([], pa.string()),
+        pl.Series([], dtype=pl.String),
+        pd.Series([], dtype=str),
+    ):
         assert nearprint.fingerprint_many(nothing).tolist() == []
     nulls = pa.array([None, None])
     assert nearprint.fingerprint_many(nulls).tolist() == [None, None]
@@ -191,7 +198,7 @@ def test_a_broken_column_is_refused() -> None:
         nearprint.fingerprint_many(broken)
     offsets = pa.array([0, 1], pa.int32()).buffers()[1]
     no_text = pa.Array.from_buffers(pa.string(), 1, [None, offsets, pa.py_buffer(b"\xff")])
-    with pytest.raises(ValueError, match="a text is no UTF-8"):
+    with pytest.raises(ValueError, match="a text is not UTF-8"):
         nearprint.fingerprint_many(no_text)
 
 

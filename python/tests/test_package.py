@@ -56,7 +56,9 @@ def test_no_service_is_compiled(root: pathlib.Path) -> None:
 
 def test_the_native_module_has_no_allocator_of_its_own() -> None:
     """One with thread-local data cannot be loaded by an interpreter that has begun (PyO3/pyo3#678)."""
-    symbols = subprocess.run(["nm", _native.__file__], capture_output=True, text=True, check=True).stdout
+    symbols = subprocess.run(
+        ["nm", _native.__file__], capture_output=True, text=True, check=True
+    ).stdout
     assert "PyInit__native" in symbols, "the symbols are there to be searched"
     found = re.findall(r"\S*\b(?:_rjem_|_?je_|mi_)(?:malloc|free|mallocx|calloc)\w*", symbols)
     assert found == []
@@ -97,7 +99,9 @@ def test_every_code_of_the_service_is_a_class(root: pathlib.Path) -> None:
     assert len(codes) > 40
     ours = {kind.__name__: code for code, kind in errors.BY_CODE.items()}
     assert ours == codes
-    assert isinstance(errors.of_problem({"code": "overloaded", "detail": "later"}), errors.Overloaded)
+    assert isinstance(
+        errors.of_problem({"code": "overloaded", "detail": "later"}), errors.Overloaded
+    )
     later = errors.of_problem({"code": "of_a_newer_service", "title": "Something new"})
     assert type(later) is nearprint.NearprintError and later.code == "of_a_newer_service"
 
@@ -112,7 +116,11 @@ def documented() -> list[tuple[str, str]]:
         found.append((name, inspect.getdoc(thing) or ""))
         if inspect.isclass(thing):
             members = [(f"{name}.{member}", getattr(thing, member)) for member in vars(thing)]
-            found += [(path, inspect.getdoc(member) or "") for path, member in members if path.count("_") < 4]
+            found += [
+                (path, inspect.getdoc(member) or "")
+                for path, member in members
+                if path.count("_") < 4
+            ]
     return found
 
 

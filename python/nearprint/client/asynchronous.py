@@ -15,7 +15,7 @@ from nearprint.client import messages as m
 from nearprint.client import operations
 from nearprint.client.address import Address
 from nearprint.client.tasks import Tasks
-from nearprint.client.travel import Call, check_in_flight, check_settings
+from nearprint.client.batching import Call, check_in_flight, check_settings
 from nearprint.errors import DocumentNotFound, NearprintError, Overloaded, Unreachable
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ class AsyncClient:
     """A client of a nearprint service, for any number of tasks.
 
     It has the methods of :class:`nearprint.client.Client`, which describes them. Calls of several
-    tasks that wait at the same time travel together as one request.
+    tasks that wait at the same time are sent as one request.
 
     >>> async with AsyncClient("http://127.0.0.1:7878") as client:  # doctest: +SKIP
     ...     reply = await client.check_and_insert("The lamp flickers.", id="https://a.example/lamp")
@@ -40,7 +40,7 @@ class AsyncClient:
     :param token: The token of a service that requires one.
     :param timeout: The seconds that one call may take, with all waiting and all attempts.
     :param connections: At most this many requests are under way at one time; more calls wait, and
-        travel together.
+        are sent together.
     :param ca_file: The certificates that sign that of the service, if the system lacks them.
     :param ssl_context: All of TLS, instead of ``ca_file``.
     """

@@ -15,7 +15,7 @@ from nearprint.client import messages as m
 from nearprint.client import operations
 from nearprint.client.address import Address
 from nearprint.client.pool import Pool
-from nearprint.client.travel import Call, check_in_flight, check_settings
+from nearprint.client.batching import Call, check_in_flight, check_settings
 from nearprint.errors import DocumentNotFound, NearprintError, Overloaded, Unreachable
 
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ T = TypeVar("T")
 class Client:
     """A client of a nearprint service, for any number of threads.
 
-    Calls of several threads that wait at the same time travel together as one request. What was
+    Calls of several threads that wait at the same time are sent as one request. What was
     refused for the moment, or lost with its connection, is sent again until ``timeout``; a document
     without an id is stored under an id that is made of its text, so that this stores it once.
 
@@ -43,7 +43,7 @@ class Client:
     :param token: The token of a service that requires one.
     :param timeout: The seconds that one call may take, with all waiting and all attempts.
     :param connections: At most this many requests are under way at one time; more calls wait, and
-        travel together.
+        are sent together.
     :param ca_file: The certificates that sign that of the service, if the system lacks them.
     :param ssl_context: All of TLS, instead of ``ca_file``.
     """

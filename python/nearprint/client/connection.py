@@ -11,7 +11,7 @@ import time
 from typing import Any
 
 from nearprint.client.address import Address
-from nearprint.client.travel import Lost, Reply, Request
+from nearprint.client.batching import Lost, Reply, Request
 
 SEND_BYTES = 1 << 16
 """The deadline is looked at between pieces of this size: TLS restarts its timeout with each."""

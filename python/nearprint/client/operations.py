@@ -10,7 +10,7 @@ from urllib.parse import quote, urlencode
 
 from nearprint.client import messages
 from nearprint.client.encoding import CHUNK_BYTES_MAX, Chunks, Line, encode, line_of
-from nearprint.client.travel import Call, Request
+from nearprint.client.batching import Call, Request
 from nearprint.errors import NearprintError
 
 if TYPE_CHECKING:

@@ -9,23 +9,23 @@ from typing import Any, TypeVar
 
 from nearprint.client.address import Address
 from nearprint.client.connection import Connection
-from nearprint.client.travel import Call, Company, Lost, Queue, Ticket, Trip, unanswered
+from nearprint.client.batching import Call, Batch, Lost, Queue, Waiter, Exchange, unanswered
 
 T = TypeVar("T")
 
 
-class _Waiting(Ticket):
-    """A call whose thread waits until it is answered, or until it is to go itself."""
+class _ThreadWaiter(Waiter):
+    """A call whose thread waits until it is answered, or until it has to send a batch itself."""
 
-    __slots__ = ("company", "wake")
+    __slots__ = ("batch", "wake")
 
     def __init__(self, call: Call[Any], deadline: float) -> None:
         super().__init__(call, deadline)
-        self.company: _Company | None = None
+        self.batch: _Batch | None = None
         self.wake: threading.Lock | None = None
 
     def wait_for_turn(self) -> None:
-        """Prepare to wait; called before others can see the ticket."""
+        """Prepare to wait; called before others can see the call."""
         self.wake = threading.Lock()
         self.wake.acquire()
 
@@ -34,20 +34,20 @@ class _Waiting(Ticket):
             self.wake.release()
 
 
-class _Company(Company[_Waiting]):
-    """Calls that travel together; the thread of the first carries the others."""
+class _Batch(Batch[_ThreadWaiter]):
+    """Calls that are sent together, by the thread of the first."""
 
     __slots__ = ("connection",)
 
-    def __init__(self, tickets: list[_Waiting]) -> None:
-        super().__init__(tickets)
+    def __init__(self, waiters: list[_ThreadWaiter]) -> None:
+        super().__init__(waiters)
         self.connection: Connection | None = None
-        for ticket in tickets:
-            ticket.company = self
+        for waiter in waiters:
+            waiter.batch = self
 
 
 class Pool:
-    """At most a few connections, each carrying one company at a time.
+    """At most a few connections, each with one batch at a time.
 
     The lock is never held while anything is sent or received.
     """
@@ -58,109 +58,109 @@ class Pool:
         self._lock = threading.Lock()
         self._free = connections
         self._idle: list[Connection] = []
-        self._queue: Queue[_Waiting] = Queue()
+        self._queue: Queue[_ThreadWaiter] = Queue()
         self._reached = False
         self._closed = False
 
     def run(self, call: Call[T], deadline: float) -> T:
-        ticket = _Waiting(call, deadline)
-        if ticket.missing:
-            self._travel(ticket)
-        if ticket.error is not None:
-            raise ticket.error
-        return call.finish(ticket.replies)
+        waiter = _ThreadWaiter(call, deadline)
+        if waiter.missing:
+            self._join(waiter)
+        if waiter.error is not None:
+            raise waiter.error
+        return call.finish(waiter.replies)
 
     def close(self) -> None:
         with self._lock:
             self._closed = True
             idle, self._idle = self._idle, []
             waiting = self._queue.clear()
-        for ticket in waiting:
-            ticket.fail(RuntimeError("the client is closed"))
+        for waiter in waiting:
+            waiter.fail(RuntimeError("the client is closed"))
         for connection in idle:
             connection.close()
 
-    def _travel(self, ticket: _Waiting) -> None:
+    def _join(self, waiter: _ThreadWaiter) -> None:
         with self._lock:
             if self._closed:
                 raise RuntimeError("the client is closed")
             if self._free:
                 self._free -= 1
-                _Company([ticket])
+                _Batch([waiter])
             else:
-                ticket.wait_for_turn()
-                self._queue.add(ticket)
+                waiter.wait_for_turn()
+                self._queue.add(waiter)
         try:
-            if ticket.wake is not None:
-                self._wait(ticket, ticket.wake)
-            company = ticket.company
-            if company is not None and company.tickets[0] is ticket and ticket.missing:
-                self._carry(company)
+            if waiter.wake is not None:
+                self._wait(waiter, waiter.wake)
+            batch = waiter.batch
+            if batch is not None and batch.waiters[0] is waiter and waiter.missing:
+                self._send(batch)
         finally:
-            self._go_on(ticket)
+            self._release(waiter)
 
-    def _wait(self, ticket: _Waiting, wake: threading.Lock) -> None:
-        """Wait until the call is answered, or until its thread is to carry others."""
-        if wake.acquire(timeout=max(0.0, ticket.deadline - time.monotonic())):
+    def _wait(self, waiter: _ThreadWaiter, wake: threading.Lock) -> None:
+        """Wait until the call is answered, or until its thread has to send a batch."""
+        if wake.acquire(timeout=max(0.0, waiter.deadline - time.monotonic())):
             return
         with self._lock:
-            company = ticket.company
-        if company is None or company.tickets[0] is not ticket:
-            raise unanswered(self._address, company is None)
+            batch = waiter.batch
+        if batch is None or batch.waiters[0] is not waiter:
+            raise unanswered(self._address, batch is None)
 
-    def _carry(self, company: _Company) -> None:
-        """Take calls to the service and back."""
-        trip = Trip(self._address, company.tickets, self._reached)
+    def _send(self, batch: _Batch) -> None:
+        """Send a batch, until all its calls are answered or the attempts end."""
+        exchange = Exchange(self._address, batch.waiters, self._reached)
         try:
             with self._lock:
-                company.connection = self._idle.pop() if self._idle else None
-            if company.connection is None:
-                company.connection = Connection(self._address)
-            while trip.pending:
-                wait = self._attempt(trip, company.connection)
+                batch.connection = self._idle.pop() if self._idle else None
+            if batch.connection is None:
+                batch.connection = Connection(self._address)
+            while exchange.pending:
+                wait = self._attempt(exchange, batch.connection)
                 if wait:
                     time.sleep(wait)
         except Exception as error:
-            trip.failed(error)
+            exchange.failed(error)
 
-    def _attempt(self, trip: Trip[_Waiting], connection: Connection) -> float:
+    def _attempt(self, exchange: Exchange[_ThreadWaiter], connection: Connection) -> float:
         try:
-            reply = connection.exchange(trip.request(), trip.deadline, trip.repeatable)
+            reply = connection.exchange(exchange.request(), exchange.deadline, exchange.repeatable)
         except Lost as lost:
-            return trip.lost(lost)
+            return exchange.lost(lost)
         self._reached = True
-        return trip.received(reply)
+        return exchange.received(reply)
 
-    def _go_on(self, ticket: _Waiting) -> None:
-        """Leave the company of a call; perhaps its connection is free then."""
+    def _release(self, waiter: _ThreadWaiter) -> None:
+        """End a call; with the last of a batch, its connection is free."""
         connection = None
         with self._lock:
-            company, ticket.company = ticket.company, None
-            if company is None:
-                self._queue.discard(ticket)
+            batch, waiter.batch = waiter.batch, None
+            if batch is None:
+                self._queue.discard(waiter)
                 return
-            if company.tickets[0] is ticket:
+            if batch.waiters[0] is waiter:
                 # Those without an answer, whose time is not up.
-                again = [other for other in company.tickets[1:] if other.missing and other.company]
+                again = [other for other in batch.waiters[1:] if other.missing and other.batch]
                 for other in again:
-                    other.company = None
+                    other.batch = None
                 self._queue.put_back(again)
-                company.arrive(len(again))
-            if company.leave():
-                connection = company.connection
+                batch.finish(len(again))
+            if batch.release():
+                connection = batch.connection
                 if connection is not None and not self._closed:
                     self._idle.append(connection)
                     connection = None
-                self._let_go()
+                self._send_next()
         if connection is not None:
             connection.close()
 
-    def _let_go(self) -> None:
-        """Let the calls that wait go, now that a connection is free. The lock is held."""
-        tickets = self._queue.take()
-        if not tickets:
+    def _send_next(self) -> None:
+        """Give a free connection to the calls that wait. The lock is held."""
+        waiters = self._queue.take()
+        if not waiters:
             self._free += 1
             return
-        _Company(tickets)
-        assert tickets[0].wake is not None
-        tickets[0].wake.release()
+        _Batch(waiters)
+        assert waiters[0].wake is not None
+        waiters[0].wake.release()

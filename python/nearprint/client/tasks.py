@@ -10,29 +10,29 @@ import aiohttp
 from yarl import URL
 
 from nearprint.client.address import Address
-from nearprint.client.travel import (
+from nearprint.client.batching import (
     Call,
-    Company,
+    Batch,
     Lost,
     Queue,
     Reply,
     Request,
-    Ticket,
-    Trip,
+    Waiter,
+    Exchange,
     unanswered,
 )
 
 T = TypeVar("T")
 
 
-class _Waiting(Ticket):
+class _TaskWaiter(Waiter):
     """A call whose task waits until it is answered."""
 
-    __slots__ = ("company", "future")
+    __slots__ = ("batch", "future")
 
     def __init__(self, call: Call[Any], deadline: float) -> None:
         super().__init__(call, deadline)
-        self.company: Company[_Waiting] | None = None
+        self.batch: Batch[_TaskWaiter] | None = None
         self.future: asyncio.Future[None] | None = None
 
     def is_awaited(self) -> bool:
@@ -46,16 +46,16 @@ class _Waiting(Ticket):
 class Tasks:
     """At most a few requests under way in one event loop.
 
-    A call that finds all of them in use waits; a task of its own carries it when one has ended, and
-    with it all that can travel together.
+    A call that finds all of them in use waits; when one has ended, a new task sends it, and with it
+    all that fit into one batch.
     """
 
     def __init__(self, address: Address, connections: int, loop: asyncio.AbstractEventLoop) -> None:
         self.loop = loop
         self._address = address
         self._free = connections
-        self._queue: Queue[_Waiting] = Queue()
-        self._trips: set[asyncio.Task[None]] = set()
+        self._queue: Queue[_TaskWaiter] = Queue()
+        self._exchanges: set[asyncio.Task[None]] = set()
         self._reached = False
         self._closed = False
         self._session = aiohttp.ClientSession(
@@ -65,68 +65,68 @@ class Tasks:
         )
 
     async def run(self, call: Call[T], deadline: float) -> T:
-        ticket = _Waiting(call, deadline)
-        if ticket.missing:
+        waiter = _TaskWaiter(call, deadline)
+        if waiter.missing:
             try:
                 if self._free:
                     self._free -= 1
-                    await self._carry(self._company([ticket]))
+                    await self._send(self._batch([waiter]))
                 else:
-                    await self._wait(ticket)
+                    await self._wait(waiter)
             finally:
-                self._go_on(ticket)
-        if ticket.error is not None:
-            raise ticket.error
-        return call.finish(ticket.replies)
+                self._release(waiter)
+        if waiter.error is not None:
+            raise waiter.error
+        return call.finish(waiter.replies)
 
     async def close(self) -> None:
         self._closed = True
-        for ticket in self._queue.clear():
-            ticket.fail(RuntimeError("the client is closed"))
+        for waiter in self._queue.clear():
+            waiter.fail(RuntimeError("the client is closed"))
         await self._session.close()
-        await asyncio.gather(*self._trips, return_exceptions=True)
+        await asyncio.gather(*self._exchanges, return_exceptions=True)
 
-    async def _wait(self, ticket: _Waiting) -> None:
+    async def _wait(self, waiter: _TaskWaiter) -> None:
         """Wait until the call is answered."""
-        ticket.future = self.loop.create_future()
-        self._queue.add(ticket)
-        left = ticket.deadline - time.monotonic()
-        timer = self.loop.call_later(max(0.0, left), self._expire, ticket)
+        waiter.future = self.loop.create_future()
+        self._queue.add(waiter)
+        left = waiter.deadline - time.monotonic()
+        timer = self.loop.call_later(max(0.0, left), self._expire, waiter)
         try:
-            await ticket.future
+            await waiter.future
         finally:
             timer.cancel()
 
-    def _expire(self, ticket: _Waiting) -> None:
-        waited = self._queue.discard(ticket)
-        ticket.fail(unanswered(self._address, waited))
+    def _expire(self, waiter: _TaskWaiter) -> None:
+        waited = self._queue.discard(waiter)
+        waiter.fail(unanswered(self._address, waited))
 
-    async def _carry(self, company: Company[_Waiting]) -> None:
-        """Take calls to the service and back, then let others go."""
-        trip = Trip(self._address, company.tickets, self._reached)
+    async def _send(self, batch: Batch[_TaskWaiter]) -> None:
+        """Send a batch, until all its calls are answered or the attempts end."""
+        exchange = Exchange(self._address, batch.waiters, self._reached)
         try:
-            while trip.pending:
-                wait = await self._attempt(trip)
+            while exchange.pending:
+                wait = await self._attempt(exchange)
                 if wait:
                     await asyncio.sleep(wait)
         except Exception as error:
-            trip.failed(error)
+            exchange.failed(error)
         except BaseException as error:
-            for ticket in company.tickets:
-                ticket.fail(error)
+            for waiter in batch.waiters:
+                waiter.fail(error)
             raise
         finally:
-            self._arrive(company)
+            self._finish(batch)
 
-    async def _attempt(self, trip: Trip[_Waiting]) -> float:
+    async def _attempt(self, exchange: Exchange[_TaskWaiter]) -> float:
         if self._closed:
             raise RuntimeError("the client is closed")
         try:
-            reply = await self._exchange(trip.request(), trip.deadline)
+            reply = await self._exchange(exchange.request(), exchange.deadline)
         except Lost as lost:
-            return trip.lost(lost)
+            return exchange.lost(lost)
         self._reached = True
-        return trip.received(reply)
+        return exchange.received(reply)
 
     async def _exchange(self, request: Request, deadline: float) -> Reply:
         left = deadline - time.monotonic()
@@ -159,45 +159,45 @@ class Tasks:
             raise _lost(error) from error
 
     @staticmethod
-    def _company(tickets: list[_Waiting]) -> Company[_Waiting]:
-        company = Company(tickets)
-        for ticket in tickets:
-            ticket.company = company
-        return company
+    def _batch(waiters: list[_TaskWaiter]) -> Batch[_TaskWaiter]:
+        batch = Batch(waiters)
+        for waiter in waiters:
+            waiter.batch = batch
+        return batch
 
-    def _go_on(self, ticket: _Waiting) -> None:
-        """Leave the company of a call; perhaps its connection is free then."""
-        company, ticket.company = ticket.company, None
-        if company is None:
-            self._queue.discard(ticket)
-        elif company.leave():
-            self._let_go()
+    def _release(self, waiter: _TaskWaiter) -> None:
+        """End a call; with the last of a batch, its connection is free."""
+        batch, waiter.batch = waiter.batch, None
+        if batch is None:
+            self._queue.discard(waiter)
+        elif batch.release():
+            self._send_next()
 
-    def _arrive(self, company: Company[_Waiting]) -> None:
-        """End a trip; those without an answer go again, if their time is not up."""
+    def _finish(self, batch: Batch[_TaskWaiter]) -> None:
+        """End an exchange; calls without an answer wait again, if their time is not up."""
         again = [
-            ticket
-            for ticket in company.tickets
-            if ticket.missing and ticket.error is None and ticket.company is not None
+            waiter
+            for waiter in batch.waiters
+            if waiter.missing and waiter.error is None and waiter.batch is not None
         ]
-        for ticket in again:
-            ticket.company = None
+        for waiter in again:
+            waiter.batch = None
         self._queue.put_back(again)
-        if company.arrive(len(again)):
-            self._let_go()
+        if batch.finish(len(again)):
+            self._send_next()
 
-    def _let_go(self) -> None:
-        """Let the calls that wait go, now that a connection is free."""
-        tickets: list[_Waiting] = []
-        while not tickets and (taken := self._queue.take()):
+    def _send_next(self) -> None:
+        """Give a free connection to the calls that wait."""
+        waiters: list[_TaskWaiter] = []
+        while not waiters and (taken := self._queue.take()):
             # Without those that were cancelled in this turn of the loop.
-            tickets = [ticket for ticket in taken if ticket.is_awaited()]
-        if not tickets:
+            waiters = [waiter for waiter in taken if waiter.is_awaited()]
+        if not waiters:
             self._free += 1
             return
-        task = self.loop.create_task(self._carry(self._company(tickets)))
-        self._trips.add(task)
-        task.add_done_callback(self._trips.discard)
+        task = self.loop.create_task(self._send(self._batch(waiters)))
+        self._exchanges.add(task)
+        task.add_done_callback(self._exchanges.discard)
 
 
 def _lost(error: Exception) -> Lost:

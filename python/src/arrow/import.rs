@@ -215,7 +215,7 @@ impl Chunk {
         if !self.kind.is_text {
             return Ok(Row::Bytes(bytes));
         }
-        let text = str::from_utf8(bytes).map_err(|_| broken("a text is no UTF-8"))?;
+        let text = str::from_utf8(bytes).map_err(|_| broken("a text is not UTF-8"))?;
         Ok(Row::Text(text))
     }
 

@@ -217,7 +217,7 @@ impl Index {
         })
     }
 
-    /// Store those of many documents that are no near-duplicates of others, one after the other; see
+    /// Store many documents unless they are near-duplicates of others, one after the other; see
     /// :meth:`check_and_insert`.
     ///
     /// >>> import nearprint

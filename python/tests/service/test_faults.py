@@ -31,28 +31,28 @@ from harness import (
 from nearprint import errors
 from nearprint.client.address import Address
 from nearprint.client.encoding import Line
-from nearprint.client.travel import Call, Reply, Request, Ticket, Trip, seconds
+from nearprint.client.batching import Call, Reply, Request, Waiter, Exchange, seconds
 
 Connect = Callable[..., Any]
 
 
-def trip(timeout: float = 60.0) -> Trip[Ticket]:
+def exchange(timeout: float = 60.0) -> Exchange[Waiter]:
     call: Call[Any] = Call(list, alone=Request("POST", "/v1/query", b"{}"), lines=[Line(b"{}")])
-    ticket = Ticket(call, time.monotonic() + timeout)
-    made = Trip(Address("http://host", None, None, None), [ticket], reached=True)
+    waiter = Waiter(call, time.monotonic() + timeout)
+    made = Exchange(Address("http://host", None, None, None), [waiter], reached=True)
     made.request()
     return made
 
 
 @pytest.mark.parametrize("status", [429, 503])
 def test_it_waits_as_it_is_told(status: int) -> None:
-    assert trip().received(Reply(status, b"{}", "7", True)) == 7.0
-    assert trip().received(Reply(status, b"{}", "Wed, 21 Oct 2015 07:28:00 GMT", True)) < 1.0
-    assert 0.0 < trip().received(Reply(status, b"{}", None, True)) < 1.0
+    assert exchange().received(Reply(status, b"{}", "7", True)) == 7.0
+    assert exchange().received(Reply(status, b"{}", "Wed, 21 Oct 2015 07:28:00 GMT", True)) < 1.0
+    assert 0.0 < exchange().received(Reply(status, b"{}", None, True)) < 1.0
 
 
 def test_without_advice_it_waits_longer_each_time() -> None:
-    patient = trip(timeout=1e9)
+    patient = exchange(timeout=1e9)
     waits = []
     for _ in range(12):
         waits.append(patient.received(Reply(503, b"", None, True)))

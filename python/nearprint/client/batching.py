@@ -1,9 +1,9 @@
-"""Calls on their way to the service and back, without any input or output.
+"""Sends calls that wait at the same time as one batch; without any input or output.
 
 A call that finds no free connection waits in a :class:`Queue`. When a connection is free again, the
-oldest goes, and with it, as one batch, all that wait for the same route; nothing waits for a timer.
-A :class:`Trip` is what goes: it makes its requests, reads the replies, and decides about another
-attempt. :class:`Client` and :class:`AsyncClient` differ in how they move bytes and wake callers.
+oldest call is sent, and with it, as one batch, all that wait for the same route; nothing waits for
+a timer. An :class:`Exchange` makes the requests of a batch, reads the replies, and decides whether
+to try again. :class:`Client` and :class:`AsyncClient` differ in how they move bytes and wake callers.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from nearprint.client.encoding import CHUNK_BYTES_MAX, CHUNK_LINES_MAX, Line
 from nearprint.errors import NearprintError, Overloaded, Unreachable, of_problem
 
 T = TypeVar("T")
-K = TypeVar("K", bound="Ticket")
+K = TypeVar("K", bound="Waiter")
 
 BUSY = frozenset({429, 503})
 """Statuses of what was refused for now, and is sent again."""
@@ -64,8 +64,8 @@ class Lost(Exception):
 class Call(Generic[T]):
     """One operation: what to send, and how to read what comes back.
 
-    ``alone`` is its request without company. A call with ``lines`` may also travel as a part of the
-    batch of its ``route``. A call that is not ``repeatable`` is not sent again if it may have been
+    ``alone`` is its request when it is sent alone. A call with ``lines`` may also be sent as a part
+    of a batch of its ``route``. A call that is not ``repeatable`` is not sent again if it may have been
     carried out.
     """
 
@@ -89,8 +89,8 @@ class Call(Generic[T]):
         self.repeatable = repeatable
 
 
-class Ticket:
-    """A call that is under way for somebody, who is told by :meth:`settled`."""
+class Waiter:
+    """A call whose caller waits for the replies; :meth:`settled` wakes the caller."""
 
     __slots__ = ("call", "deadline", "error", "missing", "number", "replies", "size")
 
@@ -122,40 +122,40 @@ class Ticket:
         self.settled()
 
     def settled(self) -> None:
-        """Wake whoever waits."""
+        """Wake the caller."""
 
 
 class Queue(Generic[K]):
-    """Calls that wait for a connection: first come, first served, with company."""
+    """Calls that wait for a connection: first come, first served, several as one batch."""
 
     def __init__(self) -> None:
         self._routes: dict[str | None, deque[K]] = {}
         self._count = 0
 
-    def add(self, ticket: K) -> None:
+    def add(self, waiter: K) -> None:
         self._count += 1
-        ticket.number = self._count
-        self._routes.setdefault(ticket.call.route, deque()).append(ticket)
+        waiter.number = self._count
+        self._routes.setdefault(waiter.call.route, deque()).append(waiter)
 
-    def put_back(self, tickets: Sequence[K]) -> None:
-        """Let calls wait at the place that they had."""
-        for ticket in reversed(tickets):
-            self._routes.setdefault(ticket.call.route, deque()).appendleft(ticket)
+    def put_back(self, waiters: Sequence[K]) -> None:
+        """Return calls to the places that they had."""
+        for waiter in reversed(waiters):
+            self._routes.setdefault(waiter.call.route, deque()).appendleft(waiter)
 
-    def discard(self, ticket: K) -> bool:
+    def discard(self, waiter: K) -> bool:
         """Take out a call that waits no longer; whether it was there."""
         try:
-            self._routes[ticket.call.route].remove(ticket)
+            self._routes[waiter.call.route].remove(waiter)
         except (KeyError, ValueError):
             return False
         return True
 
     def take(self) -> list[K]:
-        """The oldest call, and those that can travel with it; none if nothing waits."""
+        """The oldest call, and those that can be sent with it; none if nothing waits."""
         waiting = [line for line in self._routes.values() if line]
         if not waiting:
             return []
-        line = min(waiting, key=lambda tickets: tickets[0].number)
+        line = min(waiting, key=lambda waiters: waiters[0].number)
         taken = [line.popleft()]
         if taken[0].call.route is None:
             return taken
@@ -170,47 +170,47 @@ class Queue(Generic[K]):
 
     def clear(self) -> list[K]:
         """Take out all."""
-        everything = [ticket for line in self._routes.values() for ticket in line]
+        everything = [waiter for line in self._routes.values() for waiter in line]
         self._routes.clear()
         return everything
 
 
-class Company(Generic[K]):
-    """Calls that travel together, and how many of their callers have not gone on yet.
+class Batch(Generic[K]):
+    """Calls that are sent together, and how many of their callers have not taken their replies.
 
-    The connection is free for others when all have gone on with their replies: by then the first
-    have perhaps made their next calls, which travel together again. A connection that is free at
-    once would carry the first of these calls alone, and the others would wait for it.
+    The connection is free for others when all callers have: by then the first have perhaps made
+    their next calls, which become one batch again. A connection that is free at once would be taken
+    by the first of these calls alone, and the others would wait for it.
     """
 
-    __slots__ = ("_aboard", "_arrived", "tickets")
+    __slots__ = ("_waiting", "_ended", "waiters")
 
-    def __init__(self, tickets: list[K]) -> None:
-        self.tickets = tickets
-        self._aboard = len(tickets)
-        self._arrived = False
+    def __init__(self, waiters: list[K]) -> None:
+        self.waiters = waiters
+        self._waiting = len(waiters)
+        self._ended = False
 
-    def arrive(self, left_behind: int) -> bool:
-        """The trip has ended, without an answer for some; whether the connection is free now."""
-        self._arrived = True
-        self._aboard -= left_behind
-        return not self._aboard
+    def finish(self, unanswered: int) -> bool:
+        """End the exchange, without an answer for some; whether the connection is free now."""
+        self._ended = True
+        self._waiting -= unanswered
+        return not self._waiting
 
-    def leave(self) -> bool:
-        """A caller goes on; whether the connection is free now."""
-        self._aboard -= 1
-        return self._arrived and not self._aboard
+    def release(self) -> bool:
+        """A caller has taken its reply; whether the connection is free now."""
+        self._waiting -= 1
+        return self._ended and not self._waiting
 
 
-class Trip(Generic[K]):
-    """Calls of one route that travel together, with all attempts."""
+class Exchange(Generic[K]):
+    """The requests and replies of a batch, with all attempts."""
 
-    def __init__(self, address: Address, tickets: list[K], reached: bool) -> None:
+    def __init__(self, address: Address, waiters: list[K], reached: bool) -> None:
         self.address = address
-        self.tickets = tickets
+        self.waiters = waiters
         # Whoever waited longest has the first deadline.
-        self.deadline = tickets[0].deadline
-        self.repeatable = tickets[0].call.repeatable
+        self.deadline = waiters[0].deadline
+        self.repeatable = waiters[0].call.repeatable
         # Whether the service was there before: then it is waited for.
         self.reached = reached
         self.attempts = 0
@@ -218,26 +218,26 @@ class Trip(Generic[K]):
         # Whether an attempt may have been carried out without a reply.
         self.repeated = False
         self.pending: list[tuple[K, int]] = [
-            (ticket, index)
-            for ticket in tickets
-            for index, reply in enumerate(ticket.replies)
+            (waiter, index)
+            for waiter in waiters
+            for index, reply in enumerate(waiter.replies)
             if reply is None
         ]
 
     def request(self) -> Request:
         """The request of the next attempt."""
         self.attempts += 1
-        alone = self.tickets[0].call.alone if len(self.tickets) == 1 else None
+        alone = self.waiters[0].call.alone if len(self.waiters) == 1 else None
         if alone is not None:
             return alone
-        body = b"\n".join([ticket.line(index).data for ticket, index in self.pending]) + b"\n"
-        route = self.tickets[0].call.route
+        body = b"\n".join([waiter.line(index).data for waiter, index in self.pending]) + b"\n"
+        route = self.waiters[0].call.route
         return Request("POST", f"/v1/{route}/batch", body, "application/x-ndjson")
 
     def received(self, reply: Reply) -> float:
         """Read a reply; the seconds to wait before the next attempt, if one is needed."""
         self.reached = True
-        alone = len(self.tickets) == 1 and self.tickets[0].call.alone is not None
+        alone = len(self.waiters) == 1 and self.waiters[0].call.alone is not None
         if reply.status in BUSY:
             return self._busy(self._refusal(reply), reply.retry_after)
         if reply.status in GATEWAY:
@@ -245,20 +245,20 @@ class Trip(Generic[K]):
         if not reply.whole and (alone or not 200 <= reply.status < 300):
             return self.lost(Lost(ConnectionError("the reply broke off"), sent=True))
         if not 200 <= reply.status < 300:
-            for ticket in self.tickets:
-                ticket.fail(self._refusal(reply))
+            for waiter in self.waiters:
+                waiter.fail(self._refusal(reply))
             self.pending = []
             return 0.0
         try:
             if not alone:
                 return self._received_lines(reply)
-            ticket, index = self.pending[0]
-            value = ticket.call.read(reply.body)
+            waiter, index = self.pending[0]
+            value = waiter.call.read(reply.body)
         except (ValueError, KeyError, TypeError, AttributeError) as error:
             raise Unreachable(
                 f"{self.address} does not answer as nearprint does: {error}"
             ) from error
-        self._answer(ticket, index, value)
+        self._answer(waiter, index, value)
         self.pending = []
         return 0.0
 
@@ -269,23 +269,23 @@ class Trip(Generic[K]):
             lines.append(last)
         left: list[tuple[K, int]] = []
         busy: NearprintError | None = None
-        for place, (ticket, index) in enumerate(self.pending):
+        for place, (waiter, index) in enumerate(self.pending):
             if place >= len(lines):
-                left.append((ticket, index))
+                left.append((waiter, index))
                 continue
             value = json.loads(lines[place])
             problem = value.get("error")
             if problem is None:
-                self._answer(ticket, index, value)
+                self._answer(waiter, index, value)
                 continue
             error = of_problem(problem)
             # The number counts the lines of a request that the caller never saw.
             error.line = None
             if error.status in BUSY or error.code == "reply_not_read":
                 busy = error
-                left.append((ticket, index))
+                left.append((waiter, index))
             else:
-                ticket.answer(index, error)
+                waiter.answer(index, error)
         self.pending = left
         if not left:
             return 0.0
@@ -294,17 +294,17 @@ class Trip(Generic[K]):
             return self._busy(busy, None)
         return self.lost(Lost(ConnectionError("the reply broke off"), sent=True))
 
-    def _answer(self, ticket: K, index: int, value: Any) -> None:
+    def _answer(self, waiter: K, index: int, value: Any) -> None:
         if (
             not self.repeated
-            and ticket.call.lines
-            and ticket.line(index).unnamed
+            and waiter.call.lines
+            and waiter.line(index).unnamed
             and value["outcome"] == "already_present"
         ):
             # The id is made of the text, so a copy of it was stored before. After an attempt
             # without a reply it may be this document itself, which must not be taken for a copy.
             value["duplicate"] = True
-        ticket.answer(index, value)
+        waiter.answer(index, value)
 
     def lost(self, lost: Lost) -> float:
         """A connection was lost or not made; the seconds to wait before the next attempt."""
@@ -330,7 +330,7 @@ class Trip(Generic[K]):
         wait = told or self._backoff(self.attempts - 1)
         if time.monotonic() + wait < self.deadline:
             return wait
-        first = self.tickets[0]
+        first = self.waiters[0]
         done = len(first.replies) - first.missing
         advice = "" if told is None else f"; it asks to try again in {told:g} s"
         raise Overloaded(
@@ -366,20 +366,23 @@ class Trip(Generic[K]):
         return error
 
     def failed(self, error: Exception) -> None:
-        """End the trip with the error of its first call; the others may have more time."""
-        if self.tickets[0].missing:
-            self.tickets[0].fail(error)
+        """End the exchange with the error of its first call; the others may have more time."""
+        if self.waiters[0].missing:
+            self.waiters[0].fail(error)
 
 
 def unanswered(address: Address, waited: bool) -> Unreachable:
-    """The error of a call whose deadline came while others carried it, or before anybody did."""
+    """The error of a call whose deadline came while another thread sent it, or before it was sent."""
     why = "every connection was in use" if waited else "its request is under way"
     return Unreachable(f"{address}: no reply in time; {why}")
 
 
 def check_settings(timeout: float, connections: int) -> None:
     """Refuse settings of a client that make no sense."""
-    for name, value, kind in (("timeout", timeout, (int, float)), ("connections", connections, int)):
+    for name, value, kind in (
+        ("timeout", timeout, (int, float)),
+        ("connections", connections, int),
+    ):
         if not isinstance(value, kind):
             raise TypeError(f"{name} must be a number, not {type(value).__name__}")
     if not timeout > 0:

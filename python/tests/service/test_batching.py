@@ -1,4 +1,4 @@
-"""Single calls that wait at the same time travel together, in threads and in tasks."""
+"""Single calls that wait at the same time are sent together, in threads and in tasks."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from harness import Proxy, Seen, Service, hang, problem, text, wait_until
 from nearprint import errors
 from nearprint.client import AsyncClient, Client
 from nearprint.client.encoding import CHUNK_LINES_MAX, Line
-from nearprint.client.travel import Call, Queue, Ticket
+from nearprint.client.batching import Call, Queue, Waiter
 
 CONNECTIONS = 2
 CALLS = 64
@@ -65,7 +65,7 @@ def assert_answers(answers: list[Any], service: Service, proxy: Proxy) -> None:
     }
 
 
-def test_threads_travel_together(service: Service, proxy: Proxy) -> None:
+def test_calls_of_threads_are_sent_together(service: Service, proxy: Proxy) -> None:
     gate = Gate()
     proxy.then(gate, gate)
     with Client(proxy.url, connections=CONNECTIONS) as client, ThreadPoolExecutor(CALLS) as threads:
@@ -87,7 +87,7 @@ def waiting(client: Client) -> int:
     return sum(map(len, client._pool._queue._routes.values()))
 
 
-def test_tasks_travel_together(service: Service, proxy: Proxy) -> None:
+def test_calls_of_tasks_are_sent_together(service: Service, proxy: Proxy) -> None:
     gate = Gate()
     proxy.then(gate, gate)
 
@@ -178,7 +178,7 @@ def test_a_call_that_is_given_up_leaves_the_others(service: Service, proxy: Prox
     asyncio.run(main())
 
 
-def test_threads_whose_carrier_fails_are_carried_by_another(service: Service, proxy: Proxy) -> None:
+def test_calls_whose_thread_fails_are_sent_by_another(service: Service, proxy: Proxy) -> None:
     gate = Gate()
     lost = threading.Event()
 
@@ -191,7 +191,7 @@ def test_threads_whose_carrier_fails_are_carried_by_another(service: Service, pr
     with patient as client, ThreadPoolExecutor(4) as threads:
         first = threads.submit(client.insert, text(0))
         wait_until(lambda: len(proxy.seen) == 1)
-        # The oldest call that waits carries the others; its time is up in the middle of it.
+        # The thread of the oldest call sends the others; its time is up in the middle of it.
         client._timeout = 1.0
         carrier = threads.submit(client.insert, text(1))
         wait_until(lambda: waiting(client) == 1)
@@ -240,12 +240,12 @@ def test_closing_ends_the_calls_that_wait(proxy: Proxy) -> None:
 
 
 def test_a_queue_keeps_within_the_limits_of_a_request() -> None:
-    queue: Queue[Ticket] = Queue()
+    queue: Queue[Waiter] = Queue()
 
-    def add(lines: int, size: int = 10) -> Ticket:
+    def add(lines: int, size: int = 10) -> Waiter:
         call: Call[Any] = Call(list, route="query", lines=[Line(b"x" * size)] * lines)
-        queue.add(ticket := Ticket(call, 0.0))
-        return ticket
+        queue.add(waiter := Waiter(call, 0.0))
+        return waiter
 
     small = [add(CHUNK_LINES_MAX - 1), add(1)]
     large = [add(1, size=1 << 21), add(1)]
