@@ -42,7 +42,7 @@ macro_rules! codes {
                 }
             }
 
-            /// When the same request may succeed, unless the problem says so itself.
+            /// After how long the same request may succeed, if the problem has no time of its own.
             pub(crate) const fn retry_after(self) -> Option<Duration> {
                 match self {
                     $(Self::$variant => codes!(@seconds $($wait)?),)*

@@ -25,17 +25,17 @@ const ANY: Group = &[
     Code::Internal,
 ];
 
-/// Those of any request that is no probe.
+/// Errors of every request except probes.
 pub(crate) const BUSY: Group = &[Code::Overloaded];
 
-/// Those of parameters in the path or the query string.
+/// Errors of parameters in the path or the query string.
 pub(crate) const PARAMETERS: Group = &[Code::InvalidValue, Code::UnknownField, Code::RepeatedField];
 
-/// Those of the types of a body.
+/// Errors of the media type, charset and coding of a body.
 pub(crate) const TYPES: Group =
     &[Code::UnsupportedMediaType, Code::UnsupportedCharset, Code::UnsupportedEncoding];
 
-/// Those of a body that is read whole.
+/// Errors of a body that is read whole.
 pub(crate) const BODY: Group = &[
     Code::BodyIncomplete,
     Code::MalformedEncoding,

@@ -135,7 +135,7 @@ impl Decoder {
         }
     }
 
-    /// The memory that it takes, as far as it is worth counting.
+    /// The memory that counts towards the limit; none for gzip, whose window is 32 KiB.
     fn memory(&self) -> usize {
         match self {
             Self::Gzip(_) => 0,

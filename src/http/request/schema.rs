@@ -43,10 +43,10 @@ const EXCLUSIVE: &[[&str; 2]] = &[
     ["id", "id_from"],
 ];
 
-/// The forms of a document, of which it has exactly one.
+/// The forms of a document; it has exactly one.
 const CONTENTS: [&str; 5] = ["text", "html", "features", "vector", "fingerprint"];
 
-/// Those of which no hash can be made.
+/// The forms for which no id can be made from the text.
 const WITHOUT_TEXT: [&str; 3] = ["features", "vector", "fingerprint"];
 
 /// What the fields of an object demand of each other, in JSON Schema. It stands in an `allOf`, because
@@ -163,7 +163,7 @@ fn is_fingerprint(field: &Field) -> bool {
 /// The schema of a query parameter or a part of a path, where every value is a text.
 fn in_query(kind: FieldKind) -> RefOr<Schema> {
     if let FieldKind::Names(names) = kind {
-        // Nothing is no name.
+        // An empty list names nothing.
         ArrayBuilder::new().items(choice(names)).min_items(Some(1)).into()
     } else if kind == FieldKind::Id {
         text(1, DocumentId::BYTES_MAX).into()

@@ -39,7 +39,7 @@ pub(crate) struct RequestKind {
 pub(crate) struct Needs {
     /// What an analysis computes in addition to the fingerprint.
     pub(crate) analysis: Wanted,
-    /// Whether it wants all hits, unless it says so itself.
+    /// Whether all hits are wanted if the request does not choose.
     pub(crate) all_hits: bool,
 }
 
