@@ -9,7 +9,7 @@ use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyFloat, PyMapping, PyString};
 
 use crate::arrow::{Chunk, Chunks};
-use crate::documents::{Accepts, Document, Reading, Row};
+use crate::documents::{Accepts, Document, Reading, Row, refuse_masked};
 use crate::errors;
 use crate::work;
 
@@ -43,11 +43,7 @@ impl<'py> Column<'py> {
         if given.hasattr("__array__")? && given.hasattr("ndim")? {
             let dimensions: usize = given.getattr("ndim")?.extract()?;
             if dimensions == 2 {
-                let numpy = given.py().import("numpy")?;
-                let takes = "vectors of numbers as an array of two dimensions";
-                let refused = |_| errors::wrong_type(&"documents", takes, given);
-                let single = numpy.call_method1("ascontiguousarray", (given, "float32"));
-                return Ok(Self::Vectors(single.map_err(refused)?.extract()?));
+                return vectors_of(given).map(Self::Vectors);
             }
         }
         // Of an array, one call makes a list; of pandas, one with its missing values.
@@ -98,8 +94,9 @@ impl<'py> Column<'py> {
                 part(&rows.collect::<Vec<_>>())
             }),
             Self::Vectors(vectors) => {
-                let width = vectors.shape()[1].max(1);
-                let mut rows = vectors.as_slice()?.chunks(width).map(Row::Vector).map(Some);
+                let (components, width) = (vectors.as_slice()?, vectors.shape()[1]);
+                let row = |at| Some(Row::Vector(&components[at * width..][..width]));
+                let mut rows = (0..vectors.shape()[0]).map(row);
                 loop {
                     let some: Vec<_> = rows.by_ref().take(TOGETHER_ROWS).collect();
                     if some.is_empty() {
@@ -111,6 +108,15 @@ impl<'py> Column<'py> {
             Self::Arrow(chunks) => in_parts(chunks, &mut part),
         }
     }
+}
+
+/// Reads an array of two dimensions; its rows are vectors.
+fn vectors_of<'py>(given: &Bound<'py, PyAny>) -> PyResult<PyReadonlyArray2<'py, f32>> {
+    let numpy = given.py().import("numpy")?;
+    refuse_masked(given, &"documents")?;
+    let takes = "vectors of numbers as an array of two dimensions";
+    let single = numpy.call_method1("ascontiguousarray", (given, "float32"));
+    Ok(single.map_err(|_| errors::wrong_type(&"documents", takes, given))?.extract()?)
 }
 
 /// Passes on the rows of arrays: several short arrays together, and of a long one some at a time.

@@ -138,6 +138,9 @@ fn vector_of(vector: &Bound<'_, PyAny>, argument: Named<'_>) -> PyResult<Vec<f32
     let numpy = py.import("numpy")?;
     let takes = "a vector of numbers";
     let refused = || errors::wrong_type(argument, takes, vector);
+    if !vector.is_instance_of::<PyList>() {
+        refuse_masked(vector, argument)?;
+    }
     let array = numpy.call_method1("asarray", (vector,)).map_err(|_| refused())?;
     let kind: String = array.getattr("dtype")?.getattr("kind")?.extract()?;
     let dimensions: usize = array.getattr("ndim")?.extract()?;
@@ -147,6 +150,17 @@ fn vector_of(vector: &Bound<'_, PyAny>, argument: Named<'_>) -> PyResult<Vec<f32
     let single = numpy.call_method1("ascontiguousarray", (array, "float32"));
     let single: PyReadonlyArray1<'_, f32> = single?.extract()?;
     Ok(single.to_vec()?)
+}
+
+/// Refuses an array of numpy with masked numbers: as vectors, it would have what is under the mask.
+pub(crate) fn refuse_masked(array: &Bound<'_, PyAny>, argument: Named<'_>) -> PyResult<()> {
+    let masked = array.py().import("numpy")?.getattr("ma")?;
+    if masked.call_method1("is_masked", (array,))?.is_truthy()? {
+        let detail = "numbers of this array are masked, and a vector needs all of its numbers; in \
+                      many documents, None stands for one that is missing";
+        return Err(errors::invalid(array.py(), argument, detail));
+    }
+    Ok(())
 }
 
 /// How documents are read, from the keywords of a function.

@@ -66,7 +66,9 @@ pub(crate) fn fingerprint(
 /// ``documents`` is a list or another iterable, a numpy array, or a column of Arrow, pandas or
 /// polars; a numpy array of two dimensions is one of vectors. What has no fingerprint is null in
 /// the result: nulls, and documents without anything that the recipe counts. Everything else that
-/// is wrong with a document is an exception that names it, as from :func:`fingerprint`.
+/// is wrong with a document is an exception that names it, as from :func:`fingerprint`. A column is
+/// read where it lies in memory, so one whose library gives wrong lengths or addresses can crash the
+/// interpreter, as with every reader of Arrow's C interface.
 ///
 /// The interpreter is free meanwhile. ``threads`` is the number of threads at most, by default one
 /// a core; none of them outlives the call.

@@ -191,6 +191,25 @@ def test_a_wrong_document_is_named() -> None:
         nearprint.fingerprint_many(["tea"], threads=0)
 
 
+def test_vectors_without_numbers_are_as_many_as_they_are() -> None:
+    with pytest.raises(errors.DimensionMismatch, match=r"documents\[0\]: the vector has 0"):
+        nearprint.fingerprint_many(np.empty((3, 0)), recipe="hyperplanes-2")
+    for shape in ((0, 0), (0, 2)):
+        assert len(nearprint.fingerprint_many(np.empty(shape), recipe="hyperplanes-2")) == 0
+
+
+def test_masked_numbers_of_vectors_are_refused() -> None:
+    vectors = np.ma.masked_equal([[0.5, -1.25], [0.5, 9.0]], 9.0)
+    with pytest.raises(errors.InvalidValue, match="documents: numbers of this array are masked"):
+        nearprint.fingerprint_many(vectors, recipe="hyperplanes-2")
+    with pytest.raises(errors.InvalidValue, match=r"documents\[1\]: numbers of this array"):
+        nearprint.fingerprint_many(list(vectors), recipe="hyperplanes-2")
+    with pytest.raises(errors.InvalidValue, match="document: numbers of this array are masked"):
+        nearprint.fingerprint(vectors[1], recipe="hyperplanes-2")
+    whole = nearprint.fingerprint_many(vectors[:1], recipe="hyperplanes-2")
+    assert whole.tolist() == [nearprint.fingerprint([0.5, -1.25], recipe="hyperplanes-2")]
+
+
 def test_a_broken_column_is_refused() -> None:
     offsets = pa.array([0, 3, 1], pa.int32()).buffers()[1]
     broken = pa.Array.from_buffers(pa.string(), 2, [None, offsets, pa.py_buffer(b"tea")])
