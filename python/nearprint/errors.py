@@ -7,6 +7,7 @@ value that the caller gave are also :class:`ValueError`. Catch :class:`Nearprint
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -366,7 +367,11 @@ def of_problem(problem: Mapping[str, Any]) -> NearprintError:
     """
     code = str(problem.get("code", NearprintError.code))
     detail, field = str(problem.get("detail") or problem.get("title") or code), problem.get("field")
-    if field and str(field) not in detail:
+    # The columns are those of JSON that the caller never saw.
+    detail = re.sub(r" \(column \d+\)$", "", detail)
+    if code == UnknownField.code and field:
+        detail = f"{field!r} is not known: {detail}"
+    elif field and str(field) not in detail:
         detail = f"{field}: {detail}"
     error = BY_CODE.get(code, NearprintError)(
         detail,

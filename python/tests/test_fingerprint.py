@@ -231,3 +231,14 @@ def test_fingerprints_alone_import_no_http() -> None:
     loaded = set(run.stdout.split())
     assert "nearprint" in loaded
     assert not loaded & {"http.client", "aiohttp", "asyncio", "numpy", "nearprint.client"}
+
+
+def test_an_unknown_option_is_named() -> None:
+    for call in (
+        lambda: nearprint.fingerprint("tea", treshold=1),  # type: ignore[call-arg]
+        lambda: nearprint.fingerprint_many(["tea"], treshold=1),  # type: ignore[call-arg]
+        lambda: nearprint.Index(treshold=1),  # type: ignore[call-arg]
+        lambda: nearprint.Index().query("tea", treshold=1),  # type: ignore[call-arg]
+    ):
+        with pytest.raises(TypeError, match="unexpected keyword argument 'treshold'"):
+            call()

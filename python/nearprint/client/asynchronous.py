@@ -7,7 +7,8 @@ import os
 import ssl
 import time
 from collections import deque
-from collections.abc import AsyncIterable, AsyncIterator, Iterable
+from collections.abc import AsyncGenerator, AsyncIterable, AsyncIterator, Iterable
+from contextlib import aclosing
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -15,7 +16,7 @@ from nearprint.client import messages as m
 from nearprint.client import operations
 from nearprint.client.address import Address
 from nearprint.client.tasks import Tasks
-from nearprint.client.batching import Call, check_in_flight, check_settings
+from nearprint.client.batching import REPLY_BYTES_MAX, Call, check_in_flight, check_settings
 from nearprint.errors import DocumentNotFound, NearprintError, Overloaded, Unreachable
 
 if TYPE_CHECKING:
@@ -23,6 +24,11 @@ if TYPE_CHECKING:
     from typing_extensions import Self, Unpack
 
 T = TypeVar("T")
+
+_OF_PARENTS: list[Tasks] = []
+"""The connections of processes that this one was forked from. They are kept, because closing them
+here would take them out of the selector that the event loop of the parent still waits for.
+"""
 
 
 class AsyncClient:
@@ -41,6 +47,8 @@ class AsyncClient:
     :param timeout: The seconds that one call may take, with all waiting and all attempts.
     :param connections: At most this many requests are under way at one time; more calls wait, and
         are sent together.
+    :param reply_bytes_max: A longer reply is not taken, by default one of more than 256 MiB. A
+        server that is no nearprint may send without an end.
     :param ca_file: The certificates that sign that of the service, if the system lacks them.
     :param ssl_context: All of TLS, instead of ``ca_file``.
     """
@@ -52,13 +60,15 @@ class AsyncClient:
         token: str | None = None,
         timeout: float = 30.0,
         connections: int = 4,
+        reply_bytes_max: int = REPLY_BYTES_MAX,
         ca_file: str | os.PathLike[str] | None = None,
         ssl_context: ssl.SSLContext | None = None,
     ) -> None:
-        check_settings(timeout, connections)
+        check_settings(timeout, connections, reply_bytes_max)
         self._address = Address(url, token, ca_file, ssl_context)
         self._timeout = timeout
         self._connections = connections
+        self._reply_bytes_max = reply_bytes_max
         self._closed = False
         self._tasks: Tasks | None = None
 
@@ -264,28 +274,27 @@ class AsyncClient:
 
     def documents(self, **options: Unpack[m.ListOptions]) -> AsyncIterator[m.StoredDocument]:
         """The stored documents, oldest first."""
-        return self._pages("/v1/documents", "documents", options)
+        return self._pages(operations.documents_stored(options))
 
     def documents_of(
         self, fingerprint: m.Fingerprint, **options: Unpack[m.FingerprintListOptions]
     ) -> AsyncIterator[m.StoredDocument]:
         """The stored documents of a fingerprint, oldest first."""
-        hex = operations.fingerprint_segment(fingerprint)
-        return self._pages(f"/v1/fingerprints/{hex}", "documents", options)
+        return self._pages(operations.documents_of(fingerprint, options))
 
     def namespaces(self) -> AsyncIterator[m.Namespace]:
         """The namespaces that have documents, in the order in which they began."""
-        return self._pages("/v1/namespaces", "namespaces", {})
+        return self._pages(operations.namespaces())
 
     def originals(self, **options: Unpack[m.OriginalsOptions]) -> AsyncIterator[m.StoredDocument]:
         """The documents with the most duplicates."""
-        return self._pages("/v1/originals", "originals", options)
+        return self._pages(operations.originals(options))
 
     # Work that goes on after the reply.
 
     async def purge(self, **conditions: Unpack[m.PurgeOptions]) -> m.Job:
         """Begin to remove the documents that meet all conditions."""
-        return await self._run(operations.send("/v1/purge", conditions))
+        return await self._run(operations.purge(conditions))
 
     async def delete_namespace(self, namespace: str) -> m.Job:
         """Begin to remove a namespace with all its documents."""
@@ -293,30 +302,29 @@ class AsyncClient:
 
     async def find_groups(self, **options: Unpack[m.GroupsOptions]) -> m.Job:
         """Begin to find the groups of near-duplicates."""
-        return await self._run(operations.send("/v1/groups", options))
+        return await self._run(operations.find_groups(options))
 
     def groups(self, job: str) -> AsyncIterator[m.Group]:
         """The groups that a job found, the largest first."""
-        return self._pages(operations.job_path("groups", job), "found", {})
+        return self._pages(operations.groups(job))
 
     def group(
         self, job: str, group: int, *, include: m.Include | None = None
     ) -> AsyncIterator[m.Member]:
         """The documents of a group, oldest first."""
-        path = f"{operations.job_path('groups', job)}/{int(group)}"
-        return self._pages(path, "documents", {"include": include})
+        return self._pages(operations.group(job, group, include))
 
     async def delete_groups(self, job: str) -> None:
         """Remove a job that finds groups, with its result."""
-        await self._run(operations.remove(operations.job_path("groups", job)))
+        await self._run(operations.delete_groups(job))
 
     def jobs(self) -> AsyncIterator[m.Job]:
         """The jobs that run or wait, and those that ended last."""
-        return self._pages("/v1/jobs", "jobs", {})
+        return self._pages(operations.jobs())
 
     async def job(self, job: str) -> m.Job:
         """How far a job is."""
-        return await self._run(operations.read(operations.job_path("jobs", job)))
+        return await self._run(operations.job(job))
 
     async def wait_for_job(self, job: str, *, timeout: float | None = None) -> m.Job:
         """Wait until a job has ended; :class:`TimeoutError` if it has not after so many seconds."""
@@ -330,23 +338,21 @@ class AsyncClient:
 
     async def cancel_job(self, job: str) -> m.Job:
         """Cancel a job; what it has removed stays removed."""
-        return await self._run(operations.remove(operations.job_path("jobs", job)))
+        return await self._run(operations.cancel_job(job))
 
     # The service.
 
     async def wait_until_ready(self) -> None:
         """Wait until the service has recovered and takes writes, up to the timeout of a call."""
-        await self._run(operations.read("/readyz"))
+        await self._run(operations.ready())
 
     async def stats(self) -> dict[str, Any]:
         """The state of the service in numbers."""
-        return await self._run(operations.read("/v1/stats"))
+        return await self._run(operations.stats())
 
     async def count(self, namespace: str) -> int:
         """The number of documents of a namespace."""
-        return (await self._run(operations.read("/v1/stats", {"namespace": namespace})))[
-            "documents"
-        ]
+        return (await self._run(operations.stats(namespace)))["documents"]
 
     async def take_snapshot(self) -> m.Snapshot:
         """Take a snapshot, and return once it is on disk."""
@@ -354,7 +360,7 @@ class AsyncClient:
 
     async def snapshots(self) -> list[m.Snapshot]:
         """The snapshots on disk, newest first."""
-        return (await self._run(operations.read("/v1/snapshots")))["snapshots"]
+        return (await self._run(operations.snapshots()))["snapshots"]
 
     # How calls are made.
 
@@ -363,18 +369,20 @@ class AsyncClient:
             raise RuntimeError("the client is closed")
         loop = asyncio.get_running_loop()
         tasks = self._tasks
-        if tasks is None or tasks.loop is not loop:
-            # Connections belong to their event loop, and so to their process.
-            tasks = self._tasks = Tasks(self._address, self._connections, loop)
+        if tasks is None or tasks.loop is not loop or tasks.process != os.getpid():
+            # Connections belong to their event loop, and to their process.
+            if tasks is not None and tasks.process != os.getpid():
+                _OF_PARENTS.append(tasks)
+            tasks = self._tasks = Tasks(
+                self._address, self._connections, self._reply_bytes_max, loop
+            )
         return await tasks.run(call, time.monotonic() + self._timeout)
 
-    async def _pages(self, path: str, field: str, options: Any) -> AsyncIterator[Any]:
-        after = options.get("after")
+    async def _pages(self, listed: operations.List) -> AsyncIterator[Any]:
+        after = listed.options.get("after")
         while True:
-            page = await self._run(
-                operations.read(path, {**options, "limit": 1000, "after": after})
-            )
-            for item in page[field]:
+            page = await self._run(operations.page(listed, after))
+            for item in page[listed.form.field]:
                 yield item
             after = page["next"]
             if after is None:
@@ -383,11 +391,14 @@ class AsyncClient:
     async def _flow(
         self, calls: AsyncIterator[Call[list[Any]]], in_flight: int
     ) -> AsyncIterator[Any]:
-        async for replies in self._pieces(calls, in_flight):
-            for reply in replies:
-                yield reply
+        async with aclosing(self._pieces(calls, in_flight)) as pieces:
+            async for replies in pieces:
+                for reply in replies:
+                    yield reply
 
-    async def _pieces(self, calls: AsyncIterator[Call[Any]], in_flight: int) -> AsyncIterator[Any]:
+    async def _pieces(
+        self, calls: AsyncIterator[Call[Any]], in_flight: int
+    ) -> AsyncGenerator[Any, None]:
         """The results of calls in their order, of which a few are under way."""
         check_in_flight(in_flight)
         done = 0

@@ -8,7 +8,6 @@ to try again. :class:`Client` and :class:`AsyncClient` differ in how they move b
 
 from __future__ import annotations
 
-import json
 import random
 import time
 from collections import deque
@@ -16,8 +15,10 @@ from collections.abc import Callable, Sequence
 from email.utils import parsedate_to_datetime
 from typing import Any, Generic, NamedTuple, TypeVar
 
+from nearprint.client import messages, replies
 from nearprint.client.address import Address
 from nearprint.client.encoding import CHUNK_BYTES_MAX, CHUNK_LINES_MAX, Line
+from nearprint.client.replies import Foreign, Form
 from nearprint.errors import NearprintError, Overloaded, Unreachable, of_problem
 
 T = TypeVar("T")
@@ -34,6 +35,14 @@ BACKOFF_S = 0.1
 
 BACKOFF_MAX_S = 2.0
 
+TIMEOUT_MAX_S = 7 * 86_400
+"""The longest timeout of a call: what the clocks of sockets and locks can wait."""
+
+REPLY_BYTES_MAX = 256 << 20
+"""By default, a longer reply is not taken. 1,000 look-ups that list 1,000 hits each take about 200
+MB.
+"""
+
 
 class Request(NamedTuple):
     method: str
@@ -49,6 +58,7 @@ class Reply(NamedTuple):
     retry_after: str | None
     whole: bool
     """False if the connection was lost before the end of the body."""
+    content_type: str | None = None
 
 
 class Lost(Exception):
@@ -62,14 +72,14 @@ class Lost(Exception):
 
 
 class Call(Generic[T]):
-    """One operation: what to send, and how to read what comes back.
+    """One operation: what to send, and the form of what comes back.
 
     ``alone`` is its request when it is sent alone. A call with ``lines`` may also be sent as a part
-    of a batch of its ``route``. A call that is not ``repeatable`` is not sent again if it may have been
+    of a batch of its ``route``, whose reply has a line of this form for each. A call that is not ``repeatable`` is not sent again if it may have been
     carried out.
     """
 
-    __slots__ = ("alone", "finish", "lines", "read", "repeatable", "route")
+    __slots__ = ("alone", "finish", "form", "lines", "repeatable", "route")
 
     def __init__(
         self,
@@ -78,14 +88,14 @@ class Call(Generic[T]):
         alone: Request | None = None,
         route: str | None = None,
         lines: Sequence[Line | NearprintError] = (),
-        read: Callable[[bytes], Any] = json.loads,
+        form: Form | None = None,
         repeatable: bool = True,
     ) -> None:
         self.finish = finish
         self.alone = alone
         self.route = route
         self.lines = lines
-        self.read = read
+        self.form = form or replies.object_of(messages.Reply)
         self.repeatable = repeatable
 
 
@@ -201,6 +211,10 @@ class Batch(Generic[K]):
         self._waiting -= 1
         return self._ended and not self._waiting
 
+    def is_abandoned(self) -> bool:
+        """Whether no caller waits any longer for an exchange that goes on."""
+        return not self._ended and not self._waiting
+
 
 class Exchange(Generic[K]):
     """The requests and replies of a batch, with all attempts."""
@@ -253,39 +267,30 @@ class Exchange(Generic[K]):
             if not alone:
                 return self._received_lines(reply)
             waiter, index = self.pending[0]
-            value = waiter.call.read(reply.body)
-        except (ValueError, KeyError, TypeError, AttributeError) as error:
+            form = waiter.call.form
+            replies.check_media_type(reply.content_type, form.media_type)
+            value = form.read(reply.body)
+        except Foreign as error:
             raise Unreachable(
-                f"{self.address} does not answer as nearprint does: {error}"
+                f"{self.address} does not answer as nearprint does: {error}. Is a nearprint service "
+                "there?"
             ) from error
         self._answer(waiter, index, value)
         self.pending = []
         return 0.0
 
     def _received_lines(self, reply: Reply) -> float:
-        lines = reply.body.split(b"\n")
-        last = lines.pop()
-        if reply.whole and last:
-            lines.append(last)
-        left: list[tuple[K, int]] = []
+        values = self._values(reply)
+        left: list[tuple[K, int]] = self.pending[len(values) :]
         busy: NearprintError | None = None
-        for place, (waiter, index) in enumerate(self.pending):
-            if place >= len(lines):
-                left.append((waiter, index))
-                continue
-            value = json.loads(lines[place])
-            problem = value.get("error")
-            if problem is None:
+        for (waiter, index), value in zip(self.pending, values):
+            if not isinstance(value, NearprintError):
                 self._answer(waiter, index, value)
-                continue
-            error = of_problem(problem)
-            # The number counts the lines of a request that the caller never saw.
-            error.line = None
-            if error.status in BUSY or error.code == "reply_not_read":
-                busy = error
+            elif value.status in BUSY or value.code == "reply_not_read":
+                busy = value
                 left.append((waiter, index))
             else:
-                waiter.answer(index, error)
+                waiter.answer(index, value)
         self.pending = left
         if not left:
             return 0.0
@@ -293,6 +298,25 @@ class Exchange(Generic[K]):
             self.repeated = True
             return self._busy(busy, None)
         return self.lost(Lost(ConnectionError("the reply broke off"), sent=True))
+
+    def _values(self, reply: Reply) -> list[Any]:
+        """The replies and errors that the lines are, in their order; fewer than were sent if the
+        connection was lost, or the service took no more. All are read before one is believed.
+        """
+        replies.check_media_type(reply.content_type, replies.LINES)
+        lines = reply.body.split(b"\n")
+        last = lines.pop()
+        if reply.whole and last:
+            lines.append(last)
+        count = len(self.pending)
+        if len(lines) <= count:
+            values = [
+                _value(waiter.call.form, line) for (waiter, _), line in zip(self.pending, lines)
+            ]
+            refused = bool(values) and isinstance(values[-1], NearprintError)
+            if len(values) == count or refused or not reply.whole:
+                return values
+        raise Foreign(f"its reply has {len(lines)} lines for {count} documents")
 
     def _answer(self, waiter: K, index: int, value: Any) -> None:
         if (
@@ -350,17 +374,15 @@ class Exchange(Generic[K]):
 
     def _refusal(self, reply: Reply) -> NearprintError:
         """The exception of a reply that is an error."""
-        try:
-            problem = json.loads(reply.body)
-            code = problem["code"]
-        except (ValueError, KeyError, TypeError):
+        problem = replies.problem_of(reply.body)
+        if problem is None:
             text = reply.body[:200].decode("utf-8", "replace").strip()
             return NearprintError(
                 f"{self.address} replied {reply.status}: {text}", status=reply.status
             )
         error = of_problem(problem)
         error.status = reply.status
-        if code in ("token_missing", "token_unknown"):
+        if error.code in ("token_missing", "token_unknown"):
             error.detail = f"{self.address}: {error.detail}"
             error.args = (error.detail,)
         return error
@@ -377,18 +399,43 @@ def unanswered(address: Address, waited: bool) -> Unreachable:
     return Unreachable(f"{address}: no reply in time; {why}")
 
 
-def check_settings(timeout: float, connections: int) -> None:
+def _value(form: Form, line: bytes) -> Any:
+    """The reply that a line of a batch is, or its error."""
+    assert isinstance(form, replies.Object)
+    value = replies.parse(line)
+    if not (isinstance(value, dict) and "error" in value):
+        return form.check(value)
+    error = of_problem(replies.object_of(messages.Problem).check(value["error"]))
+    # The number counts the lines of a request that the caller never saw.
+    error.line = None
+    return error
+
+
+def too_large(address: Address, reply_bytes_max: int) -> Unreachable:
+    """The error of a reply that is longer than a client takes."""
+    return Unreachable(
+        f"{address}: the reply is longer than {reply_bytes_max} bytes, the reply_bytes_max of this "
+        "client. Ask for less, as with limit=, or let the client take more. What was sent may have "
+        "been carried out"
+    )
+
+
+def check_settings(timeout: float, connections: int, reply_bytes_max: int) -> None:
     """Refuse settings of a client that make no sense."""
     for name, value, kind in (
         ("timeout", timeout, (int, float)),
         ("connections", connections, int),
+        ("reply_bytes_max", reply_bytes_max, int),
     ):
-        if not isinstance(value, kind):
+        if isinstance(value, bool) or not isinstance(value, kind):
             raise TypeError(f"{name} must be a number, not {type(value).__name__}")
-    if not timeout > 0:
-        raise ValueError(f"timeout must be above 0 seconds, not {timeout!r}")
-    if connections < 1:
-        raise ValueError(f"connections must be at least 1, not {connections!r}")
+    if not 0 < timeout <= TIMEOUT_MAX_S:
+        raise ValueError(
+            f"timeout must be above 0 and at most {TIMEOUT_MAX_S} seconds, not {timeout!r}"
+        )
+    for name, number in (("connections", connections), ("reply_bytes_max", reply_bytes_max)):
+        if number < 1:
+            raise ValueError(f"{name} must be at least 1, not {number!r}")
 
 
 def check_in_flight(in_flight: int) -> None:
@@ -410,5 +457,5 @@ def seconds(retry_after: str | None) -> float | None:
         pass
     try:
         return max(0.0, parsedate_to_datetime(retry_after).timestamp() - time.time())
-    except (ValueError, OverflowError):
+    except (ValueError, OverflowError, OSError):
         return None

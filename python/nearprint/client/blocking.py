@@ -6,8 +6,9 @@ import os
 import ssl
 import time
 from collections import deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Generator, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import closing
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -15,7 +16,7 @@ from nearprint.client import messages as m
 from nearprint.client import operations
 from nearprint.client.address import Address
 from nearprint.client.pool import Pool
-from nearprint.client.batching import Call, check_in_flight, check_settings
+from nearprint.client.batching import REPLY_BYTES_MAX, Call, check_in_flight, check_settings
 from nearprint.errors import DocumentNotFound, NearprintError, Overloaded, Unreachable
 
 if TYPE_CHECKING:
@@ -44,6 +45,8 @@ class Client:
     :param timeout: The seconds that one call may take, with all waiting and all attempts.
     :param connections: At most this many requests are under way at one time; more calls wait, and
         are sent together.
+    :param reply_bytes_max: A longer reply is not taken, by default one of more than 256 MiB. A
+        server that is no nearprint may send without an end.
     :param ca_file: The certificates that sign that of the service, if the system lacks them.
     :param ssl_context: All of TLS, instead of ``ca_file``.
     """
@@ -55,15 +58,17 @@ class Client:
         token: str | None = None,
         timeout: float = 30.0,
         connections: int = 4,
+        reply_bytes_max: int = REPLY_BYTES_MAX,
         ca_file: str | os.PathLike[str] | None = None,
         ssl_context: ssl.SSLContext | None = None,
     ) -> None:
-        check_settings(timeout, connections)
+        check_settings(timeout, connections, reply_bytes_max)
         self._address = Address(url, token, ca_file, ssl_context)
         self._timeout = timeout
         self._connections = connections
+        self._reply_bytes_max = reply_bytes_max
         self._closed = False
-        self._pool = Pool(self._address, connections)
+        self._pool = Pool(self._address, connections, reply_bytes_max)
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self._address.name!r})"
@@ -254,28 +259,27 @@ class Client:
 
     def documents(self, **options: Unpack[m.ListOptions]) -> Iterator[m.StoredDocument]:
         """The stored documents, oldest first."""
-        return self._pages("/v1/documents", "documents", options)
+        return self._pages(operations.documents_stored(options))
 
     def documents_of(
         self, fingerprint: m.Fingerprint, **options: Unpack[m.FingerprintListOptions]
     ) -> Iterator[m.StoredDocument]:
         """The stored documents of a fingerprint, oldest first."""
-        hex = operations.fingerprint_segment(fingerprint)
-        return self._pages(f"/v1/fingerprints/{hex}", "documents", options)
+        return self._pages(operations.documents_of(fingerprint, options))
 
     def namespaces(self) -> Iterator[m.Namespace]:
         """The namespaces that have documents, in the order in which they began."""
-        return self._pages("/v1/namespaces", "namespaces", {})
+        return self._pages(operations.namespaces())
 
     def originals(self, **options: Unpack[m.OriginalsOptions]) -> Iterator[m.StoredDocument]:
         """The documents with the most duplicates."""
-        return self._pages("/v1/originals", "originals", options)
+        return self._pages(operations.originals(options))
 
     # Work that goes on after the reply.
 
     def purge(self, **conditions: Unpack[m.PurgeOptions]) -> m.Job:
         """Begin to remove the documents that meet all conditions."""
-        return self._run(operations.send("/v1/purge", conditions))
+        return self._run(operations.purge(conditions))
 
     def delete_namespace(self, namespace: str) -> m.Job:
         """Begin to remove a namespace with all its documents."""
@@ -283,30 +287,29 @@ class Client:
 
     def find_groups(self, **options: Unpack[m.GroupsOptions]) -> m.Job:
         """Begin to find the groups of near-duplicates."""
-        return self._run(operations.send("/v1/groups", options))
+        return self._run(operations.find_groups(options))
 
     def groups(self, job: str) -> Iterator[m.Group]:
         """The groups that a job found, the largest first."""
-        return self._pages(operations.job_path("groups", job), "found", {})
+        return self._pages(operations.groups(job))
 
     def group(
         self, job: str, group: int, *, include: m.Include | None = None
     ) -> Iterator[m.Member]:
         """The documents of a group, oldest first."""
-        path = f"{operations.job_path('groups', job)}/{int(group)}"
-        return self._pages(path, "documents", {"include": include})
+        return self._pages(operations.group(job, group, include))
 
     def delete_groups(self, job: str) -> None:
         """Remove a job that finds groups, with its result."""
-        self._run(operations.remove(operations.job_path("groups", job)))
+        self._run(operations.delete_groups(job))
 
     def jobs(self) -> Iterator[m.Job]:
         """The jobs that run or wait, and those that ended last."""
-        return self._pages("/v1/jobs", "jobs", {})
+        return self._pages(operations.jobs())
 
     def job(self, job: str) -> m.Job:
         """How far a job is."""
-        return self._run(operations.read(operations.job_path("jobs", job)))
+        return self._run(operations.job(job))
 
     def wait_for_job(self, job: str, *, timeout: float | None = None) -> m.Job:
         """Wait until a job has ended; :class:`TimeoutError` if it has not after so many seconds."""
@@ -320,21 +323,21 @@ class Client:
 
     def cancel_job(self, job: str) -> m.Job:
         """Cancel a job; what it has removed stays removed."""
-        return self._run(operations.remove(operations.job_path("jobs", job)))
+        return self._run(operations.cancel_job(job))
 
     # The service.
 
     def wait_until_ready(self) -> None:
         """Wait until the service has recovered and takes writes, up to the timeout of a call."""
-        self._run(operations.read("/readyz"))
+        self._run(operations.ready())
 
     def stats(self) -> dict[str, Any]:
         """The state of the service in numbers."""
-        return self._run(operations.read("/v1/stats"))
+        return self._run(operations.stats())
 
     def count(self, namespace: str) -> int:
         """The number of documents of a namespace."""
-        return self._run(operations.read("/v1/stats", {"namespace": namespace}))["documents"]
+        return self._run(operations.stats(namespace))["documents"]
 
     def take_snapshot(self) -> m.Snapshot:
         """Take a snapshot, and return once it is on disk."""
@@ -342,7 +345,7 @@ class Client:
 
     def snapshots(self) -> list[m.Snapshot]:
         """The snapshots on disk, newest first."""
-        return self._run(operations.read("/v1/snapshots"))["snapshots"]
+        return self._run(operations.snapshots())["snapshots"]
 
     # How calls are made.
 
@@ -350,29 +353,31 @@ class Client:
         pool = self._pool
         if pool.process != os.getpid():
             # After a fork: the connections and the lock belong to the other process.
-            pool = self._pool = Pool(self._address, self._connections)
+            pool = self._pool = Pool(self._address, self._connections, self._reply_bytes_max)
         if self._closed:
             raise RuntimeError("the client is closed")
         return pool.run(call, time.monotonic() + self._timeout)
 
-    def _pages(self, path: str, field: str, options: Any) -> Iterator[Any]:
-        after = options.get("after")
+    def _pages(self, listed: operations.List) -> Iterator[Any]:
+        after = listed.options.get("after")
         while True:
-            page = self._run(operations.read(path, {**options, "limit": 1000, "after": after}))
-            yield from page[field]
+            page = self._run(operations.page(listed, after))
+            yield from page[listed.form.field]
             after = page["next"]
             if after is None:
                 return
 
     def _flow(self, calls: Iterator[Call[list[Any]]], in_flight: int) -> Iterator[Any]:
-        for replies in self._pieces(calls, in_flight):
-            yield from replies
+        with closing(self._pieces(calls, in_flight)) as pieces:
+            for replies in pieces:
+                yield from replies
 
-    def _pieces(self, calls: Iterator[Call[Any]], in_flight: int) -> Iterator[Any]:
+    def _pieces(self, calls: Iterator[Call[Any]], in_flight: int) -> Generator[Any, None, None]:
         """The results of calls in their order, of which a few are under way."""
         check_in_flight(in_flight)
         done = 0
         under_way: deque[Future[Any]] = deque()
+        process = os.getpid()
         # Not kept: threads do not survive a fork.
         threads = ThreadPoolExecutor(in_flight, thread_name_prefix="nearprint")
         try:
@@ -381,13 +386,22 @@ class Client:
                 if len(under_way) == in_flight:
                     result = under_way.popleft().result()
                     yield result
+                    _check_process(process)
                     done += operations.documents_in(result)
             while under_way:
                 result = under_way.popleft().result()
                 yield result
+                _check_process(process)
                 done += operations.documents_in(result)
         except (Overloaded, Unreachable) as error:
             error.done += done
             raise
         finally:
-            threads.shutdown(cancel_futures=True)
+            if process == os.getpid():
+                threads.shutdown(cancel_futures=True)
+
+
+def _check_process(process: int) -> None:
+    """Refuse to go on in another process than the one whose threads have the requests."""
+    if process != os.getpid():
+        raise RuntimeError("this iterator belongs to the process before the fork; make another")

@@ -11,17 +11,21 @@ import time
 from typing import Any
 
 from nearprint.client.address import Address
-from nearprint.client.batching import Lost, Reply, Request
+from nearprint.client.batching import Lost, Reply, Request, too_large
 
 SEND_BYTES = 1 << 16
 """The deadline is looked at between pieces of this size: TLS restarts its timeout with each."""
+
+READ_BYTES = 1 << 20
+"""Replies are read in pieces of at most this size."""
 
 
 class Connection:
     """A connection; usable again after each whole reply, by one thread at a time."""
 
-    def __init__(self, address: Address) -> None:
+    def __init__(self, address: Address, reply_bytes_max: int) -> None:
         self._address = address
+        self._reply_bytes_max = reply_bytes_max
         self._deadline = 0.0
         if address.context is None:
             self._http = http.client.HTTPConnection(address.host, address.port)
@@ -87,19 +91,30 @@ class Connection:
         response = http.client.HTTPResponse(self._http.sock, method=method)
         raw = response.fp.detach()
         response.fp = io.BufferedReader(_Reader(self, self._http.sock, raw))
+        pieces: list[bytes] = []
+        size = 0
         try:
             response.begin()
-            body, whole = response.read(), True
+            while piece := response.read(READ_BYTES):
+                pieces.append(piece)
+                size += len(piece)
+                if size > self._reply_bytes_max:
+                    raise too_large(self._address, self._reply_bytes_max)
+            # What is left of the Content-Length; read() with a size does not miss it.
+            whole = not response.length
         except http.client.IncompleteRead as error:
-            body, whole = error.partial, False
+            pieces.append(error.partial)
+            whole = False
         finally:
             response.close()
+        body = b"".join(pieces)
         if not response.chunked and "Content-Length" not in response.headers:
             # A head that breaks off is a head without an end to http.client, and has no body.
             whole = whole and bool(body)
         if response.will_close or not whole:
             self._http.close()
-        return Reply(response.status, body, response.headers["Retry-After"], whole)
+        headers = response.headers
+        return Reply(response.status, body, headers["Retry-After"], whole, headers["Content-Type"])
 
     def _is_stale(self) -> bool:
         """Whether the service has closed the connection, or sends what nobody asked for."""

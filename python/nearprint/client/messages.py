@@ -35,7 +35,7 @@ class FingerprintOptions(Content, total=False):
     explain: bool | None
 
 
-class QueryOptions(Content, total=False):
+class _LookOptions(Content, total=False):
     id: Id | None
     namespace: str | None
     distance: int | None
@@ -45,6 +45,9 @@ class QueryOptions(Content, total=False):
     counts: bool | None
     max_age: int | None
     include: Include | None
+
+
+class QueryOptions(_LookOptions, total=False):
     explain: bool | None
 
 
@@ -56,7 +59,7 @@ class InsertOptions(Content, total=False):
     expires_at: int | None
 
 
-class CheckOptions(QueryOptions, total=False):
+class CheckOptions(_LookOptions, total=False):
     metadata: Mapping[str, Any] | None
     expires_in: int | Literal["never"] | None
     expires_at: int | None
@@ -148,7 +151,7 @@ class GroupsOptions(TypedDict, total=False):
     verified: bool | None
     namespace: str | None
     all_namespaces: bool | None
-    size_min: int | None
+    min_size: int | None
 
 
 # Replies. Fields that may be missing are in the class with `total=False`.
@@ -210,16 +213,18 @@ class _Write(TypedDict):
     stored: bool
 
 
-class InsertReply(_Write, total=False):
+class _Insert(_Write):
     fingerprint: str
     short: bool
+
+
+class InsertReply(_Insert, total=False):
     sequence: int
 
 
 class CheckReply(_Look, _Write, total=False):
     sequence: int
     unverified_matches: int
-    explanation: dict[str, Any]
 
 
 class _Delete(TypedDict):
@@ -273,13 +278,16 @@ class _Job(TypedDict):
     job: str
     kind: Literal["purge", "groups"]
     state: Literal["waiting", "running", "done", "cancelled", "failed"]
-    namespace: str | None
-    progress: float
     begun_at_ms: int
     ended_at_ms: int | None
 
 
 class Job(_Job, total=False):
+    """Work that goes on after the reply to the request that began it."""
+
+    namespace: str | None
+    all_namespaces: bool
+    progress: float
     error: str
     # A purge:
     prefix: str
@@ -290,7 +298,7 @@ class Job(_Job, total=False):
     # A search for groups:
     distance: int
     verified: bool
-    size_min: int
+    min_size: int
     sequence: int | None
     groups: int
     documents: int
@@ -307,14 +315,15 @@ class Group(TypedDict):
 class _Member(TypedDict):
     fingerprint: str
     id: str | None
-    stored_at_ms: int
+    stored_at_ms: int | None
 
 
 class Member(_Member, total=False):
-    """A document of a group."""
+    """A document of a group; of one that is gone, the rest is missing or null."""
 
     sequence: int
     gone: bool
+    expires_at: int
     metadata: dict[str, Any]
 
 
@@ -323,3 +332,45 @@ class Snapshot(TypedDict):
     taken_at_ms: int
     bytes: int
     documents: int
+
+
+class Reply(TypedDict):
+    """Any reply."""
+
+
+class Page(TypedDict):
+    """A page of a list, next to its items."""
+
+    next: str | None
+
+
+class _PackedInsert(TypedDict):
+    received: int
+    inserted: int
+    stored: bool
+
+
+class PackedInsertReply(_PackedInsert, total=False):
+    sequence: int
+
+
+class Count(TypedDict):
+    """What the numbers of a service and of a namespace have in common."""
+
+    documents: int
+
+
+class Health(TypedDict):
+    status: str
+
+
+class Snapshots(TypedDict):
+    snapshots: list[Snapshot]
+
+
+class Problem(TypedDict):
+    """An error of the service, which becomes an exception."""
+
+    status: int
+    code: str
+    detail: str

@@ -2,22 +2,30 @@
 
 from __future__ import annotations
 
-import json
 import time
 from collections.abc import AsyncIterable, AsyncIterator, Iterable, Iterator, Mapping
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 from urllib.parse import quote, urlencode
 
-from nearprint.client import messages
-from nearprint.client.encoding import CHUNK_BYTES_MAX, Chunks, Line, encode, line_of
+from nearprint.client import messages as m
 from nearprint.client.batching import Call, Request
-from nearprint.errors import NearprintError
+from nearprint.client.encoding import CHUNK_BYTES_MAX, Chunks, Line, encode, line_of
+from nearprint.client.replies import JSON, PACKED, Distances, Form, Page, object_of
+from nearprint.errors import GroupsNotReady, NearprintError
 
 if TYPE_CHECKING:
     import numpy
 
-JSON = "application/json"
-PACKED = "application/octet-stream"
+FORMS: Mapping[str, Form] = {
+    "fingerprint": object_of(m.FingerprintReply),
+    "query": object_of(m.QueryReply),
+    "insert": object_of(m.InsertReply),
+    "check-and-insert": object_of(m.CheckReply),
+    "delete": object_of(m.DeleteReply),
+}
+"""The reply to a document, by the route that takes it alone or in a batch."""
+
+JOB = object_of(m.Job)
 
 
 def _only(replies: list[Any]) -> Any:
@@ -33,7 +41,7 @@ def document(route: str, text: str | None, options: Mapping[str, Any]) -> Call[A
     fields = options if text is None else {"text": text, **options}
     line = line_of(route, fields)
     alone = Request("POST", f"/v1/{route}", line.data, JSON)
-    return Call(_only, alone=alone, route=route, lines=(line,))
+    return Call(_only, alone=alone, route=route, lines=(line,), form=FORMS[route])
 
 
 def documents(
@@ -48,9 +56,9 @@ def documents(
 def _chunks(route: str, given: Iterable[Any], chunks: Chunks) -> Iterator[Call[list[Any]]]:
     for document in given:
         if chunk := chunks.add(document):
-            yield Call(list, route=route, lines=chunk)
+            yield Call(list, route=route, lines=chunk, form=FORMS[route])
     if chunk := chunks.rest():
-        yield Call(list, route=route, lines=chunk)
+        yield Call(list, route=route, lines=chunk, form=FORMS[route])
 
 
 async def documents_async(
@@ -67,19 +75,20 @@ async def documents_async(
     chunks = Chunks(route, defaults, alone)
     async for document in given:
         if chunk := chunks.add(document):
-            yield Call(list, route=route, lines=chunk)
+            yield Call(list, route=route, lines=chunk, form=FORMS[route])
     if chunk := chunks.rest():
-        yield Call(list, route=route, lines=chunk)
+        yield Call(list, route=route, lines=chunk, form=FORMS[route])
 
 
 def delete(id: str | int, namespace: str | None) -> Call[Any]:
     name = _name(id, namespace)
     alone = Request("DELETE", path("/v1/documents", name))
-    return Call(_only, alone=alone, route="delete", lines=(Line(encode(name)),))
+    lines = (Line(encode(name)),)
+    return Call(_only, alone=alone, route="delete", lines=lines, form=FORMS["delete"])
 
 
 def get(id: str | int, namespace: str | None) -> Call[Any]:
-    return read("/v1/documents", _name(id, namespace))
+    return _read("/v1/documents", m.StoredDocument, _name(id, namespace))
 
 
 def _name(id: str | int, namespace: str | None) -> dict[str, str]:
@@ -93,25 +102,39 @@ def _name(id: str | int, namespace: str | None) -> dict[str, str]:
     return name
 
 
-def read(path_: str, parameters: Mapping[str, Any] | None = None) -> Call[Any]:
-    return Call(_only, alone=Request("GET", path(path_, parameters or {})))
+def _read(path_: str, reply: Any, parameters: Mapping[str, Any] | None = None) -> Call[Any]:
+    alone = Request("GET", path(path_, parameters or {}))
+    return Call(_only, alone=alone, form=object_of(reply))
 
 
-def remove(path_: str, parameters: Mapping[str, Any] | None = None) -> Call[Any]:
-    return Call(_only, alone=Request("DELETE", path(path_, parameters or {})))
+def _remove(path_: str, form: Form, parameters: Mapping[str, Any] | None = None) -> Call[Any]:
+    return Call(_only, alone=Request("DELETE", path(path_, parameters or {})), form=form)
 
 
-def send(path_: str, fields: Mapping[str, Any]) -> Call[Any]:
-    return Call(_only, alone=Request("POST", path_, encode(fields), JSON))
+def _send(path_: str, fields: Mapping[str, Any], reply: Any) -> Call[Any]:
+    return Call(_only, alone=Request("POST", path_, encode(fields), JSON), form=object_of(reply))
+
+
+def ready() -> Call[Any]:
+    return _read("/readyz", m.Health)
+
+
+def stats(namespace: str | None = None) -> Call[Any]:
+    return _read("/v1/stats", m.Count, {"namespace": namespace})
 
 
 def take_snapshot() -> Call[Any]:
-    return Call(_only, alone=Request("POST", "/v1/snapshots", b""))
+    form = object_of(m.Snapshot)
+    return Call(_only, alone=Request("POST", "/v1/snapshots", b""), form=form)
+
+
+def snapshots() -> Call[Any]:
+    return _read("/v1/snapshots", m.Snapshots)
 
 
 def compare(
-    a: str | messages.FingerprintDocument,
-    b: str | messages.FingerprintDocument,
+    a: str | m.FingerprintDocument,
+    b: str | m.FingerprintDocument,
     options: Mapping[str, Any],
 ) -> Call[Any]:
     sides = {
@@ -121,20 +144,103 @@ def compare(
     for name, side in sides.items():
         if not isinstance(side, Mapping):
             raise TypeError(f"{name} must be a str or a mapping, not {type(side).__name__}")
-    return send("/v1/compare", {**sides, **options})
+    return _send("/v1/compare", {**sides, **options}, m.CompareReply)
 
 
-def delete_fingerprint(fingerprint: messages.Fingerprint, namespace: str | None) -> Call[Any]:
-    return remove(f"/v1/fingerprints/{fingerprint_segment(fingerprint)}", {"namespace": namespace})
+def delete_fingerprint(fingerprint: m.Fingerprint, namespace: str | None) -> Call[Any]:
+    target = f"/v1/fingerprints/{_fingerprint_segment(fingerprint)}"
+    return _remove(target, FORMS["delete"], {"namespace": namespace})
+
+
+# Jobs.
 
 
 def delete_namespace(namespace: str) -> Call[Any]:
-    return remove(f"/v1/namespaces/{segment(namespace, 'namespace')}")
+    return _remove(f"/v1/namespaces/{_segment(namespace, 'namespace')}", JOB)
 
 
-def job_path(kind: str, job: str) -> str:
-    """The path of a job, or of its groups."""
-    return f"/v1/{kind}/{segment(job, 'job')}"
+def purge(conditions: Mapping[str, Any]) -> Call[Any]:
+    return _send("/v1/purge", conditions, m.Job)
+
+
+def find_groups(options: Mapping[str, Any]) -> Call[Any]:
+    return _send("/v1/groups", options, m.Job)
+
+
+def delete_groups(job: str) -> Call[Any]:
+    return _remove(_job_path("groups", job), JOB)
+
+
+def job(job: str) -> Call[Any]:
+    return _read(_job_path("jobs", job), m.Job)
+
+
+def cancel_job(job: str) -> Call[Any]:
+    return _remove(_job_path("jobs", job), JOB)
+
+
+def _job_path(kind: str, job: str) -> str:
+    return f"/v1/{kind}/{_segment(job, 'job')}"
+
+
+# Lists.
+
+
+class List(NamedTuple):
+    """A list that the service shows by pages."""
+
+    path: str
+    form: Page
+    options: Mapping[str, Any]
+
+
+class _Found(Page):
+    """The groups that a job found; the reply lacks them until it is done."""
+
+    def read(self, body: bytes) -> Any:
+        page = JOB.read(body)
+        if self.field not in page:
+            detail = (
+                f"job {page['job']} is {page['state']}; wait_for_job() waits until it has ended"
+            )
+            raise GroupsNotReady(detail)
+        return super().read(body)
+
+
+def documents_stored(options: Mapping[str, Any]) -> List:
+    return List("/v1/documents", Page("documents", m.StoredDocument), options)
+
+
+def documents_of(fingerprint: m.Fingerprint, options: Mapping[str, Any]) -> List:
+    target = f"/v1/fingerprints/{_fingerprint_segment(fingerprint)}"
+    return List(target, Page("documents", m.StoredDocument), options)
+
+
+def namespaces() -> List:
+    return List("/v1/namespaces", Page("namespaces", m.Namespace), {})
+
+
+def originals(options: Mapping[str, Any]) -> List:
+    return List("/v1/originals", Page("originals", m.StoredDocument), options)
+
+
+def groups(job: str) -> List:
+    return List(_job_path("groups", job), _Found("found", m.Group), {})
+
+
+def group(job: str, group: int, include: m.Include | None) -> List:
+    target = f"{_job_path('groups', job)}/{int(group)}"
+    return List(target, Page("documents", m.Member), {"include": include})
+
+
+def jobs() -> List:
+    return List("/v1/jobs", Page("jobs", m.Job), {})
+
+
+def page(list_: List, after: str | None) -> Call[Any]:
+    """The page of a list that begins after another."""
+    target = path(list_.path, {**list_.options, "limit": 1000, "after": after})
+    return Call(_only, alone=Request("GET", target), form=list_.form)
 
 
 def pauses(job: str, deadline: float | None) -> Iterator[float]:
@@ -151,7 +257,7 @@ def documents_in(result: Any) -> int:
     return int(result["received"]) if isinstance(result, dict) else len(result)
 
 
-def segment(value: str | int, name: str) -> str:
+def _segment(value: str | int, name: str) -> str:
     """A value as one segment of a path."""
     if isinstance(value, bool) or not isinstance(value, (str, int)):
         raise TypeError(f"{name} must be a str or an int, not {type(value).__name__}")
@@ -160,9 +266,9 @@ def segment(value: str | int, name: str) -> str:
     return quote(_utf8(str(value), name), safe="")
 
 
-def fingerprint_segment(fingerprint: messages.Fingerprint) -> str:
+def _fingerprint_segment(fingerprint: m.Fingerprint) -> str:
     if isinstance(fingerprint, str):
-        return segment(fingerprint, "fingerprint")
+        return _segment(fingerprint, "fingerprint")
     return f"{int(fingerprint) & (1 << 64) - 1:016x}"
 
 
@@ -196,23 +302,13 @@ def packed(route: str, fingerprints: Any, parameters: Mapping[str, Any]) -> Iter
     """An array of 64-bit fingerprints, in chunks. Those that are stored get no ids."""
     target = path(f"/v1/{route}/batch", parameters)
     for chunk in _pieces(_array(fingerprints)):
+        inserts = route == "insert"
         yield Call(
             _only,
-            alone=Request("POST", target, chunk, PACKED, PACKED if route != "insert" else None),
-            read=json.loads if route == "insert" else _distances(len(chunk) // 8),
+            alone=Request("POST", target, chunk, PACKED, None if inserts else PACKED),
+            form=object_of(m.PackedInsertReply) if inserts else Distances(len(chunk) // 8),
             repeatable=route == "query",
         )
-
-
-def _distances(count: int) -> Any:
-    import numpy
-
-    def read(body: bytes) -> Any:
-        if len(body) != count:
-            raise ValueError(f"{len(body)} distances for {count} fingerprints")
-        return numpy.frombuffer(body, dtype=numpy.uint8)
-
-    return read
 
 
 def _array(fingerprints: Any) -> numpy.typing.NDArray[numpy.uint64]:

@@ -52,15 +52,16 @@ class Pool:
     The lock is never held while anything is sent or received.
     """
 
-    def __init__(self, address: Address, connections: int) -> None:
+    def __init__(self, address: Address, connections: int, reply_bytes_max: int) -> None:
         self.process = os.getpid()
         self._address = address
+        self._reply_bytes_max = reply_bytes_max
         self._lock = threading.Lock()
         self._free = connections
         self._idle: list[Connection] = []
         self._queue: Queue[_ThreadWaiter] = Queue()
         self._reached = False
-        self._closed = False
+        self._closed = threading.Event()
 
     def run(self, call: Call[T], deadline: float) -> T:
         waiter = _ThreadWaiter(call, deadline)
@@ -72,7 +73,7 @@ class Pool:
 
     def close(self) -> None:
         with self._lock:
-            self._closed = True
+            self._closed.set()
             idle, self._idle = self._idle, []
             waiting = self._queue.clear()
         for waiter in waiting:
@@ -82,7 +83,7 @@ class Pool:
 
     def _join(self, waiter: _ThreadWaiter) -> None:
         with self._lock:
-            if self._closed:
+            if self._closed.is_set():
                 raise RuntimeError("the client is closed")
             if self._free:
                 self._free -= 1
@@ -115,11 +116,11 @@ class Pool:
             with self._lock:
                 batch.connection = self._idle.pop() if self._idle else None
             if batch.connection is None:
-                batch.connection = Connection(self._address)
+                batch.connection = Connection(self._address, self._reply_bytes_max)
             while exchange.pending:
                 wait = self._attempt(exchange, batch.connection)
-                if wait:
-                    time.sleep(wait)
+                if exchange.pending and self._closed.wait(wait):
+                    raise RuntimeError("the client is closed")
         except Exception as error:
             exchange.failed(error)
 
@@ -148,7 +149,7 @@ class Pool:
                 batch.finish(len(again))
             if batch.release():
                 connection = batch.connection
-                if connection is not None and not self._closed:
+                if connection is not None and not self._closed.is_set():
                     self._idle.append(connection)
                     connection = None
                 self._send_next()

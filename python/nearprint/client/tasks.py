@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import time
 from typing import Any, TypeVar
 
@@ -19,6 +20,7 @@ from nearprint.client.batching import (
     Request,
     Waiter,
     Exchange,
+    too_large,
     unanswered,
 )
 
@@ -50,18 +52,29 @@ class Tasks:
     all that fit into one batch.
     """
 
-    def __init__(self, address: Address, connections: int, loop: asyncio.AbstractEventLoop) -> None:
+    def __init__(
+        self,
+        address: Address,
+        connections: int,
+        reply_bytes_max: int,
+        loop: asyncio.AbstractEventLoop,
+    ) -> None:
+        self.process = os.getpid()
         self.loop = loop
         self._address = address
+        self._reply_bytes_max = reply_bytes_max
         self._free = connections
         self._queue: Queue[_TaskWaiter] = Queue()
-        self._exchanges: set[asyncio.Task[None]] = set()
+        self._exchanges: dict[Batch[_TaskWaiter], asyncio.Task[None]] = {}
         self._reached = False
-        self._closed = False
+        self._closed = asyncio.Event()
         self._session = aiohttp.ClientSession(
             connector=aiohttp.TCPConnector(limit=0, ssl=address.context or True),
             headers=address.headers,
             cookie_jar=aiohttp.DummyCookieJar(),
+            # As Client does it: replies are not compressed, so their size is what was sent.
+            skip_auto_headers=("Accept-Encoding",),
+            auto_decompress=False,
         )
 
     async def run(self, call: Call[T], deadline: float) -> T:
@@ -80,11 +93,11 @@ class Tasks:
         return call.finish(waiter.replies)
 
     async def close(self) -> None:
-        self._closed = True
+        self._closed.set()
         for waiter in self._queue.clear():
             waiter.fail(RuntimeError("the client is closed"))
         await self._session.close()
-        await asyncio.gather(*self._exchanges, return_exceptions=True)
+        await asyncio.gather(*self._exchanges.values(), return_exceptions=True)
 
     async def _wait(self, waiter: _TaskWaiter) -> None:
         """Wait until the call is answered."""
@@ -108,7 +121,7 @@ class Tasks:
             while exchange.pending:
                 wait = await self._attempt(exchange)
                 if wait:
-                    await asyncio.sleep(wait)
+                    await self._pause(wait)
         except Exception as error:
             exchange.failed(error)
         except BaseException as error:
@@ -118,8 +131,15 @@ class Tasks:
         finally:
             self._finish(batch)
 
+    async def _pause(self, seconds: float) -> None:
+        """Wait, unless the client is closed meanwhile."""
+        try:
+            await asyncio.wait_for(self._closed.wait(), seconds)
+        except asyncio.TimeoutError:
+            pass
+
     async def _attempt(self, exchange: Exchange[_TaskWaiter]) -> float:
-        if self._closed:
+        if self._closed.is_set():
             raise RuntimeError("the client is closed")
         try:
             reply = await self._exchange(exchange.request(), exchange.deadline)
@@ -150,10 +170,18 @@ class Tasks:
                 try:
                     async for piece in response.content.iter_any():
                         body += piece
+                        if len(body) > self._reply_bytes_max:
+                            response.close()
+                            raise too_large(self._address, self._reply_bytes_max)
                 except aiohttp.ClientPayloadError:
                     whole = False
+                found = response.headers
                 return Reply(
-                    response.status, bytes(body), response.headers.get("Retry-After"), whole
+                    response.status,
+                    bytes(body),
+                    found.get("Retry-After"),
+                    whole,
+                    found.get("Content-Type"),
                 )
         except (aiohttp.ClientError, OSError, asyncio.TimeoutError) as error:
             raise _lost(error) from error
@@ -172,6 +200,8 @@ class Tasks:
             self._queue.discard(waiter)
         elif batch.release():
             self._send_next()
+        elif batch.is_abandoned() and batch in self._exchanges:
+            self._exchanges[batch].cancel()
 
     def _finish(self, batch: Batch[_TaskWaiter]) -> None:
         """End an exchange; calls without an answer wait again, if their time is not up."""
@@ -195,9 +225,9 @@ class Tasks:
         if not waiters:
             self._free += 1
             return
-        task = self.loop.create_task(self._send(self._batch(waiters)))
-        self._exchanges.add(task)
-        task.add_done_callback(self._exchanges.discard)
+        batch = self._batch(waiters)
+        task = self._exchanges[batch] = self.loop.create_task(self._send(batch))
+        task.add_done_callback(lambda _: self._exchanges.pop(batch))
 
 
 def _lost(error: Exception) -> Lost:

@@ -26,6 +26,7 @@ def test_both_clients_have_the_same_operations() -> None:
 
     assert operations(Client) == operations(AsyncClient)
     assert len(operations(Client)) > 30
+    assert inspect.signature(Client) == inspect.signature(AsyncClient)
 
 
 def test_a_near_copy_is_found(service: Service, connect: Connect) -> None:
@@ -144,6 +145,34 @@ def test_the_code_of_a_refusal_is_a_class(service: Service, connect: Connect) ->
         assert raised.value.status is not None
 
 
+def test_an_unknown_option_is_named_as_it_was_given(service: Service, connect: Connect) -> None:
+    client = connect(service.url)
+    for call, takes in {
+        lambda: client.query("a", treshold=2): "text, html, features",
+        lambda: next(client.query_many([{"txt": "a"}])): "text, html, features",
+        lambda: client.query_packed([1], treshold=2): "the query parameters",
+        lambda: list(client.documents(treshold=2)): "the query parameters",
+    }.items():
+        try:
+            refused = call()
+        except errors.UnknownField as error:
+            refused = error
+        assert refused.field in ("treshold", "txt")
+        start = f"'{refused.field}' is not known: this request takes {takes}"
+        assert str(refused).lower().startswith(start)
+        assert "column" not in str(refused)
+    with pytest.raises(TypeError, match="unexpected keyword argument 'treshold'"):
+        connect(service.url, treshold=2)
+    with pytest.raises(TypeError, match="unexpected keyword argument 'treshold'"):
+        client.get("a", treshold=2)
+
+
+def test_groups_have_a_smallest_size(service: Service, connect: Connect) -> None:
+    client = connect(service.url)
+    found = client.wait_for_job(client.find_groups(min_size=3)["job"])
+    assert (found["min_size"], found["groups"]) == (3, 0)
+
+
 def test_arguments_are_checked_by_name(service: Service, connect: Connect) -> None:
     client = connect(service.url)
     with pytest.raises(TypeError, match="text must be a str, not int"):
@@ -183,6 +212,9 @@ def test_a_closed_client_says_so(service: Service, connect: Connect) -> None:
         ("http://host", {"ca_file": "x"}, "need a url of https"),
         ("http://host", {"token": "a\nb"}, "visible ASCII"),
         ("http://host", {"timeout": 0}, "timeout must be above 0"),
+        ("http://host", {"timeout": float("inf")}, "at most 604800 seconds, not inf"),
+        ("http://host", {"timeout": float("nan")}, "at most 604800 seconds, not nan"),
+        ("http://host", {"reply_bytes_max": 0}, "reply_bytes_max must be at least 1"),
         ("http://host", {"connections": 0}, "connections must be at least 1"),
     ],
 )
