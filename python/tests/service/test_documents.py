@@ -11,6 +11,12 @@ from pathlib import Path
 import pytest
 from harness import Service
 
+from nearprint.client import Client
+
+LAMP = (
+    "The lamp on the second floor flickers when the lift starts, and nobody has found the loose "
+    "wire behind the panel."
+)
 ROOT = Path(__file__).resolve().parents[3]
 PAGE = ROOT / "docs" / "clients.md"
 
@@ -21,6 +27,10 @@ def examples() -> str:
 
 
 def test_the_examples_run(service: Service) -> None:
+    # As if other pages had been followed on this service before.
+    with Client(service.url) as client:
+        for name in ("https://a.example/lamp", "https://b.example/copy", "page-1"):
+            client.insert(LAMP, id=name)
     program = examples().replace("127.0.0.1:7878", f"127.0.0.1:{service.port}")
     run = subprocess.run(
         [sys.executable, "-W", "error", "-c", program], capture_output=True, text=True, timeout=60
