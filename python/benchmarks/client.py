@@ -21,12 +21,10 @@ import re
 import resource
 import statistics
 import subprocess
-import sys
 import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator
-from pathlib import Path
 from typing import Any
 
 from nearprint.client import AsyncClient, Client

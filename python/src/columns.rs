@@ -116,7 +116,7 @@ fn vectors_of<'py>(given: &Bound<'py, PyAny>) -> PyResult<PyReadonlyArray2<'py, 
     refuse_masked(given, &"documents")?;
     let takes = "vectors of numbers as an array of two dimensions";
     let single = numpy.call_method1("ascontiguousarray", (given, "float32"));
-    Ok(single.map_err(|_| errors::wrong_type(&"documents", takes, given))?.extract()?)
+    single.map_err(|_| errors::wrong_type(&"documents", takes, given))?.extract()
 }
 
 /// Passes on the rows of arrays: several short arrays together, and of a long one some at a time.

@@ -10,10 +10,9 @@ import subprocess
 import sys
 import threading
 
+import nearprint
 import numpy as np
 import pytest
-
-import nearprint
 from nearprint import errors
 
 

@@ -6,13 +6,12 @@ import random
 import threading
 from collections.abc import Callable
 
+import nearprint
 import numpy as np
 import pandas as pd
 import polars as pl
 import pyarrow as pa
 import pytest
-
-import nearprint
 from nearprint import errors
 
 

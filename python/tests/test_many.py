@@ -9,13 +9,12 @@ import threading
 import time
 from collections.abc import Callable
 
+import nearprint
 import numpy as np
 import pandas as pd
 import polars as pl
 import pyarrow as pa
 import pytest
-
-import nearprint
 from nearprint import errors
 
 TEXTS = ["black tea", None, "北京烤鸭", "...", "a text that is longer than twelve bytes", ""]

@@ -8,11 +8,11 @@ import pathlib
 import re
 import subprocess
 import sys
-import tomllib
-
-import pytest
+from collections.abc import Callable
 
 import nearprint
+import pytest
+import tomllib
 from nearprint import _native, errors
 
 PACKAGE = pathlib.Path(nearprint.__file__).parent
@@ -40,10 +40,27 @@ def test_the_installed_package_is_tested(root: pathlib.Path) -> None:
 def test_no_service_is_compiled(root: pathlib.Path) -> None:
     all_names = names(root)
     assert "nearprint-text" in all_names and "nearprint-index" in all_names
-    service = (
-        "arrow axum clap hyper http http-body mio parquet reqwest ring rustls tokio tower ureq "
-        "jemallocator tikv-jemallocator tikv-jemalloc-sys mimalloc snmalloc-rs"
-    ).split()
+    service = [
+        "arrow",
+        "axum",
+        "clap",
+        "hyper",
+        "http",
+        "http-body",
+        "mio",
+        "parquet",
+        "reqwest",
+        "ring",
+        "rustls",
+        "tokio",
+        "tower",
+        "ureq",
+        "jemallocator",
+        "tikv-jemallocator",
+        "tikv-jemalloc-sys",
+        "mimalloc",
+        "snmalloc-rs",
+    ]
     begin = tuple(f"{name}-" for name in service)
     assert [name for name in all_names if name in service or name.startswith(begin)] == []
     assert {name for name in all_names if name.startswith("nearprint")} == {
@@ -133,6 +150,10 @@ def test_the_examples_of_the_documentation_run(name: str, text: str) -> None:
     assert failed == []
 
 
+def print_into(printed: list[str]) -> Callable[..., None]:
+    return lambda *shown: printed.append(" ".join(map(str, shown)))
+
+
 @pytest.mark.parametrize("page", ["README.md", "docs/python.md"])
 def test_the_examples_of_the_manuals_run(page: str, root: pathlib.Path) -> None:
     blocks = re.findall(r"```python\n(.*?)```", (root / page).read_text(), flags=re.DOTALL)
@@ -140,7 +161,7 @@ def test_the_examples_of_the_manuals_run(page: str, root: pathlib.Path) -> None:
     assert blocks
     for block in blocks:
         printed: list[str] = []
-        exec(block, {"print": lambda *shown: printed.append(" ".join(map(str, shown)))})
+        exec(block, {"print": print_into(printed)})  # noqa: S102 - the manual's own code
         shown = re.findall(r"print\(.*# -> (.*)", block)
         assert [line for line in shown if line not in printed] == [], printed
 

@@ -23,12 +23,17 @@ def modules():
     """The modules of the operations, by their names."""
     folder = Path(import_module("generated_client.api").__file__).parent
     files = [file for file in folder.glob("*/*.py") if file.stem != "__init__"]
-    return {file.stem: import_module(f"generated_client.api.{file.parent.name}.{file.stem}") for file in files}
+    return {
+        file.stem: import_module(f"generated_client.api.{file.parent.name}.{file.stem}")
+        for file in files
+    }
 
 
 def main():
     description = json.load(urllib.request.urlopen(f"{URL}/openapi.json"))
-    operations = [one["operationId"] for item in description["paths"].values() for one in item.values()]
+    operations = [
+        one["operationId"] for item in description["paths"].values() for one in item.values()
+    ]
     api = modules()
     assert sorted(api) == sorted(operations), set(operations) ^ set(api)
 
@@ -46,13 +51,20 @@ def main():
     assert isinstance(refused.parsed, Problem) and refused.parsed.code == "empty_document", refused
 
     lines = File(io.BytesIO(b'{"text": "a b c d e f g"}\n{"text": "... !?"}\n'))
-    for batch in ["post_fingerprint_batch", "post_query_batch", "post_insert_batch", "post_check_and_insert_batch"]:
+    for batch in [
+        "post_fingerprint_batch",
+        "post_query_batch",
+        "post_insert_batch",
+        "post_check_and_insert_batch",
+    ]:
         replies = api[batch].sync(client=client, body=lines)
         lines.payload.seek(0)
         one, two = (json.loads(line) for line in replies.payload.read().splitlines())
         assert len(one["fingerprint"]) == 16, one
         assert two["error"]["code"] == "empty_document", two
-    removed = api["post_delete_batch"].sync(client=client, body=File(io.BytesIO(b'{"id": "python"}\n')))
+    removed = api["post_delete_batch"].sync(
+        client=client, body=File(io.BytesIO(b'{"id": "python"}\n'))
+    )
     assert json.loads(removed.payload.read())["removed"] == 1, removed
     print(f"the generated client has all {len(operations)} operations")
 

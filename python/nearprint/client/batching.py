@@ -193,7 +193,7 @@ class Batch(Generic[K]):
     by the first of these calls alone, and the others would wait for it.
     """
 
-    __slots__ = ("_waiting", "_ended", "waiters")
+    __slots__ = ("_ended", "_waiting", "waiters")
 
     def __init__(self, waiters: list[K]) -> None:
         self.waiters = waiters

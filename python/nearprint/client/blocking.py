@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from nearprint.client import messages as m
 from nearprint.client import operations
 from nearprint.client.address import Address
-from nearprint.client.pool import Pool
 from nearprint.client.batching import REPLY_BYTES_MAX, Call, check_in_flight, check_settings
+from nearprint.client.pool import Pool
 from nearprint.errors import DocumentNotFound, NearprintError, Overloaded, Unreachable
 
 if TYPE_CHECKING:

@@ -8,8 +8,8 @@ import time
 from typing import Any, TypeVar
 
 from nearprint.client.address import Address
+from nearprint.client.batching import Batch, Call, Exchange, Lost, Queue, Waiter, unanswered
 from nearprint.client.connection import Connection
-from nearprint.client.batching import Call, Batch, Lost, Queue, Waiter, Exchange, unanswered
 
 T = TypeVar("T")
 
@@ -121,7 +121,7 @@ class Pool:
                 wait = self._attempt(exchange, batch.connection)
                 if exchange.pending and self._closed.wait(wait):
                     raise RuntimeError("the client is closed")
-        except Exception as error:
+        except Exception as error:  # noqa: BLE001 - its caller raises it
             exchange.failed(error)
 
     def _attempt(self, exchange: Exchange[_ThreadWaiter], connection: Connection) -> float:

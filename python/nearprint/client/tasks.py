@@ -12,14 +12,14 @@ from yarl import URL
 
 from nearprint.client.address import Address
 from nearprint.client.batching import (
-    Call,
     Batch,
+    Call,
+    Exchange,
     Lost,
     Queue,
     Reply,
     Request,
     Waiter,
-    Exchange,
     too_large,
     unanswered,
 )
@@ -122,7 +122,7 @@ class Tasks:
                 wait = await self._attempt(exchange)
                 if wait:
                     await self._pause(wait)
-        except Exception as error:
+        except Exception as error:  # noqa: BLE001 - its caller raises it
             exchange.failed(error)
         except BaseException as error:
             for waiter in batch.waiters:

@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 from harness import Blocking, Proxy, Service
-
 from nearprint.client import Client
 
 

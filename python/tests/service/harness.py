@@ -19,7 +19,6 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
-
 from nearprint.client import AsyncClient, Client
 
 START_S = 30

@@ -11,11 +11,10 @@ from typing import Any
 
 import pytest
 from harness import Proxy, Seen, Service, hang, problem, text, wait_until
-
 from nearprint import errors
 from nearprint.client import AsyncClient, Client
-from nearprint.client.encoding import CHUNK_LINES_MAX, Line
 from nearprint.client.batching import Call, Queue, Waiter
+from nearprint.client.encoding import CHUNK_LINES_MAX, Line
 
 CONNECTIONS = 2
 CALLS = 64

@@ -13,7 +13,6 @@ from datatrove.executor import LocalPipelineExecutor
 from datatrove.pipeline.readers import JsonlReader
 from datatrove.pipeline.writers import JsonlWriter
 from harness import Proxy, Service, lose, near, problem, text
-
 from nearprint import errors
 from nearprint.client import Client
 from nearprint.datatrove import NearprintFilter

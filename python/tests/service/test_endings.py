@@ -15,7 +15,6 @@ from typing import Any
 
 import pytest
 from harness import Proxy, Seen, Service, forward, hang, problem, text, wait_until
-
 from nearprint.client import AsyncClient, Client
 from nearprint.client.encoding import CHUNK_LINES_MAX
 
@@ -181,7 +180,7 @@ def test_a_child_leaves_the_event_loop_of_its_parent_alone(service: Service, pro
                     status = 0
                 finally:
                     os._exit(status)
-            while not (ended := os.waitpid(child, os.WNOHANG))[0]:
+            while not (ended := os.waitpid(child, os.WNOHANG))[0]:  # noqa: ASYNC222 - it does not wait
                 await asyncio.sleep(0.005)
             assert ended[1] == 0
             assert (await client.query(text(1)))["duplicate"] is False

@@ -9,7 +9,6 @@ from typing import Any
 import numpy
 import pytest
 from harness import Service, text
-
 from nearprint import errors
 from nearprint.client import AsyncClient, Client
 

@@ -12,7 +12,6 @@ from typing import Any
 import numpy
 import pytest
 from harness import Proxy, Service, reply, text
-
 from nearprint import errors
 from nearprint.client import Client, messages
 

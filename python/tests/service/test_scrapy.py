@@ -13,7 +13,6 @@ from typing import Any
 
 import pytest
 from harness import Proxy, Service, close, lose, near, text
-
 from nearprint.client import Client
 
 PAGES = 300
@@ -90,6 +89,7 @@ def crawl(site: Site, tmp_path: Path) -> Crawl:
         run = subprocess.run(
             [sys.executable, str(SPIDER), site.url, str(tmp_path), json.dumps(settings)],
             capture_output=True,
+            check=False,
             text=True,
             timeout=120,
         )

@@ -12,10 +12,9 @@ from typing import Any
 
 import pytest
 from harness import Proxy, Service, lose, near, text
-from pyspark.sql import DataFrame, SparkSession
-
 from nearprint.client import Client
 from nearprint.spark import drop_near_duplicates
+from pyspark.sql import DataFrame, SparkSession
 
 UNIQUE = 300
 COPIES = 100
