@@ -342,7 +342,7 @@ fn a_cursor_is_good_for_its_own_list_alone_and_after_a_restart() {
         assert_eq!(there.problem_at(), refused, "{list}");
     }
     let detail = page(&server, "/v1/documents", "&after=2").problem_body()["detail"].clone();
-    assert_eq!(detail, "after is `2`; it takes the `next` of another page.");
+    assert_eq!(detail, "after is `2`; it takes the `next` of another page of this list.");
 }
 
 #[test]

@@ -327,6 +327,93 @@ fn a_page_with_a_prefix_looks_at_some_documents_and_says_where_it_ended() {
     assert_eq!(stream(&server, "/v1/documents?prefix=zzz").text(), "");
 }
 
+/// Lists of every kind, each with more than one item.
+fn lists(server: &Server) -> Vec<String> {
+    for namespace in [None, Some("a"), Some("b")] {
+        server.insert_all((0..3).map(
+            |i| json!({"id": format!("{i}x"), "fingerprint": hex(5), "namespace": namespace}),
+        ));
+        server.insert_all((0..3).map(
+            |i| json!({"id": format!("{i}y"), "fingerprint": hex(255 << (8 * (i + 1))), "namespace": namespace}),
+        ));
+        for bits in [4, 254 << 16, 254 << 24] {
+            let document = json!({"fingerprint": hex(bits), "namespace": namespace});
+            let reply = server.post("/v1/check-and-insert", &document).json();
+            assert_eq!(reply["outcome"], "duplicate", "{reply}");
+        }
+    }
+    let jobs: Vec<String> = ["a", "b"]
+        .iter()
+        .map(|namespace| {
+            server.insert_all((0..3).map(
+                |i| json!({"fingerprint": hex(0xff_ffff << 32), "id": format!("g{i}"), "namespace": namespace}),
+            ));
+            name(&found(server, &json!({"namespace": namespace}))).to_owned()
+        })
+        .collect();
+    let (one, other) = (&jobs[0], &jobs[1]);
+    let fingerprint = |bits: u64| format!("/v1/fingerprints/{}?", hex(bits));
+    let mut lists = vec![
+        "/v1/namespaces?".to_owned(),
+        "/v1/jobs?".to_owned(),
+        "/v1/groups?".to_owned(),
+        fingerprint(5),
+        fingerprint(5) + "namespace=a",
+        fingerprint(0xff_ffff << 32) + "namespace=a",
+        format!("/v1/groups/{one}?"),
+        format!("/v1/groups/{other}?"),
+        format!("/v1/groups/{one}/0?"),
+        format!("/v1/groups/{one}/1?"),
+        format!("/v1/groups/{other}/0?"),
+    ];
+    for list in ["documents", "originals"] {
+        for of in ["", "namespace=a", "namespace=b", "all_namespaces=true"] {
+            lists.push(format!("/v1/{list}?{of}"));
+        }
+    }
+    lists.push("/v1/originals?order=recent".to_owned());
+    lists.push("/v1/documents?prefix=0".to_owned());
+    lists.push("/v1/documents?prefix=g&all_namespaces=true".to_owned());
+    lists
+}
+
+#[test]
+fn a_cursor_continues_the_list_that_it_came_from_alone() {
+    let server = Server::start();
+    let lists = lists(&server);
+    let cursor = |list: &String| {
+        let page = server.get(&format!("{list}&limit=1")).json();
+        page["next"].as_str().unwrap_or_else(|| panic!("{list}: {page}")).to_owned()
+    };
+    for one in &lists {
+        let next = cursor(one);
+        for other in &lists {
+            let reply = server.get(&format!("{other}&limit=2&after={next}"));
+            if one == other {
+                assert_eq!(reply.status, 200, "{one}: {}", reply.text());
+                continue;
+            }
+            let refused = reply.problem_at();
+            let expected = (400, "invalid_value".to_owned(), "after".to_owned());
+            assert_eq!(refused, expected, "{one} and {other}");
+            let detail = reply.problem_body()["detail"].to_string();
+            assert!(detail.contains("another page of this list"), "{detail}");
+        }
+    }
+    // After a restart they are still good, but for jobs that ended with it; in another directory they
+    // are not.
+    let kept: Vec<&String> = lists.iter().filter(|list| !list.contains("/groups")).collect();
+    let kept: Vec<_> = kept.into_iter().filter(|list| !list.contains("/jobs")).collect();
+    let cursors: Vec<_> = kept.iter().map(|list| (*list, cursor(list))).collect();
+    let server = server.restarted();
+    let elsewhere = Server::start();
+    for (list, next) in cursors {
+        let path = format!("{list}&after={next}");
+        assert_eq!(server.get(&path).status, 200, "{list}");
+        assert_eq!(elsewhere.get(&path).problem_at().2, "after", "{list}");
+    }
+}
+
 /// What the manual says: a page is not of one moment, and a document that is replaced comes again.
 #[test]
 fn a_document_that_is_replaced_between_two_pages_comes_again_and_none_is_missing() {

@@ -185,7 +185,7 @@ impl JobReply {
             ),
         };
         Self {
-            job: cipher.encrypt(Kind::Job, job.number),
+            job: cipher.encrypt(&Kind::Job.into(), job.number),
             kind,
             state,
             error,

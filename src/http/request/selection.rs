@@ -13,7 +13,7 @@ use nearprint_files::offer::{Fault, FieldKind, FieldValue, HitParts, OfferOption
 use nearprint_fingerprint::Distance;
 use percent_encoding::percent_decode_str;
 
-use crate::http::cipher::{Cipher, Kind};
+use crate::http::cipher::{Cipher, Kind, Purpose};
 use crate::http::options::RequestDefaults;
 use crate::http::problem::{Code, Problem};
 use crate::http::request::reach::NamespaceAccess;
@@ -30,7 +30,7 @@ const LIMIT_DEFAULT: u64 = 100;
 const CURSOR_FORM: &str = "^[0-9a-f]{32}$";
 
 /// What a cursor is, in words for the client.
-const CURSOR: &str = "the `next` of another page";
+const CURSOR: &str = "the `next` of another page of this list";
 
 /// The number of a group in a path.
 const NUMBER: FieldKind = FieldKind::Whole(0, i64::MAX as u64);
@@ -52,11 +52,11 @@ impl Cursor {
     /// The number after which a page begins; 0 for the first one.
     pub(crate) fn decrypted<T: TryFrom<u128> + Default>(
         cursor: Option<&Self>,
-        kind: Kind,
+        list: &Purpose,
         cipher: &Cipher,
     ) -> Result<T, Problem> {
         let Some(Self(text)) = cursor else { return Ok(T::default()) };
-        let value = cipher.decrypt(kind, text).and_then(|value| value.try_into().ok());
+        let value = cipher.decrypt(list, text).and_then(|value| value.try_into().ok());
         value.ok_or_else(|| {
             parameters::problem(Value::Parameter(text).fault(CURSOR).of_field("after"))
         })
@@ -227,8 +227,14 @@ impl ListParameters {
     ) -> Result<ListQuery, Problem> {
         let reach = namespaces(self.namespace.clone(), self.all_namespaces, reach)?;
         let prefix = self.prefix.clone().map(|prefix| prefix.0);
-        let after = Cursor::decrypted(self.after.as_ref(), Kind::Documents, cipher)?;
+        let list = Self::list(&reach, prefix.as_deref());
+        let after = Cursor::decrypted(self.after.as_ref(), &list, cipher)?;
         Ok(ListQuery { reach, prefix, after: Sequence::new(after) })
+    }
+
+    /// The list that its cursors continue.
+    pub(crate) fn list(namespaces: &NamespaceFilter, prefix: Option<&str>) -> Purpose {
+        Purpose::from(Kind::Documents).of_namespaces(namespaces).with(prefix)
     }
 }
 

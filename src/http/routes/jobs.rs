@@ -12,7 +12,7 @@ use nearprint_engine::{Job, JobOwner, NamespaceFilter};
 use nearprint_files::offer::FieldSet;
 use percent_encoding::percent_decode_str;
 
-use crate::http::cipher::Kind;
+use crate::http::cipher::{Kind, Purpose};
 use crate::http::problem::{Code, Problem};
 use crate::http::reply::jobs::{JobReply, JobsReply};
 use crate::http::request::json;
@@ -112,17 +112,18 @@ pub(crate) fn list(
     let JobsParameters { after, limit } = parameters::read(uri.query())?;
     let limit = limit.map_or(Ok(usize::MAX), |limit| page_limit(Some(limit)))?;
     let cipher = &service.cipher;
-    let after: u64 = Cursor::decrypted(after.as_ref(), Kind::Jobs, cipher)?;
+    let list = Purpose::from(Kind::Jobs).with(Some(uri.path()));
+    let after: u64 = Cursor::decrypted(after.as_ref(), &list, cipher)?;
     let mut jobs = jobs.into_iter().filter(|job| job.number > after && reaches(reach, job));
     let page: Vec<Job> = jobs.by_ref().take(limit).collect();
-    let next = jobs.next().and(page.last()).map(|last| cipher.encrypt(Kind::Jobs, last.number));
+    let next = jobs.next().and(page.last()).map(|last| cipher.encrypt(&list, last.number));
     let jobs = page.into_iter().map(|job| JobReply::new(job, cipher, reach)).collect();
     Ok(Json(JobsReply { jobs, next }))
 }
 
 /// The job that a path names, unless the request does not reach its documents.
 pub(crate) fn find(service: &Service, reach: &NamespaceAccess, uri: &Uri) -> Option<Job> {
-    let number = service.cipher.decrypt(Kind::Job, &part_of_path(uri, JOB_AT)?)?;
+    let number = service.cipher.decrypt(&Kind::Job.into(), &part_of_path(uri, JOB_AT)?)?;
     let job = service.engine.job(number.try_into().ok()?)?;
     reaches(reach, &job).then_some(job)
 }

@@ -37,11 +37,12 @@ pub(crate) async fn get_namespaces(
     let parameters: PageParameters = parameters::read(request.uri().query())?;
     let (bytes_max, share) = service.replies.page();
     let limit = page_limit(parameters.limit)?.min(bytes_max / NamespacesReply::BYTES_EACH).max(1);
-    let after = Cursor::decrypted(parameters.after.as_ref(), Kind::Namespaces, &service.cipher)?;
+    let list = Kind::Namespaces.into();
+    let after = Cursor::decrypted(parameters.after.as_ref(), &list, &service.cipher)?;
     let default_documents = reach.admits(None).then(|| service.engine.documents_in(None));
     let admits = move |name: &str| reach.admits(Some(name));
     let page = service.engine.namespaces(after, limit, admits).await?;
-    let next = page.next.map(|next| service.cipher.encrypt(Kind::Namespaces, next));
+    let next = page.next.map(|next| service.cipher.encrypt(&list, next));
     Ok(budget::page(&NamespacesReply::new(&page, default_documents, next), share))
 }
 

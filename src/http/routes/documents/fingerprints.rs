@@ -10,7 +10,7 @@ use nearprint_engine::document::{Namespace, Sequence};
 use nearprint_fingerprint::Fingerprint;
 
 use crate::http::budget;
-use crate::http::cipher::Kind;
+use crate::http::cipher::{Kind, Purpose};
 use crate::http::problem::Problem;
 use crate::http::reply::documents::{
     DocumentsReply, FingerprintDocumentsReply, RemovedReply, Showing,
@@ -38,16 +38,19 @@ pub(crate) async fn get_fingerprint(
     let parameters: FingerprintPageParameters = parameters::read(request.uri().query())?;
     let fingerprint = fingerprint_of(request.uri())?;
     let limit = page_limit(parameters.limit)?;
-    let after = Cursor::decrypted(parameters.after.as_ref(), Kind::Fingerprint, &service.cipher)?;
-    let after = Sequence::new(after);
     let parts = parameters.include.unwrap_or_default();
     let namespace = parameters.namespace;
+    let list = Purpose::from(Kind::Fingerprint)
+        .with(namespace.as_ref().map(Namespace::as_str))
+        .of_number(fingerprint.bits());
+    let after = Cursor::decrypted(parameters.after.as_ref(), &list, &service.cipher)?;
+    let after = Sequence::new(after);
     reach.check(namespace.as_ref().map(Namespace::as_str))?;
     let (bytes_max, share) = service.replies.page();
     let options = parts.page(limit, bytes_max);
     let page = service.engine.documents_of(namespace.as_ref(), fingerprint, after, options).await?;
     let recipe = service.options.defaults.recipe;
-    let next = page.next.map(|next| service.cipher.encrypt(Kind::Fingerprint, next));
+    let next = page.next.map(|next| service.cipher.encrypt(&list, next));
     let documents = DocumentsReply::new(&page, &Showing { parts, recipe, reach }, next);
     let reply = FingerprintDocumentsReply::new(fingerprint, namespace.as_ref(), documents);
     Ok(budget::page(&reply, share))

@@ -11,7 +11,7 @@ use nearprint_engine::{Job, JobState, PageOptions, Work};
 use nearprint_files::offer::{FieldValue as _, Value};
 
 use crate::http::budget;
-use crate::http::cipher::Kind;
+use crate::http::cipher::{Kind, Purpose};
 use crate::http::problem::{Code, Problem};
 use crate::http::reply::groups::{GroupsReply, MembersReply};
 use crate::http::reply::jobs::{JobReply, JobsReply};
@@ -74,12 +74,13 @@ pub(crate) async fn get_groups(
     let limit = page_limit(parameters.limit)?;
     let job = find(&service, &reach, request.uri())?;
     let cipher = &service.cipher;
-    let after = Cursor::decrypted(parameters.after.as_ref(), Kind::Groups, cipher)?;
+    let list = Purpose::from(Kind::Groups).of_number(job.number);
+    let after = Cursor::decrypted(parameters.after.as_ref(), &list, cipher)?;
     let (bytes_max, share) = service.replies.page();
     let options = options(&parameters, limit, bytes_max);
     let page = service.engine.groups_of_job(job.number, after, options).await?;
     let next = page.as_ref().and_then(|page| page.next);
-    let next = next.map(|next| cipher.encrypt(Kind::Groups, next));
+    let next = next.map(|next| cipher.encrypt(&list, next));
     let job = JobReply::new(job, cipher, &reach);
     Ok(budget::page(&GroupsReply::new(job, page.as_ref(), &reach, next), share))
 }
@@ -99,7 +100,8 @@ pub(crate) async fn get_group(
     let job = find(&service, &reach, request.uri())?;
     let group = group_of(request.uri())?;
     let cipher = &service.cipher;
-    let after = Cursor::decrypted(parameters.after.as_ref(), Kind::Members, cipher)?;
+    let list = Purpose::from(Kind::Members).of_number(job.number).of_number(group);
+    let after = Cursor::decrypted(parameters.after.as_ref(), &list, cipher)?;
     if job.state != JobState::Done {
         let detail = "The job is not done. GET /v1/groups/{job} shows its state.";
         let problem = Problem::new(Code::GroupsNotReady, detail);
@@ -114,7 +116,7 @@ pub(crate) async fn get_group(
         let detail = format!("The job has found {groups} groups, numbered from 0.");
         Problem::new(Code::GroupsNotFound, detail)
     })?;
-    let next = page.next.map(|next| cipher.encrypt(Kind::Members, next));
+    let next = page.next.map(|next| cipher.encrypt(&list, next));
     Ok(budget::page(&MembersReply::new(group, &page, &reach, next), share))
 }
 

@@ -9,7 +9,6 @@ use serde::Serialize;
 use utoipa::ToSchema;
 
 use crate::http::budget;
-use crate::http::cipher::Kind;
 use crate::http::description::DocumentLines;
 use crate::http::problem::Problem;
 use crate::http::reply::documents::{DocumentReply, DocumentsReply, Showing};
@@ -70,9 +69,10 @@ async fn page(
     let is_searched = query.prefix.is_some();
     let (bytes_max, share) =
         if is_searched { service.replies.searched_page() } else { service.replies.page() };
+    let list = ListParameters::list(&query.reach, query.prefix.as_deref());
     let page = service.engine.list(query, parts.page(limit, bytes_max)).await?;
     let recipe = service.options.defaults.recipe;
     let showing = Showing { parts, recipe, reach: reach.clone() };
-    let next = page.next.map(|next| service.cipher.encrypt(Kind::Documents, next));
+    let next = page.next.map(|next| service.cipher.encrypt(&list, next));
     Ok(budget::page(&DocumentsReply::new(&page, &showing, next), share))
 }

@@ -8,7 +8,7 @@ use nearprint_engine::document::Sequence;
 use nearprint_engine::{ListPlace, OriginalsOrder, OriginalsQuery};
 
 use crate::http::budget;
-use crate::http::cipher::{Cipher, Kind};
+use crate::http::cipher::{Cipher, Kind, Purpose};
 use crate::http::problem::Problem;
 use crate::http::reply::documents::{OriginalsReply, Showing};
 use crate::http::request::parameters;
@@ -34,20 +34,25 @@ pub(crate) async fn get_originals(
     let limit = page_limit(parameters.limit)?;
     let order = parameters.order.unwrap_or(OriginalsOrder::Duplicates);
     let chosen = namespaces(parameters.namespace, parameters.all_namespaces, &reach)?;
-    let after = parameters.after.map(|after| place(&after, &service.cipher)).transpose()?;
+    let by = match order {
+        OriginalsOrder::Duplicates => "duplicates",
+        OriginalsOrder::Recent => "recent",
+    };
+    let list = Purpose::from(Kind::Originals).of_namespaces(&chosen).with(Some(by));
+    let after = parameters.after.map(|after| place(&after, &list, &service.cipher)).transpose()?;
     let parts = SelectionParts::from(parameters.include);
     let (bytes_max, share) = service.replies.page();
     let query = OriginalsQuery { reach: chosen, order, after };
     let page = service.engine.originals(query, parts.page(limit, bytes_max)).await?;
     let recipe = service.options.defaults.recipe;
-    let next = page.next.map(|place| service.cipher.encrypt(Kind::Originals, value(place)));
+    let next = page.next.map(|place| service.cipher.encrypt(&list, value(place)));
     let showing = Showing { parts, recipe, reach };
     Ok(budget::page(&OriginalsReply::new(&page, &showing, next), share))
 }
 
 /// The place at which a page begins.
-fn place(after: &Cursor, cipher: &Cipher) -> Result<ListPlace, Problem> {
-    let value: u128 = Cursor::decrypted(Some(after), Kind::Originals, cipher)?;
+fn place(after: &Cursor, list: &Purpose, cipher: &Cipher) -> Result<ListPlace, Problem> {
+    let value: u128 = Cursor::decrypted(Some(after), list, cipher)?;
     Ok(((value >> u64::BITS) as u32, Sequence::new(value as u64)))
 }
 
