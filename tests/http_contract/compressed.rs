@@ -6,6 +6,7 @@ use flate2::Compression;
 use flate2::write::GzEncoder;
 use serde_json::{Value, json};
 
+use crate::limits::poll;
 use crate::support::{Reply, Server, hex, text};
 
 const NDJSON: &str = "application/x-ndjson";
@@ -280,13 +281,85 @@ fn the_window_of_a_decoder_is_bounded_and_counts_as_memory_of_bodies() {
     assert_eq!(refused.problem(), (400, "malformed_encoding".to_owned()));
     let detail = refused.problem_body()["detail"].to_string();
     assert!(detail.contains("8 MiB"), "{detail}");
+    // What is filled of it counts, with the body itself.
     let small = Server::with(|config| {
+        config.server.body_bytes_max = 4 << 20;
+        config.server.bodies_held_bytes_max = 4 << 20;
+    });
+    let body = json!({"text": text(1, 300_000)}).to_string();
+    assert!((2 << 20..3 << 20).contains(&body.len()), "{}", body.len());
+    let packed = |log: u32| {
+        let mut encoder = zstd::Encoder::new(Vec::new(), 3).unwrap();
+        encoder.window_log(log).unwrap();
+        encoder.write_all(body.as_bytes()).unwrap();
+        encoder.finish().unwrap()
+    };
+    let insert = |log: u32| post(&small, "/v1/insert", "application/json", "zstd", &packed(log));
+    assert_eq!(insert(23).problem(), (503, "overloaded".to_owned()));
+    assert_eq!(insert(17).status, 200);
+    assert_eq!(bodies_bytes(&small), 0);
+}
+
+fn bodies_bytes(server: &Server) -> u64 {
+    server.get("/v1/stats").json()["memory"]["bodies_bytes"].as_u64().unwrap()
+}
+
+/// The header of a frame with a window of 8 MiB, which announces this size of the content.
+fn frame_header(size: Option<u32>) -> Vec<u8> {
+    let window = 13 << 3;
+    let head = [0x28, 0xb5, 0x2f, 0xfd, if size.is_some() { 0x80 } else { 0 }, window];
+    [&head[..], &size.map_or(Vec::new(), |size| size.to_le_bytes().to_vec())].concat()
+}
+
+#[test]
+fn frames_that_have_only_begun_do_not_spend_the_memory_of_bodies() {
+    let server = Server::with(|config| {
         config.server.body_bytes_max = 1 << 20;
         config.server.bodies_held_bytes_max = 4 << 20;
     });
-    assert_eq!(insert(&small, 23).problem(), (503, "overloaded".to_owned()));
-    assert_eq!(insert(&small, 20).status, 200);
-    assert_eq!(small.get("/v1/stats").json()["memory"]["bodies_bytes"], 0);
+    let headers = [("content-type", "application/json"), ("content-encoding", "zstd")];
+    let begun: Vec<_> = (0..20)
+        .map(|_| {
+            let mut connection = server.connect();
+            connection.begin_chunked("POST /v1/insert", &headers);
+            connection.chunk(&frame_header(None)).unwrap();
+            connection
+        })
+        .collect();
+    // Each decoder counts with a little.
+    poll(|| (bodies_bytes(&server) > 20 * (64 << 10)).then_some(()));
+    let body = json!({"text": text(1, 40_000)}).to_string();
+    assert!(body.len() > 256 << 10, "it counts, too");
+    assert_eq!(server.post_text("/v1/insert", &body).status, 200);
+    drop(begun);
+    poll(|| (bodies_bytes(&server) == 0).then_some(()));
+}
+
+#[test]
+fn a_frame_that_announces_more_than_it_has_is_refused() {
+    let server = Server::start();
+    let last_is_empty = [1, 0, 0];
+    let raw = [&(4_u32 << 3).to_le_bytes()[..3], b"none"].concat();
+    for (content, announced) in [(&[][..], 8 << 20), (&raw, 8 << 20), (&raw, 5), (&raw, 3)] {
+        let frame = [&frame_header(Some(announced)), content, &last_is_empty].concat();
+        let text = post(&server, "/v1/insert", "text/plain", "zstd", &frame);
+        assert_eq!(text.problem(), (400, "malformed_encoding".to_owned()), "{announced}");
+        let lines = post(&server, "/v1/insert/batch", NDJSON, "zstd", &frame).lines();
+        assert_eq!(lines.last().unwrap()["error"]["code"], "malformed_encoding", "{announced}");
+        let mut dribbling = server.connect();
+        let headers = [("content-type", "text/plain"), ("content-encoding", "zstd")];
+        dribbling.begin_chunked("POST /v1/insert", &headers);
+        for byte in frame {
+            dribbling.chunk(&[byte]).unwrap();
+        }
+        dribbling.end_chunked();
+        assert_eq!(dribbling.reply().problem(), (400, "malformed_encoding".to_owned()));
+    }
+    // It may have exactly that, and a frame that is skipped announces nothing.
+    let skipped = [&b"\x50\x2a\x4d\x18\x03\0\0\0"[..], b"abc"].concat();
+    let whole = [&skipped[..], &frame_header(Some(4)), &raw, &last_is_empty].concat();
+    assert_eq!(post(&server, "/v1/query", "text/plain", "zstd", &whole).status, 200);
+    assert_eq!(documents(&server), 0);
 }
 
 #[test]

@@ -1,7 +1,7 @@
 //! Compressed bodies (`Content-Encoding`): gzip and Zstandard, decompressed as they arrive.
 //!
 //! A decompressed body is a body like any other: whoever reads it applies its limits on bytes and
-//! time to what it expands to. The memory of a decoder counts towards
+//! time to what it expands to. The memory that a decoder uses counts towards
 //! `server.bodies_held_bytes_max`, and a body that expands beyond measure ends early, so that a few
 //! bytes cannot keep a core busy.
 
@@ -14,7 +14,9 @@ use axum::http::{HeaderMap, HeaderValue};
 use bytes::{Buf as _, Bytes};
 use flate2::{Decompress, FlushDecompress, Status};
 use hyper::body::Frame;
-use zstd::zstd_safe::{DCtx, DParameter, InBuffer, OutBuffer, get_error_name};
+use zstd::zstd_safe::{
+    DCtx, DParameter, InBuffer, OutBuffer, get_error_name, get_frame_content_size,
+};
 
 use crate::http::budget::ByteShare;
 use crate::http::problem::{Code, Problem, quoted};
@@ -36,6 +38,14 @@ const GZIP_WINDOW_LOG: u8 = 15;
 /// The largest window of Zstandard, as a power of two: 8 MiB, the most that a body may ask for (RFC
 /// 9659).
 const ZSTD_WINDOW_LOG_MAX: u32 = 23;
+
+/// The longest block of Zstandard, compressed or not (RFC 8878).
+const ZSTD_BLOCK_BYTES_MAX: usize = 128 << 10;
+
+/// The longest header of a frame of Zstandard (RFC 8878).
+const ZSTD_HEADER_BYTES_MAX: usize = 18;
+
+const OTHER_SIZE: &str = "a frame does not have the size that its header announces";
 
 const WINDOW_TOO_LARGE: &str = "its window is above 8 MiB, the most that RFC 9659 allows (compress \
                                 with a level of at most 19, and without --long)";
@@ -98,10 +108,7 @@ impl Undecodable {
 enum Decoder {
     /// The member that is being read; `None` between two.
     Gzip(Option<Box<Decompress>>),
-    Zstd {
-        frames: DCtx<'static>,
-        is_inside: bool,
-    },
+    Zstd(Box<Frames>),
 }
 
 /// How far a decoder came in one call.
@@ -122,24 +129,21 @@ impl Decoder {
         if !is(b"zstd") {
             return None;
         }
-        let mut frames = DCtx::create();
-        let limited = frames.set_parameter(DParameter::WindowLogMax(ZSTD_WINDOW_LOG_MAX));
-        limited.expect("the window is within the limits of the format");
-        Some(Self::Zstd { frames, is_inside: false })
+        Some(Self::Zstd(Box::new(Frames::new())))
     }
 
     const fn name(&self) -> &'static str {
         match self {
             Self::Gzip(_) => "gzip",
-            Self::Zstd { .. } => "zstd",
+            Self::Zstd(_) => "zstd",
         }
     }
 
     /// The memory that counts towards the limit; none for gzip, whose window is 32 KiB.
-    fn memory(&self) -> usize {
+    fn memory(&self, received: u64, expanded: u64) -> usize {
         match self {
             Self::Gzip(_) => 0,
-            Self::Zstd { frames, .. } => frames.sizeof(),
+            Self::Zstd(frames) => frames.memory(received, expanded),
         }
     }
 
@@ -147,7 +151,7 @@ impl Decoder {
     const fn is_inside(&self) -> bool {
         match self {
             Self::Gzip(member) => member.is_some(),
-            Self::Zstd { is_inside, .. } => *is_inside,
+            Self::Zstd(frames) => frames.is_inside,
         }
     }
 
@@ -156,20 +160,77 @@ impl Decoder {
         let before = output.len();
         let taken = match self {
             Self::Gzip(member) => inflate(member, input, output)?,
-            Self::Zstd { frames, is_inside } => {
-                let mut source = InBuffer::around(input);
-                let mut target = OutBuffer::around_pos(output, before);
-                let hint = frames.decompress_stream(&mut target, &mut source);
-                let hint = hint.map_err(|code| match get_error_name(code) {
-                    name if name.contains("too much memory") => WINDOW_TOO_LARGE,
-                    name => name,
-                })?;
-                // Without any input the answer is about a frame that has not begun.
-                *is_inside = hint != 0 && (*is_inside || source.pos() > 0);
-                source.pos()
-            }
+            Self::Zstd(frames) => frames.decompress(input, output)?,
         };
         Ok(Step { taken, is_idle: taken == 0 && output.len() == before })
+    }
+}
+
+/// The frames of Zstandard.
+struct Frames {
+    context: DCtx<'static>,
+    /// What the context takes before a frame begins.
+    context_bytes: usize,
+    is_inside: bool,
+    /// How the frame begins, as far as it may be its header.
+    head: Vec<u8>,
+    /// The bytes that came out of the frame.
+    expanded: u64,
+}
+
+impl Frames {
+    fn new() -> Self {
+        let mut context = DCtx::create();
+        let limited = context.set_parameter(DParameter::WindowLogMax(ZSTD_WINDOW_LOG_MAX));
+        limited.expect("the window is within the limits of the format");
+        let context_bytes = context.sizeof();
+        Self { context, context_bytes, is_inside: false, head: Vec::new(), expanded: 0 }
+    }
+
+    /// The most memory that the decoder can have written to. It allocates the whole window when a
+    /// frame begins, but that takes memory page by page: first a block as it arrives, and then what
+    /// came out, with a block that may wait for its turn. If the whole window counted at once, a few
+    /// bytes of some connections would spend the budget.
+    fn memory(&self, received: u64, expanded: u64) -> usize {
+        let bytes = |count: u64| usize::try_from(count).unwrap_or(usize::MAX);
+        let waiting = if expanded == 0 { 0 } else { ZSTD_BLOCK_BYTES_MAX };
+        let written = [bytes(received).min(ZSTD_BLOCK_BYTES_MAX), waiting, bytes(expanded)];
+        let written = written.into_iter().fold(self.context_bytes, usize::saturating_add);
+        self.context.sizeof().min(written)
+    }
+
+    /// Decompresses some of a frame; never beyond its end.
+    fn decompress(&mut self, input: &[u8], output: &mut Vec<u8>) -> Result<usize, &'static str> {
+        let before = output.len();
+        let mut source = InBuffer::around(input);
+        let hint = {
+            let mut target = OutBuffer::around_pos(output, before);
+            self.context.decompress_stream(&mut target, &mut source)
+        };
+        let hint = hint.map_err(|code| match get_error_name(code) {
+            name if name.contains("too much memory") => WINDOW_TOO_LARGE,
+            name => name,
+        })?;
+        let taken = source.pos();
+        let missing = ZSTD_HEADER_BYTES_MAX.saturating_sub(self.head.len());
+        self.head.extend(input.iter().take(taken.min(missing)));
+        self.expanded = self.expanded.saturating_add(output.len().saturating_sub(before) as u64);
+        // Without any input the answer is about a frame that has not begun.
+        let was_inside = self.is_inside || taken > 0;
+        self.is_inside = was_inside && hint != 0;
+        if was_inside && hint == 0 {
+            self.end_frame()?;
+        }
+        Ok(taken)
+    }
+
+    /// The library does not compare the sizes of a frame whose last block is empty.
+    fn end_frame(&mut self) -> Result<(), &'static str> {
+        let announced = get_frame_content_size(&self.head).ok().flatten();
+        let is_other = announced.is_some_and(|announced| announced != self.expanded);
+        self.head.clear();
+        self.expanded = 0;
+        if is_other { Err(OTHER_SIZE) } else { Ok(()) }
     }
 }
 
@@ -242,7 +303,8 @@ impl Decoded {
         if self.expanded > most {
             self.failure = Some(expands(self.uncounted));
         }
-        let covered = body::cover(&mut self.share, self.decoder.memory());
+        let covered =
+            body::cover(&mut self.share, self.decoder.memory(self.received, self.expanded));
         self.failure = self.failure.take().or(covered.err());
         // Lines that wait keep the whole piece in memory.
         output.shrink_to_fit();
