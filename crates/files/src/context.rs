@@ -239,7 +239,7 @@ impl File {
         let parsed = mapping::assemble(fields, &self.context.mapping, self.rules());
         if !self.is_explained
             && let Ok(first) = &parsed
-            && let Some(mapping) = mapping::explain(fields, &self.context.mapping)
+            && let Some(mapping) = mapping::explain(fields, &self.context.mapping, self.rules())
         {
             self.is_explained = true;
             self.context.explain(&self.path, self.format, &mapping, first);

@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
+use walkdir::WalkDir;
 
 use super::context::{Context, Doubt, RecordForm};
 use super::detect::Format;
@@ -246,16 +247,17 @@ impl Iterator for Documents {
 }
 
 /// The files that patterns such as `*.warc.gz` match, in the order of their names. A path that
-/// exists, or that matches nothing, stays as it is.
+/// exists, or that matches nothing, stays as it is. `**` does not lead through symbolic links, as
+/// folders are not read through them either: a link may lead back to where it is.
 pub fn expand(paths: Vec<PathBuf>) -> Vec<PathBuf> {
     let matches = |path: &PathBuf| {
         let pattern = path.to_str().filter(|path| path.contains(['*', '?', '[']));
         let pattern = pattern.filter(|_| !path.exists())?;
-        // As in a shell, `*` does not find `._a.jsonl` and other hidden files.
-        let options =
-            glob::MatchOptions { require_literal_leading_dot: true, ..Default::default() };
-        let found = glob::glob_with(pattern, options).ok()?;
-        let found: Vec<PathBuf> = found.filter_map(Result::ok).collect();
+        let found = if pattern.contains("**") {
+            below(pattern)?
+        } else {
+            glob::glob_with(pattern, MATCHING).ok()?.filter_map(Result::ok).collect()
+        };
         (!found.is_empty()).then_some(found)
     };
     paths.into_iter().flat_map(|path| matches(&path).unwrap_or_else(|| vec![path])).collect()
@@ -265,6 +267,31 @@ pub fn expand(paths: Vec<PathBuf>) -> Vec<PathBuf> {
 /// cannot be read, or whose format is unknown, is none of them. Opens each.
 pub fn files(folder: &Path) -> Vec<(PathBuf, Format)> {
     folder::files(folder).collect()
+}
+
+/// As in a shell, `*` does not find `._a.jsonl` and other hidden files.
+const MATCHING: glob::MatchOptions = glob::MatchOptions {
+    case_sensitive: true,
+    require_literal_separator: true,
+    require_literal_leading_dot: true,
+};
+
+/// What a pattern with `**` matches. Links to folders are left out.
+fn below(pattern: &str) -> Option<Vec<PathBuf>> {
+    let is_literal = |part: &std::path::Component<'_>| {
+        part.as_os_str().to_str().is_some_and(|part| !part.contains(['*', '?', '[']))
+    };
+    let root: PathBuf = Path::new(pattern).components().take_while(is_literal).collect();
+    let is_here = root.as_os_str().is_empty();
+    let walk = WalkDir::new(if is_here { Path::new(".") } else { &root });
+    let pattern = glob::Pattern::new(pattern).ok()?;
+    let found = walk.follow_root_links(true).sort_by_file_name().into_iter().flatten();
+    let found = found.filter(|entry| !(entry.path_is_symlink() && entry.path().is_dir()));
+    let paths = found.map(|entry| match entry.path().strip_prefix(".") {
+        Ok(path) if is_here => path.to_path_buf(),
+        _ => entry.into_path(),
+    });
+    Some(paths.filter(|path| pattern.matches_path_with(path, MATCHING)).collect())
 }
 
 /// How many bytes [`FileRecords`] will read of these paths; `None` if one is the standard input.
@@ -400,6 +427,36 @@ mod tests {
             let path = root.path().join(name);
             fs::write(&path, "").unwrap();
             assert_eq!(Documents::new(vec![path], ReadOptions::default()).count(), 0, "{name}");
+        }
+    }
+
+    #[test]
+    fn a_pattern_of_any_depth_does_not_lead_through_links() {
+        let root = tempfile::tempdir().unwrap();
+        let at = |name: &str| root.path().join(name);
+        fs::create_dir_all(at("in/deep/er")).unwrap();
+        for name in ["in/a.jsonl", "in/deep/b.jsonl", "in/deep/er/c.jsonl", "in/deep/.d.jsonl"] {
+            fs::write(at(name), "").unwrap();
+        }
+        // Two links that lead back make more paths than anybody can wait for.
+        for (link, to) in
+            [("in/deep/x", "../.."), ("in/deep/y", ".."), ("in/z.jsonl", "a.jsonl"), ("link", "in")]
+        {
+            std::os::unix::fs::symlink(to, at(link)).unwrap();
+        }
+        for (pattern, found) in [
+            (
+                "in/**/*.jsonl",
+                &["in/a.jsonl", "in/deep/b.jsonl", "in/deep/er/c.jsonl", "in/z.jsonl"][..],
+            ),
+            ("in/deep/**/*", &["in/deep/b.jsonl", "in/deep/er", "in/deep/er/c.jsonl"]),
+            ("link/**/c.*", &["link/deep/er/c.jsonl"]),
+            ("in/**/nothing", &["in/**/nothing"]),
+        ] {
+            assert_eq!(
+                expand(vec![at(pattern)]),
+                found.iter().map(|name| at(name)).collect::<Vec<_>>()
+            );
         }
     }
 

@@ -283,8 +283,8 @@ fn metadata(fields: &dyn Fields, paths: &[String], rules: Rules) -> Result<Box<s
 
 /// How a record is understood, for people: the fields that are taken, and those that are left.
 /// `None` if it is not a document.
-pub(super) fn explain(fields: &dyn Fields, mapping: &Mapping) -> Option<String> {
-    let Choice { id, body: (kind, body, _) } = choose(fields, mapping, Rules::default()).ok()?;
+pub(super) fn explain(fields: &dyn Fields, mapping: &Mapping, rules: Rules) -> Option<String> {
+    let Choice { id, body: (kind, body, _) } = choose(fields, mapping, rules).ok()?;
     let part = match kind {
         BodyKind::Text => "text",
         BodyKind::Html => "html",
@@ -293,10 +293,17 @@ pub(super) fn explain(fields: &dyn Fields, mapping: &Mapping) -> Option<String> 
         BodyKind::Fingerprint => "fingerprint",
     };
     let id = id.map(|(name, _)| name);
-    let mut taken = vec![id.map_or("no id".to_owned(), |id| format!("id from `{id}`"))];
+    let mut taken = vec![match (id, &mapping.id) {
+        (Some(id), _) => format!("id from `{id}`"),
+        (None, Some(path)) => format!("no id: it has no `{path}`"),
+        (None, None) => "no id".to_owned(),
+    }];
     taken.push(format!("{part} from `{body}`"));
     if let Some(namespace) = &mapping.namespace {
-        taken.push(format!("namespace from `{namespace}`"));
+        taken.push(match fields.get(namespace) {
+            Ok(Some(_)) => format!("namespace from `{namespace}`"),
+            _ => format!("no namespace: it has no `{namespace}`"),
+        });
     }
     if !mapping.metadata.is_empty() {
         taken.push(format!("metadata from `{}`", mapping.metadata.join("`, `")));

@@ -104,7 +104,9 @@ fn the_command_line_names_fields_by_paths() {
 
 #[test]
 fn the_explanation_names_what_is_taken_and_what_is_left() {
-    let explained = |line, mapping: &Mapping| explain(&JsonFields::parse(line).unwrap(), mapping);
+    let explained = |line, mapping: &Mapping| {
+        explain(&JsonFields::parse(line).unwrap(), mapping, Rules::default())
+    };
     let line = r#"{"URL": "u", "content": "c", "lang": "en", "meta": {"a": 1}, "namespace": "n"}"#;
     assert_eq!(
         explained(line, &Mapping::default()).unwrap(),
