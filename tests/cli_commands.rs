@@ -237,6 +237,26 @@ fn an_import_stops_at_an_error_if_it_is_to_and_a_dry_run_stores_nothing() {
 }
 
 #[test]
+fn a_file_without_text_is_left_out_and_a_record_without_text_fails() {
+    let folder = tempfile::tempdir().unwrap();
+    let texts = folder.path().join("texts");
+    std::fs::create_dir(&texts).unwrap();
+    file(&texts, "a.txt", LONG_TEXT);
+    let empty = file(&texts, "b.txt", "--- !!! ---\n");
+    let output = import(folder.path(), &[texts.to_str().unwrap()]);
+    assert_eq!((code(&output), err(&output).contains("error")), (0, false), "{}", err(&output));
+    for part in ["documents read               1\n", "1 x left out: files without text\n"] {
+        assert!(out(&output).contains(part), "{}", out(&output));
+    }
+    let record = file(folder.path(), "c.jsonl", "{\"id\": \"c\", \"text\": \"---\"}\n");
+    for named in [&record, &empty] {
+        let output = import(folder.path(), &[named]);
+        assert_eq!(code(&output), 1, "{}", out(&output));
+        assert!(out(&output).contains("(empty_document); first: "), "{}", out(&output));
+    }
+}
+
+#[test]
 fn an_import_says_what_it_left_out_and_which_ids_came_twice() {
     let folder = tempfile::tempdir().unwrap();
     let texts = folder.path().join("texts");

@@ -191,7 +191,10 @@ fn an_export_that_is_cut_off_leaves_no_file() {
         let _ = stream.read(&mut request).unwrap();
         let line = "{\"namespace\":null,\"id\":\"a\",\"fingerprint\":\"00000000000000ff\",\
                     \"sequence\":1,\"stored_at_ms\":1}\n";
-        let reply = format!("HTTP/1.1 200 OK\r\ncontent-length: 9999\r\n\r\n{line}{line}");
+        let reply = format!(
+            "HTTP/1.1 200 OK\r\ncontent-type: application/x-ndjson\r\ncontent-length: 9999\r\n\r\n\
+             {line}{line}"
+        );
         stream.write_all(reply.as_bytes()).unwrap();
     });
     let output = nearprint(folder.path(), &["export", "-o", "a.csv", "--server", &address]);

@@ -87,9 +87,16 @@ fn read_request(stream: &mut TcpStream) -> String {
     request
 }
 
+/// A reply in JSON, or in lines of it.
 fn reply(status: &str, body: &str) -> String {
+    let kind = if body.ends_with('\n') { "application/x-ndjson" } else { "application/json" };
+    reply_of(&format!("{status}\r\ncontent-type: {kind}"), body)
+}
+
+/// A reply with a status and headers of its own.
+fn reply_of(head: &str, body: &str) -> String {
     let length = body.len();
-    format!("HTTP/1.1 {status}\r\ncontent-length: {length}\r\nconnection: close\r\n\r\n{body}")
+    format!("HTTP/1.1 {head}\r\ncontent-length: {length}\r\nconnection: close\r\n\r\n{body}")
 }
 
 fn job(state: &str, more: &str) -> String {
@@ -136,7 +143,8 @@ fn list_copies_the_lines_of_the_service() {
 
 #[test]
 fn a_list_that_breaks_off_is_an_error() {
-    let head = "HTTP/1.1 200 OK\r\ncontent-length: 99\r\nconnection: close\r\n\r\n";
+    let head = "HTTP/1.1 200 OK\r\ncontent-type: application/x-ndjson\r\ncontent-length: 99\r\n\
+                connection: close\r\n\r\n";
     let service = Service::with(&[format!("{head}{{\"id\":\"a\"}}\n")]);
     let output = service.run(&["list"]).0;
     assert_eq!((code(&output), out(&output)), (1, "{\"id\":\"a\"}\n"));
@@ -627,6 +635,154 @@ fn stats_shows_the_figures_that_the_service_gives() {
         Service::with(&[reply("200 OK", one)]).run(&["stats", "--namespace", "a"]);
     assert_eq!(out(&output).split_whitespace().collect::<Vec<_>>(), ["documents", "7"]);
     assert_eq!(requests, ["GET /v1/stats?namespace=a"]);
+}
+
+/// The commands that read one reply, and a list of documents as lines.
+const COMMANDS: [&[&str]; 14] = [
+    &["list"],
+    &["export", "-o", "-"],
+    &["stats"],
+    &["stats", "--json"],
+    &["namespaces"],
+    &["jobs"],
+    &["jobs", "--json"],
+    &["jobs", "cancel", "7f"],
+    &["originals"],
+    &["query", "00000000000000ff"],
+    &["check", "--json", "00000000000000ff"],
+    &["insert", "00000000000000ff"],
+    &["get", "a"],
+    &["delete", "a"],
+];
+
+#[test]
+fn the_reply_of_another_server_is_an_error_of_every_command() {
+    let deep = "[".repeat(1_000) + &"]".repeat(1_000);
+    for command in COMMANDS {
+        let is_lines = matches!(command[0], "list" | "export");
+        let kind = if is_lines { "application/x-ndjson" } else { "application/json" };
+        let mut replies = vec![
+            reply_of("204 No Content", ""),
+            reply_of("200 OK", ""),
+            reply_of("200 OK\r\ncontent-type: text/html", "<html>Welcome</html>\n"),
+            reply_of("404 Not Found\r\ncontent-type: text/html", "<html>Not here</html>"),
+            reply_of("302 Found\r\nlocation: /login", ""),
+        ];
+        for body in ["null\n", "5\n", "[]\n", "<html>\n", &format!("{deep}\n")] {
+            replies.push(reply_of(&format!("200 OK\r\ncontent-type: {kind}"), body));
+        }
+        if !is_lines {
+            replies.push(reply("200 OK", "{}"));
+            replies.push(reply("200 OK", &format!("{{\"documents\": {deep}}}")));
+        }
+        for foreign in replies {
+            let output = Service::with(std::slice::from_ref(&foreign)).run(command).0;
+            let said = (code(&output), out(&output));
+            assert_eq!(said, (2, ""), "{command:?} {foreign}: {}", err(&output));
+            let what = "error: the reply is not from a nearprint service of this version\n  why: ";
+            assert!(err(&output).starts_with(what), "{command:?} {foreign}: {}", err(&output));
+            assert!(err(&output).contains("\n  next: name the address"), "{}", err(&output));
+        }
+    }
+}
+
+#[test]
+fn pages_without_an_end_are_not_read_for_ever() {
+    let page = r#"{"namespaces": [], "default_documents": 3, "next": "a"}"#;
+    let output =
+        Service::with(&[reply("200 OK", page), reply("200 OK", page)]).run(&["namespaces"]).0;
+    assert_eq!(code(&output), 2, "{}", err(&output));
+    assert!(err(&output).contains("its pages have no end"), "{}", err(&output));
+}
+
+#[test]
+fn a_command_says_what_a_busy_service_said_and_when_it_asks_again() {
+    let busy = reply_of(
+        "503 Service Unavailable\r\nretry-after: 0",
+        r#"{"code": "overloaded", "detail": "Too many requests at once."}"#,
+    );
+    let stats = reply("200 OK", r#"{"documents": 1}"#);
+    let output = Service::with(&[busy.clone(), busy.clone(), stats]).run(&["stats"]).0;
+    assert_eq!(code(&output), 0, "{}", err(&output));
+    for attempt in [1, 2] {
+        let said = format!(
+            ": Too many requests at once. (overloaded); trying again in 0 s ({attempt} of 59)\n"
+        );
+        assert!(err(&output).contains(&said), "{}", err(&output));
+    }
+    let found = reply("200 OK", &hit(true, ""));
+    let quiet = ["query", "--quiet", "00000000000000ff"];
+    let output = Service::with(&[busy, found]).run(&quiet).0;
+    assert_eq!((code(&output), out(&output), err(&output)), (0, "", ""));
+}
+
+#[test]
+fn a_command_says_for_whom_it_waits() {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap().to_string();
+    let mut stats = begin_with(&[], &["stats", "--server", &address]);
+    let (mut stream, _) = listener.accept().unwrap();
+    read_request(&mut stream);
+    let mut errors = BufReader::new(stats.stderr.take().unwrap());
+    let mut line = String::new();
+    // The service answers once it has been said.
+    errors.read_line(&mut line).unwrap();
+    assert_eq!(line, format!("waiting for http://{address} to answer\n"));
+    let body = r#"{"documents": 1}"#;
+    let head = reply("200 OK", body);
+    let (head, _) = head.split_at(head.len() - body.len());
+    stream.write_all(head.as_bytes()).unwrap();
+    // The same while it waits for the rest of a reply.
+    line.clear();
+    errors.read_line(&mut line).unwrap();
+    assert_eq!(line, format!("waiting for http://{address} to answer\n"));
+    stream.write_all(body.as_bytes()).unwrap();
+    let output = stats.wait_with_output().unwrap();
+    assert_eq!(code(&output), 0);
+    assert!(out(&output).contains("documents"), "{}", out(&output));
+}
+
+#[test]
+fn text_of_others_cannot_command_the_terminal() {
+    let evil = "\\u001b[2J\\u202ex\\n";
+    let shown = "\\u{1b}[2J\\u{202e}x\\n";
+    let problem = format!("{{\"code\": \"c{evil}\", \"detail\": \"d{evil}\"}}");
+    let document = format!(
+        "{{\"id\": \"i{evil}\", \"namespace\": \"n{evil}\", \"fingerprint\": \"00000000000000ff\", \
+         \"short\": false, \"verifiable\": true, \"sequence\": 1, \"stored_at_ms\": 0, \
+         \"duplicates\": 2, \"last_duplicate_at_ms\": 0}}"
+    );
+    let found = format!(
+        "{{\"fingerprint\": \"f{evil}\", \"outcome\": \"o{evil}\", \"duplicate\": true, \"hits\": \
+         [{{\"fingerprint\": \"00000000000000ff\", \"distance\": 0, \"document_count\": 1, \
+         \"documents\": [{document}]}}], \"hit_count\": 1}}"
+    );
+    let job =
+        job(&format!("s{evil}"), &format!(", \"namespace\": \"n{evil}\"")).replace("7f", evil);
+    let jobs = format!("{{\"jobs\": [{job}]}}");
+    let names = format!("{{\"namespaces\": [{{\"namespace\": \"{evil}\", \"documents\": 1}}]}}");
+    let originals = format!("{{\"originals\": [{document}]}}");
+    let figures = format!("{{\"documents\": 1, \"recipe\": \"{evil}\"}}");
+    for (command, given) in [
+        (&["stats"][..], reply("200 OK", &figures)),
+        (&["stats"], reply("400 Bad Request", &problem)),
+        (&["namespaces"], reply("200 OK", &names)),
+        (&["originals"], reply("200 OK", &originals)),
+        (&["jobs"], reply("200 OK", &jobs)),
+        (&["purge", "--yes", "--detach", "--prefix", "a"], reply("200 OK", &job)),
+        (&["purge", "--yes", "--prefix", "a"], reply("200 OK", &job)),
+        (&["groups"], reply("200 OK", &job)),
+        (&["get", "a"], reply("200 OK", &document)),
+        (&["query", "00000000000000ff"], reply("200 OK", &found)),
+        (&["check", "00000000000000ff"], reply("200 OK", &found)),
+        (&["insert", "00000000000000ff"], reply("200 OK", &found)),
+    ] {
+        let output = Service::with(&[given]).run(command).0;
+        let said = format!("{}{}", out(&output), err(&output));
+        assert!(said.contains(shown.trim_end_matches("\\n")), "{command:?}: {said}");
+        let is_bare = |c: char| matches!(c, '\u{1b}' | '\u{202e}');
+        assert!(!said.contains(is_bare), "{command:?}: {said:?}");
+    }
 }
 
 #[test]

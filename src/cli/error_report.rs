@@ -5,6 +5,7 @@ use std::fmt;
 use std::io;
 
 use crate::cli::exit_code;
+use crate::cli::printable::printable_lines;
 
 /// An error with advice.
 #[derive(Debug)]
@@ -85,12 +86,19 @@ pub fn render(error: &anyhow::Error) -> String {
     if let Some(report) = report_in(error) {
         lines.push(format!("  next: {}", report.next));
     }
-    lines.join("\n")
+    // It may have text of others: of a service, or of a file.
+    printable_lines(&lines.join("\n")).into_owned()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn text_of_others_cannot_command_the_terminal() {
+        let error = anyhow::anyhow!("the id \u{202e}").context("refused: \u{1b}[2J");
+        assert_eq!(render(&error), "error: refused: \\u{1b}[2J\n  why: the id \\u{202e}");
+    }
 
     #[test]
     fn what_why_and_next_have_a_line_each() {

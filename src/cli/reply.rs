@@ -34,6 +34,13 @@ pub(super) struct Reply {
     pub(super) error: Option<ProblemReply>,
 }
 
+impl Reply {
+    /// Whether it says nothing about a document: the service gives no such reply.
+    pub(super) fn is_blank(&self) -> bool {
+        self.fingerprint.is_empty() && self.outcome.is_empty() && self.error.is_none()
+    }
+}
+
 impl From<Result<DirectOutcome, Problem>> for Reply {
     fn from(outcome: Result<DirectOutcome, Problem>) -> Self {
         let DirectOutcome { subject, written, findings } = match outcome {

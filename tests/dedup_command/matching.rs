@@ -4,6 +4,9 @@
 
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
+use std::time::Duration;
+
+use rustix::process::{Pid, Signal, kill_process};
 
 use super::support::{TEXTS, files_with, folder, read, write};
 
@@ -109,6 +112,93 @@ fn what_cannot_be_read_is_said_and_the_rest_is_matched() {
     }
     let (code, _, error) = end(folder, &["queries.hex", "missing.parquet"], "");
     assert!(code == 1 && error.contains("missing.parquet"), "{error}");
+}
+
+#[test]
+fn a_field_that_no_record_has_is_said() {
+    let folder = folder();
+    let folder = folder.path();
+    let line = |text: &str| format!("{{\"doc\": 1, \"text\": \"{text}\"}}\n");
+    write(folder, "queries.jsonl", line(TEXTS[0]));
+    write(folder, "in.jsonl", TEXTS.map(line).concat());
+    for arguments in [
+        &["queries.jsonl", "in.jsonl", "--id", "nosuch"][..],
+        &["queries.jsonl", "in.jsonl", "--namespace-field", "nosuch"],
+    ] {
+        let (code, said, error) = end(folder, arguments, "");
+        assert_eq!((code, said.lines().count()), (0, 2), "{error}");
+        let part = if arguments[2] == "--id" { "no id" } else { "no namespace" };
+        assert_eq!(error.matches(&format!("{part}: it has no `nosuch`")).count(), 2, "{error}");
+    }
+}
+
+#[test]
+fn the_exit_code_is_the_one_that_the_help_states() {
+    let folder = folder();
+    let folder = folder.path();
+    write(folder, "queries.hex", QUERIES);
+    write(folder, "bad.hex", "bad\n");
+    write(folder, "half.hex", "bad\n00000000000000ff\tq\n");
+    write(folder, "records.csv", RECORDS);
+    for (arguments, expected) in [
+        (["queries.hex", "records.csv"], 0),
+        (["half.hex", "records.csv"], 1),
+        (["bad.hex", "records.csv"], 3),
+        (["queries.hex", "bad.hex"], 1),
+        (["missing.hex", "records.csv"], 1),
+        (["queries.hex", "missing*.hex"], 1),
+    ] {
+        let (code, _, error) = end(folder, &arguments, "");
+        assert_eq!(code, expected, "{arguments:?}: {error}");
+        assert_eq!(error.contains("\n  next: "), expected > 0, "{arguments:?}: {error}");
+    }
+}
+
+/// Begins a command with a pipe as its standard output, which nobody reads, and interrupts it once it
+/// writes: what it writes at one time is more than the pipe takes.
+fn interrupted_while_it_writes(folder: &Path, arguments: &[&str]) -> Option<i32> {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_nearprint"))
+        .args(arguments)
+        .current_dir(folder)
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null())
+        .spawn()
+        .expect("the binary starts");
+    let pipe = command.stdout.take().expect("it is piped");
+    poll(|| (rustix::io::ioctl_fionread(&pipe).expect("a pipe") >= 32 << 10).then_some(()));
+    let process = Pid::from_child(&command);
+    kill_process(process, Signal::TERM).expect("it runs");
+    let status = poll(|| command.try_wait().expect("our child"));
+    drop(pipe);
+    status.code()
+}
+
+fn poll<T>(mut ask: impl FnMut() -> Option<T>) -> T {
+    for _ in 0..3_000 {
+        if let Some(answer) = ask() {
+            return answer;
+        }
+        std::thread::park_timeout(Duration::from_millis(10));
+    }
+    panic!("it never came");
+}
+
+#[test]
+fn one_signal_ends_a_command_whose_output_nobody_reads() {
+    let folder = folder();
+    let folder = folder.path();
+    write(folder, "queries.hex", QUERIES);
+    let records = |number: u32| format!("00000000000000fe\t{number:0>90}\n");
+    write(folder, "in.hex", (0..30_000).map(records).collect::<String>());
+    let texts = |number: u32| format!("{number:016x}\t{number:0>90}\n");
+    write(folder, "all.hex", (0..30_000).map(texts).collect::<String>());
+    for arguments in [
+        &["match", "queries.hex", "in.hex"][..],
+        &["dedup", "all.hex", "-o", "-", "--distance", "0"],
+    ] {
+        assert_eq!(interrupted_while_it_writes(folder, arguments), Some(130), "{arguments:?}");
+    }
 }
 
 #[test]

@@ -3,7 +3,9 @@
 //! socket.
 
 mod directory;
+
 mod service;
+mod waiting;
 
 use std::fmt::{self, Write as _};
 use std::io::{self, BufRead, BufReader, Read, Write};
@@ -11,8 +13,9 @@ use std::path::{self, Path, PathBuf};
 use std::thread;
 use std::time::Duration;
 
-use anyhow::{Context as _, Error, Result};
-use axum::http::{HeaderMap, Method, Response};
+use anyhow::{Error, Result, anyhow};
+use axum::http::header::CONTENT_TYPE;
+use axum::http::{HeaderMap, Method, Response, StatusCode};
 use bytes::Bytes;
 use clap::error::ErrorKind;
 use clap::parser::ValueSource;
@@ -24,6 +27,8 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 use super::error_report::ErrorReport;
+use super::exit_code;
+use super::printable::printable;
 use super::reply::Reply;
 use crate::http::problem::{Problem, ProblemBody};
 pub(super) use directory::OpenedDirectory;
@@ -50,8 +55,6 @@ const RESERVED: AsciiSet = NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_
 const ANY: &str = "*/*";
 const JSON: &str = "application/json";
 const NDJSON: &str = "application/x-ndjson";
-pub(super) const OTHER_VERSION: &str =
-    "the reply is not one of a nearprint service of this version";
 
 /// Which service a command speaks to.
 #[derive(Debug, Clone, clap::Args)]
@@ -206,6 +209,14 @@ impl Collection {
         }
     }
 
+    /// The same, which does not say for what it waits.
+    pub(super) fn quiet(self) -> Self {
+        match self {
+            Self::Service(service) => Self::Service(service.quiet()),
+            Self::Directory(directory) => Self::Directory(directory),
+        }
+    }
+
     /// An error unless it accepts requests.
     pub(super) fn check_ready(&self) -> Result<()> {
         self.copy("/readyz", &mut io::sink()).map(drop)
@@ -213,7 +224,7 @@ impl Collection {
 
     /// Gets a path and copies the body.
     pub(super) fn copy(&self, path: &str, sink: &mut dyn Write) -> Result<u64> {
-        Ok(io::copy(&mut self.send(&Method::GET, path, ANY, None)?, sink)?)
+        Ok(io::copy(&mut self.send(&Method::GET, path, ANY, None)?.1, sink)?)
     }
 
     /// Gets a path and reads the reply.
@@ -240,10 +251,32 @@ impl Collection {
         let body = body.map(|body| Bytes::from(body.to_string()));
         let media_type = if body.is_some() { JSON } else { ANY };
         let mut json = Vec::new();
-        self.send(method, path, media_type, body.as_ref())?
+        self.expect(JSON, (method, path, media_type), body.as_ref())?
             .take(REPLY_BYTES_MAX)
             .read_to_end(&mut json)?;
-        serde_json::from_slice(&json).context(OTHER_VERSION)
+        if !json.trim_ascii_start().starts_with(b"{") {
+            return Err(foreign(anyhow!("it is not a JSON object")).into());
+        }
+        Ok(serde_json::from_slice(&json).map_err(foreign)?)
+    }
+
+    /// Sends a request whose reply has this media type.
+    fn expect(
+        &self,
+        expected: &str,
+        (method, path, media_type): (&Method, &str, &str),
+        body: Option<&Bytes>,
+    ) -> Result<Box<dyn Read + '_>> {
+        let (found, reply) = self.send(method, path, media_type, body)?;
+        let essence = found.split(';').next().unwrap_or_default().trim();
+        if essence.eq_ignore_ascii_case(expected) {
+            return Ok(reply);
+        }
+        Err(match essence {
+            "" => foreign(anyhow!("it has no Content-Type")),
+            other => foreign(anyhow!("its Content-Type is {other}")),
+        }
+        .into())
     }
 
     /// The items of a listing, at most `limit`; `name` is their field in a page.
@@ -263,15 +296,19 @@ impl Collection {
         name: &str,
         limit: u64,
     ) -> Result<(Vec<T>, Value)> {
-        let (mut items, mut after, mut first) = (Vec::new(), None, None);
+        let (mut items, mut after, mut last, mut first) = (Vec::new(), None, None, None);
         while (items.len() as u64) < limit {
             let count = PAGE.min(limit - items.len() as u64).to_string();
             let parameters = [("limit", Some(count)), ("after", after)];
             let mut page: Value = self.get_json(&path(listing, &parameters))?;
             let mut field = |name| page.get_mut(name).map(Value::take).unwrap_or_default();
-            let listed: Vec<T> = serde_json::from_value(field(name)).context(OTHER_VERSION)?;
+            let listed: Vec<T> = serde_json::from_value(field(name)).map_err(foreign)?;
             items.extend(listed);
-            after = field("next").as_str().map(str::to_owned);
+            let next = field("next").as_str().map(str::to_owned);
+            if next.is_some() && next == last {
+                return Err(foreign(anyhow!("its pages have no end")).into());
+            }
+            (after, last) = (next.clone(), next);
             first.get_or_insert(page);
             if after.is_none() {
                 break;
@@ -282,7 +319,7 @@ impl Collection {
 
     /// Gets a path as lines of JSON, which can be read as they arrive.
     pub(super) fn get_lines(&self, path: &str) -> Result<impl BufRead> {
-        let body = self.send(&Method::GET, path, NDJSON, None)?;
+        let body = self.expect(NDJSON, (&Method::GET, path, NDJSON), None)?;
         Ok(BufReader::with_capacity(STREAM_BUFFER_BYTES, body))
     }
 
@@ -299,24 +336,29 @@ impl Collection {
         };
         let lines: Vec<String> = entries.iter().map(|entry| entry.to_json()).collect();
         let body = Bytes::from(lines.join("\n"));
-        let body = self.send(&Method::POST, path, NDJSON, Some(&body))?;
+        let body = self.expect(NDJSON, (&Method::POST, path, NDJSON), Some(&body))?;
         let mut replies = Vec::with_capacity(lines.len());
         for line in BufReader::new(body).lines() {
             let line = line.map_err(|error| cut_off().because(error))?;
-            replies.push(serde_json::from_str(&line).context("a reply line is no JSON")?);
+            let reply: Reply = serde_json::from_str(&line).map_err(foreign)?;
+            if reply.is_blank() {
+                return Err(foreign(anyhow!("a line says nothing about its document")).into());
+            }
+            replies.push(reply);
         }
         if replies.len() == lines.len() { Ok(replies) } else { Err(cut_off().into()) }
     }
 
-    /// Sends a request, again while a service is busy. Any status but success is an error. The media
-    /// type is that of the body, or without one that of the reply.
+    /// Sends a request, again while a service is busy; the media type of the reply, and its body. Any
+    /// status but success is an error. The media type is that of the body, or without one that of the
+    /// reply.
     fn send(
         &self,
         method: &Method,
         path: &str,
         media_type: &str,
         body: Option<&Bytes>,
-    ) -> Result<Box<dyn Read + '_>> {
+    ) -> Result<(String, Box<dyn Read + '_>)> {
         for attempt in 1.. {
             let reply: Incoming<'_> = match self {
                 Self::Service(service) => service.send(method, path, media_type, body)?,
@@ -324,16 +366,24 @@ impl Collection {
             };
             let (head, reply) = reply.into_parts();
             let status = head.status.as_u16();
-            if head.status.is_success() {
-                return Ok(reply);
-            }
-            let is_busy = matches!(self, Self::Service(_)) && matches!(status, 429 | 503);
-            if is_busy && attempt < ATTEMPTS_MAX {
-                wait(retry_after(&head.headers));
-                continue;
+            if head.status.is_success() && head.status != StatusCode::NO_CONTENT {
+                let found = head.headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok());
+                return Ok((found.unwrap_or_default().to_owned(), reply));
             }
             let problem = serde_json::from_reader(reply.take(REPLY_BYTES_MAX)).unwrap_or_default();
             let problem = ProblemReply { status, ..problem };
+            if let Self::Service(service) = self
+                && problem.is_temporary()
+                && attempt < ATTEMPTS_MAX
+            {
+                let pause = retry_after(&head.headers);
+                service.say(&format!("{}: {problem}; {}", self.name(), again(pause, attempt)));
+                wait(pause);
+                continue;
+            }
+            if problem.is_foreign() {
+                return Err(foreign(problem).into());
+            }
             let refused = format!("{} refused {path}: {problem}", self.name());
             let next = match (status, problem.code.as_str()) {
                 (401 | 403, _) => {
@@ -350,6 +400,20 @@ impl Collection {
         }
         unreachable!("the last attempt returns")
     }
+}
+
+/// A reply that a nearprint service of this version does not give. The address that was named may be
+/// that of another service.
+pub(super) fn foreign(why: impl Into<Error>) -> ErrorReport {
+    let what = "the reply is not from a nearprint service of this version";
+    let next = "name the address of one: --server URL, or the variable NEARPRINT_URL";
+    ErrorReport::new(what, next).because(why).with_code(exit_code::USAGE)
+}
+
+/// When a request that was refused for now is sent again, for people.
+fn again(pause: Duration, attempt: u32) -> String {
+    let of = ATTEMPTS_MAX.saturating_sub(1);
+    format!("trying again in {} s ({attempt} of {of})", pause.as_secs())
 }
 
 /// The shown fields of a problem document.
@@ -376,11 +440,17 @@ impl ProblemReply {
     pub(super) fn is_temporary(&self) -> bool {
         matches!(self.status, 429 | 503)
     }
+
+    /// Nothing of a nearprint service is there: it refuses with a code, and never redirects. Proxies
+    /// before it refuse for other reasons.
+    fn is_foreign(&self) -> bool {
+        self.code.is_empty() && (self.status < 400 || matches!(self.status, 404 | 405))
+    }
 }
 
 impl fmt::Display for ProblemReply {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match (self.detail.as_str(), self.code.as_str()) {
+        match (&*printable(&self.detail), &*printable(&self.code)) {
             ("", "") => write!(f, "status {}", self.status),
             ("", code) => f.write_str(code),
             (detail, "") => f.write_str(detail),

@@ -12,6 +12,7 @@ use ureq::Agent;
 use ureq::tls::{PemItem, RootCerts, TlsConfig, parse_pem};
 
 use super::Incoming;
+use super::waiting::{NoticedBody, WaitNotice};
 use crate::cli::error_report::ErrorReport;
 
 /// The largest file with a token.
@@ -55,6 +56,8 @@ pub(crate) struct RemoteService {
     agent: Agent,
     address: String,
     authorization: Option<String>,
+    /// It does not say for what it waits.
+    is_quiet: bool,
 }
 
 impl RemoteService {
@@ -87,7 +90,20 @@ impl RemoteService {
             .timeout_per_read(Some(Duration::from_mins(2)))
             .timeout_per_write(Some(Duration::from_mins(2)))
             .build();
-        Self { agent: config.into(), address: format!("{scheme}{address}"), authorization: None }
+        let address = format!("{scheme}{address}");
+        Self { agent: config.into(), address, authorization: None, is_quiet: false }
+    }
+
+    /// The same, which does not say for what it waits.
+    pub(super) fn quiet(self) -> Self {
+        Self { is_quiet: true, ..self }
+    }
+
+    /// Says on standard error why a command takes so long.
+    pub(super) fn say(&self, message: &str) {
+        if !self.is_quiet {
+            eprintln!("{message}");
+        }
     }
 
     /// Where it listens.
@@ -108,16 +124,25 @@ impl RemoteService {
         if let Some(authorization) = &self.authorization {
             request = request.header(AUTHORIZATION, authorization);
         }
-        let sent = if let Some(body) = body {
-            let request = request.header(CONTENT_TYPE, media_type).body(&body[..]);
-            request.map_err(ureq::Error::from).and_then(|request| self.agent.run(request))
-        } else {
-            let request = request.header(ACCEPT, media_type).body(()).map_err(ureq::Error::from);
-            request.and_then(|request| self.agent.run(request))
+        let run = || {
+            if let Some(body) = body {
+                let request = request.header(CONTENT_TYPE, media_type).body(&body[..]);
+                request.map_err(ureq::Error::from).and_then(|request| self.agent.run(request))
+            } else {
+                let request = request.header(ACCEPT, media_type).body(());
+                request.map_err(ureq::Error::from).and_then(|request| self.agent.run(request))
+            }
+        };
+        let waiting = || WaitNotice::new(format!("waiting for {} to answer", self.address));
+        let notice = (!self.is_quiet).then(waiting);
+        let sent = match &notice {
+            Some(notice) => notice.during(run),
+            None => run(),
         };
         let reply = sent.map_err(|error| self.unreachable(error))?;
         Ok(reply.map(|body| {
-            Box::new(body.into_with_config().limit(u64::MAX).reader()) as Box<dyn std::io::Read>
+            let body = body.into_with_config().limit(u64::MAX).reader();
+            Box::new(NoticedBody { body, notice }) as Box<dyn std::io::Read>
         }))
     }
 

@@ -20,6 +20,11 @@ use crate::http::reply::wire::{CompareReply, ComparedReply, FoundByReply};
 const AFTER_HELP: &str = "\
 A service finds other pairs beyond the distance, because its directory has a permutation of its own.
 
+Exit codes:
+  0  the documents were compared, whatever the verdict; --json has it as `duplicate`
+  1  a document could not be read, or has no fingerprint
+  2  invalid arguments
+
 Examples:
   sed 's/harbour/port/' page-1.txt | nearprint compare page-1.txt -
   nearprint compare --explain page-1.txt page-2.txt

@@ -11,6 +11,8 @@ use std::io::{self, Write};
 use nearprint_files::Entry;
 use nearprint_index::groups::UnionFind;
 
+use crate::cli::collection::ProblemReply;
+use crate::cli::printable::printable;
 use crate::cli::reply::Reply;
 
 /// Members shown in addition to the representative.
@@ -47,7 +49,7 @@ struct Group<'a> {
 
 impl Groups {
     /// Joins the documents of a batch with their hits.
-    pub(crate) fn add(&mut self, documents: &[Entry], replies: &[Result<Reply, String>]) {
+    pub(crate) fn add(&mut self, documents: &[Entry], replies: &[Result<Reply, ProblemReply>]) {
         for (document, reply) in documents.iter().zip(replies) {
             if let Ok(reply) = reply {
                 self.join(document.id.as_deref(), reply);
@@ -130,10 +132,12 @@ impl Groups {
             let (size, distances) = (group.size, distances.join(" "));
             let indent = 8 + 20.max(distances.len()) + 2;
             let width_left = width.saturating_sub(indent).max(20);
-            writeln!(out, "{size:>6}  {distances:<20}  {}", shortened(group.names[0], width_left))?;
+            let first = printable(group.names[0]);
+            writeln!(out, "{size:>6}  {distances:<20}  {}", shortened(&first, width_left))?;
             let others = group.names.iter().skip(1).take(MEMBERS_SHOWN_MAX);
             for other in others {
-                writeln!(out, "{:indent$}{}", "", shortened(other, width_left))?;
+                let other = printable(other);
+                writeln!(out, "{:indent$}{}", "", shortened(&other, width_left))?;
             }
         }
         Ok(())

@@ -3,14 +3,25 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
+use std::time::Duration;
 
 use tokio::signal::unix::{SignalKind, signal};
 
 use crate::cli::exit_code;
 
+/// How long a command that writes may take to end by itself: the other end of a pipe may be slow, or
+/// there may be none.
+const ENDS_WITHIN: Duration = Duration::from_secs(5);
+
 /// Whether the user wants the command to end.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Interrupt(Arc<AtomicBool>);
+pub(crate) struct Interrupt(Arc<State>);
+
+#[derive(Debug, Default)]
+struct State {
+    is_noted: AtomicBool,
+    ends_at_once: AtomicBool,
+}
 
 impl Interrupt {
     /// Listens for signals from now on. The first one is noted and answered with a message, the
@@ -19,25 +30,46 @@ impl Interrupt {
     /// # Errors
     /// The process cannot listen for signals.
     pub(crate) fn listen(message: &'static str) -> std::io::Result<Self> {
+        Self::listen_and(message, None)
+    }
+
+    /// The same for a command whose outputs may be pipes, and opening or writing one may block: the
+    /// process also ends some time after the first signal. Nothing is lost by that, as files appear
+    /// when they are whole.
+    ///
+    /// # Errors
+    /// As above.
+    pub(crate) fn listen_for_outputs(message: &'static str) -> std::io::Result<Self> {
+        Self::listen_and(message, Some(ENDS_WITHIN))
+    }
+
+    fn listen_and(message: &'static str, within: Option<Duration>) -> std::io::Result<Self> {
         let interrupt = Self::default();
         let noted = interrupt.clone();
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_io().build()?;
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
         let (mut interrupts, mut terminations) = runtime.block_on(async {
             let interrupts = signal(SignalKind::interrupt())?;
             Ok::<_, std::io::Error>((interrupts, signal(SignalKind::terminate())?))
         })?;
         thread::Builder::new().name("signals".to_owned()).spawn(move || {
             runtime.block_on(async move {
-                for _ in 0..2 {
+                let mut next = async || {
                     tokio::select! {
                         _ = interrupts.recv() => {}
                         _ = terminations.recv() => {}
                     }
-                    if noted.0.swap(true, Ordering::Relaxed) {
-                        end();
-                    }
-                    eprintln!("{message}; once more to end at once");
+                };
+                next().await;
+                if noted.0.ends_at_once.load(Ordering::Relaxed) {
+                    end();
                 }
+                noted.0.is_noted.store(true, Ordering::Relaxed);
+                eprintln!("{message}; once more to end at once");
+                match within {
+                    Some(within) => drop(tokio::time::timeout(within, next()).await),
+                    None => next().await,
+                }
+                end();
             });
         })?;
         Ok(interrupt)
@@ -45,7 +77,12 @@ impl Interrupt {
 
     /// Whether a signal came.
     pub(crate) fn is_noted(&self) -> bool {
-        self.0.load(Ordering::Relaxed)
+        self.0.is_noted.load(Ordering::Relaxed)
+    }
+
+    /// From now on a signal ends the process: the work is done, and what is left is to print it.
+    pub(crate) fn end_at_once(&self) {
+        self.0.ends_at_once.store(true, Ordering::Relaxed);
     }
 }
 

@@ -1,13 +1,33 @@
 //! The progress of an import: a bar on a terminal, a line every few seconds elsewhere.
 
 use std::io::IsTerminal;
+use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use indicatif::{HumanCount, HumanDuration, ProgressBar, ProgressStyle};
-use nearprint_files::BytesRead;
+use nearprint_files::{BytesRead, bytes_total};
+
+use crate::cli::error_report::ErrorReport;
+use crate::cli::printable::printable;
 
 /// The time between two lines.
 const LINE_INTERVAL: Duration = Duration::from_secs(5);
+
+/// How many bytes the inputs of a command have; `None` if one is the standard input.
+///
+/// # Errors
+/// One of them is not there, or cannot be read.
+pub(crate) fn input_bytes(inputs: &[PathBuf]) -> Result<Option<u64>, ErrorReport> {
+    bytes_total(inputs).map_err(|bad| {
+        let is_pattern = bad.place.to_string().contains(['*', '?', '[']);
+        let next = if is_pattern {
+            "name files or folders that exist, or a pattern that matches some"
+        } else {
+            "name files, folders or patterns ('*.warc.gz') that exist and that you may read"
+        };
+        ErrorReport::new(bad.to_string(), next)
+    })
+}
 
 /// Shows the progress of an import on standard error.
 pub(crate) struct ImportProgress {
@@ -50,6 +70,7 @@ impl ImportProgress {
 
     /// Prints a line above the bar.
     pub(crate) fn say(&self, line: &str) {
+        let line = printable(line);
         match &self.bar {
             Some(bar) => bar.println(line),
             None => eprintln!("{line}"),

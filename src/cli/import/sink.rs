@@ -89,7 +89,7 @@ impl Sink {
     }
 
     /// The reply to a document, or why it was not stored; an error if the import cannot go on.
-    fn settled(&self, answer: Option<Reply>) -> Result<Result<Reply, String>> {
+    fn settled(&self, answer: Option<Reply>) -> Result<Result<Reply, ProblemReply>> {
         let name = self.name();
         let Some(mut reply) = answer else {
             bail!("{name} stays too busy to store anything");
@@ -97,29 +97,37 @@ impl Sink {
         match reply.error.take() {
             // The service has a problem, not the document, so the next one would fail as well.
             Some(error) if error.status >= 500 => bail!("{name} stores no more: {error}"),
-            Some(error) => Ok(Err(error.to_string())),
+            Some(error) => Ok(Err(error)),
             None => Ok(Ok(reply)),
         }
     }
 
     /// Stores documents in this order; for each, the reply or why it failed. An error means that
     /// the import cannot go on.
-    pub(crate) fn store(&self, documents: &[Entry]) -> Result<Vec<Result<Reply, String>>> {
+    pub(crate) fn store(&self, documents: &[Entry]) -> Result<Vec<Result<Reply, ProblemReply>>> {
         let mut answers: Vec<Option<Reply>> = documents.iter().map(|_| None).collect();
-        for _ in 0..ROUNDS_MAX {
+        for round in 1..=ROUNDS_MAX {
             let waiting: Vec<usize> =
                 (0..documents.len()).filter(|&at| answers[at].is_none()).collect();
             if waiting.is_empty() {
                 break;
             }
+            let mut refused = None;
             let unsent: Vec<&Entry> = waiting.iter().map(|&at| &documents[at]).collect();
             for (at, reply) in waiting.into_iter().zip(self.send(&unsent)?) {
-                let busy = reply.error.as_ref().is_some_and(ProblemReply::is_temporary);
-                if !busy {
-                    answers[at] = Some(reply);
+                match &reply.error {
+                    Some(error) if error.is_temporary() => refused = Some(error.to_string()),
+                    _ => answers[at] = Some(reply),
                 }
             }
-            if answers.iter().any(Option::is_none) {
+            if let Some(why) = refused {
+                if round == 1 {
+                    eprintln!(
+                        "{} does not take everything: {why}; trying again every second, up to \
+                         {ROUNDS_MAX} times",
+                        self.name()
+                    );
+                }
                 collection::wait(Duration::from_secs(1));
             }
         }
@@ -213,7 +221,10 @@ mod tests {
 
     fn reply(head: &str, body: &str) -> String {
         let length = body.len();
-        format!("HTTP/1.1 {head}\r\ncontent-length: {length}\r\nconnection: close\r\n\r\n{body}")
+        format!(
+            "HTTP/1.1 {head}\r\ncontent-type: application/x-ndjson\r\ncontent-length: {length}\r\n\
+             connection: close\r\n\r\n{body}"
+        )
     }
 
     fn entries(count: u64) -> Vec<Entry> {
@@ -247,7 +258,7 @@ mod tests {
 
         assert_eq!(replies[0].as_ref().unwrap().outcome, "inserted");
         assert_eq!(replies[1].as_ref().unwrap().outcome, "duplicate");
-        assert_eq!(replies[2].as_ref().unwrap_err(), "empty_document");
+        assert_eq!(replies[2].as_ref().unwrap_err().to_string(), "empty_document");
         let requests = requests.join().unwrap();
         assert_eq!(requests[0], requests[1]);
         let (path, body) = &requests[2];

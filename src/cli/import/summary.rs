@@ -2,17 +2,23 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
+use std::path::PathBuf;
 
 use indicatif::HumanCount;
 use nearprint_files::offer::IdSource;
-use nearprint_files::{DocumentBatch, Doubt};
+use nearprint_files::{DocumentBatch, Doubt, Place};
 
+use crate::cli::collection::ProblemReply;
+use crate::cli::printable::printable;
 use crate::cli::reply::Reply;
 
 /// The maximum number of different reasons; further ones count without their text.
 const REASONS_MAX: usize = 20;
 /// The number of reasons shown.
 const REASONS_SHOWN_MAX: usize = 5;
+
+/// The code with which a document is refused that has nothing to make a fingerprint from.
+const EMPTY: &str = "empty_document";
 
 /// The counts of an import.
 #[derive(Debug, Default)]
@@ -34,6 +40,10 @@ pub(crate) struct Summary {
     /// What is wrong with documents that were read nevertheless.
     doubts: BTreeMap<&'static str, Doubt>,
     reasons: Vec<Reason>,
+    /// The paths that the command line names: what is there is meant to be a document.
+    named: Vec<PathBuf>,
+    /// Files of folders in which there is no text.
+    without_text: u64,
 }
 
 #[derive(Debug)]
@@ -52,6 +62,16 @@ impl Summary {
     /// The same, of an import that stores nothing.
     pub(crate) fn of_dry_run() -> Self {
         Self { is_dry_run: true, ..Self::default() }
+    }
+
+    /// Sets the paths that the command line names.
+    pub(crate) fn of(self, named: Vec<PathBuf>) -> Self {
+        Self { named, ..self }
+    }
+
+    /// Whether a document is a file that a folder has among others.
+    fn is_of_folder(&self, place: &Place) -> bool {
+        place.record.is_none() && !self.named.iter().any(|named| **named == *place.path)
     }
 
     /// Sets what was not a document.
@@ -81,7 +101,7 @@ impl Summary {
     }
 
     /// Counts a batch and its replies.
-    pub(crate) fn add(&mut self, batch: &DocumentBatch, replies: &[Result<Reply, String>]) {
+    pub(crate) fn add(&mut self, batch: &DocumentBatch, replies: &[Result<Reply, ProblemReply>]) {
         for bad in &batch.bad {
             self.fail(&bad.why, bad.place.to_string());
         }
@@ -93,7 +113,10 @@ impl Summary {
                         self.first_replaced = Some(document.place.to_string());
                     }
                 }
-                Err(why) => self.fail(why, document.place.to_string()),
+                Err(why) if why.code == EMPTY && self.is_of_folder(&document.place) => {
+                    self.without_text += 1;
+                }
+                Err(why) => self.fail(&why.to_string(), document.place.to_string()),
             }
         }
     }
@@ -140,16 +163,19 @@ impl fmt::Display for Summary {
         let mut shown: Vec<&Reason> = self.reasons.iter().collect();
         shown.sort_by_key(|reason| std::cmp::Reverse(reason.count));
         for Reason { why, count, first } in shown.into_iter().take(REASONS_SHOWN_MAX) {
+            let (why, first) = (printable(why), printable(first));
             writeln!(f, "{:>12} x {why}; first: {first}", HumanCount(*count).to_string())?;
         }
-        for (what, count) in &self.left_out {
+        let without_text =
+            (self.without_text > 0).then_some((&"files without text", &self.without_text));
+        for (what, count) in self.left_out.iter().chain(without_text) {
             writeln!(f, "{:>12} x left out: {what}", HumanCount(*count).to_string())?;
         }
         for (what, Doubt { count, first }) in &self.doubts {
-            let count = HumanCount(*count).to_string();
+            let (count, first) = (HumanCount(*count).to_string(), printable(first));
             writeln!(f, "{count:>12} x read with a doubt: {what}; first: {first}")?;
         }
-        if let Some(first) = &self.first_replaced {
+        if let Some(first) = self.first_replaced.as_deref().map(printable) {
             writeln!(
                 f,
                 "{} of these documents have an id that was stored already with other content, and \
@@ -182,7 +208,7 @@ impl fmt::Display for Summary {
 mod tests {
     use std::path::Path;
 
-    use nearprint_files::{BadEntry, Place, Position, Raw};
+    use nearprint_files::{BadEntry, Position, Raw};
 
     use super::*;
 

@@ -7,6 +7,7 @@ use nearprint_files::offer::DuplicateAction;
 
 use super::hits;
 use super::options::{DocumentArgs, ReplyArgs, SearchArgs, StoringArgs, add};
+use crate::cli::printable::printable;
 use crate::cli::reply::Reply;
 
 const AFTER_HELP: &str = "\
@@ -50,7 +51,7 @@ pub(crate) fn run(args: &CheckArgs, out: &mut dyn Write) -> Result<bool> {
         DuplicateAction::Insert => Some("insert"),
     };
     add(&mut request, "on_duplicate", on_duplicate);
-    let reply: Reply = args.reply.post("/v1/check-and-insert", request, out)?;
+    let reply = args.reply.post("/v1/check-and-insert", request, args.quiet, out)?;
     if !args.reply.json && !args.quiet {
         writeln!(out, "{}", outcome(&reply))?;
         hits::print(&reply, out)?;
@@ -60,7 +61,7 @@ pub(crate) fn run(args: &CheckArgs, out: &mut dyn Write) -> Result<bool> {
 
 /// What became of the document.
 pub(super) fn outcome(reply: &Reply) -> String {
-    let outcome = reply.outcome.replace('_', " ");
+    let outcome = printable(&reply.outcome).replace('_', " ");
     let stored = if reply.stored { "stored" } else { "not stored" };
     format!("{outcome}; the document is {stored}")
 }

@@ -10,7 +10,7 @@ use crate::http::reply::wire::{HitDocumentReply, HitReply};
 
 /// Prints the hits of a reply as a table.
 pub(super) fn print(reply: &Reply, out: &mut dyn Write) -> io::Result<()> {
-    writeln!(out, "fingerprint {}", reply.fingerprint)?;
+    writeln!(out, "fingerprint {}", printable(&reply.fingerprint))?;
     if reply.hits.is_empty() {
         return writeln!(out, "nothing near it is stored");
     }

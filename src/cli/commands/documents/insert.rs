@@ -6,7 +6,7 @@ use anyhow::Result;
 
 use super::check::outcome;
 use super::options::{DocumentArgs, ReplyArgs, StoringArgs};
-use crate::cli::reply::Reply;
+use crate::cli::printable::printable;
 
 const AFTER_HELP: &str = "\
 Examples:
@@ -29,9 +29,9 @@ pub(crate) struct InsertArgs {
 pub(crate) fn run(args: &InsertArgs, out: &mut dyn Write) -> Result<()> {
     let mut request = args.document.request()?;
     args.storing.add_to(&mut request);
-    let reply: Reply = args.reply.post("/v1/insert", request, out)?;
+    let reply = args.reply.post("/v1/insert", request, false, out)?;
     if !args.reply.json {
-        writeln!(out, "{}\nfingerprint {}", outcome(&reply), reply.fingerprint)?;
+        writeln!(out, "{}\nfingerprint {}", outcome(&reply), printable(&reply.fingerprint))?;
     }
     Ok(())
 }

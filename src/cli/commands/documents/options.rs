@@ -1,17 +1,18 @@
 //! The options that these commands share, and the requests that they make.
 
-use std::io::Write;
+use std::io::{self, Write};
 
-use anyhow::{Context, Result};
+use anyhow::{Result, anyhow};
 use clap::builder::NonEmptyStringValueParser;
 use nearprint_files::offer::{ExpiresIn, IdSource};
 use serde::de::DeserializeOwned;
 use serde_json::value::RawValue;
 use serde_json::{Map, Value, json};
 
-use crate::cli::collection::{OTHER_VERSION, ServiceArgs};
+use crate::cli::collection::{ServiceArgs, foreign};
 use crate::cli::document::{self, FormArgs};
 use crate::cli::import::options::expires_in;
+use crate::cli::reply::Reply;
 
 /// The fields of a request.
 pub(super) type Request = Map<String, Value>;
@@ -123,29 +124,41 @@ pub(super) struct ReplyArgs {
 }
 
 impl ReplyArgs {
-    /// Sends a request, and reads its reply.
+    /// Sends a request about a document, and reads its reply.
     ///
     /// # Errors
     /// The service refuses it, or cannot be reached.
-    pub(super) fn post<T: DeserializeOwned>(
+    pub(super) fn post(
         &self,
         path: &str,
         request: Request,
+        is_quiet: bool,
         out: &mut dyn Write,
-    ) -> Result<T> {
-        self.read(&self.service.open()?.post_json::<Box<RawValue>>(path, &request.into())?, out)
+    ) -> Result<Reply> {
+        let service = self.service.open()?;
+        let service = if is_quiet { service.quiet() } else { service };
+        let reply: Box<RawValue> = service.post_json(path, &request.into())?;
+        let read: Reply = serde_json::from_str(reply.get()).map_err(foreign)?;
+        if read.is_blank() {
+            return Err(foreign(anyhow!("it says nothing about the document")).into());
+        }
+        self.print(&reply, out)?;
+        Ok(read)
     }
 
-    /// Reads a reply, after printing it as it is if that was asked for.
+    /// Reads a reply, and prints it as it is if that was asked for.
     pub(super) fn read<T: DeserializeOwned>(
         &self,
         reply: &RawValue,
         out: &mut dyn Write,
     ) -> Result<T> {
-        if self.json {
-            writeln!(out, "{reply}")?;
-        }
-        serde_json::from_str(reply.get()).context(OTHER_VERSION)
+        let read = serde_json::from_str(reply.get()).map_err(foreign)?;
+        self.print(reply, out)?;
+        Ok(read)
+    }
+
+    fn print(&self, reply: &RawValue, out: &mut dyn Write) -> io::Result<()> {
+        if self.json { writeln!(out, "{reply}") } else { Ok(()) }
     }
 }
 

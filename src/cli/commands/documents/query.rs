@@ -6,7 +6,6 @@ use anyhow::Result;
 
 use super::hits;
 use super::options::{DocumentArgs, ReplyArgs, SearchArgs, add};
-use crate::cli::reply::Reply;
 
 const AFTER_HELP: &str = "\
 Exit codes:
@@ -46,7 +45,7 @@ pub(crate) fn run(args: &QueryArgs, out: &mut dyn Write) -> Result<bool> {
     args.search.add_to(&mut request);
     add(&mut request, "id", args.id.as_ref());
     add(&mut request, "include", args.metadata.then_some(["metadata"]));
-    let reply: Reply = args.reply.post("/v1/query", request, out)?;
+    let reply = args.reply.post("/v1/query", request, args.quiet, out)?;
     if !args.reply.json && !args.quiet {
         hits::print(&reply, out)?;
     }

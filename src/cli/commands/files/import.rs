@@ -15,18 +15,16 @@ use std::thread;
 use std::time::Duration;
 
 use anyhow::Result;
-use nearprint_files::{
-    Checkpoint, DocumentBatch, Documents, ReadOptions, batches, bytes_total, expand,
-};
+use nearprint_files::{Checkpoint, DocumentBatch, Documents, ReadOptions, batches, expand};
 
-use crate::cli::collection::CollectionArgs;
+use crate::cli::collection::{CollectionArgs, ProblemReply};
 use crate::cli::configuration;
 use crate::cli::error_report::ErrorReport;
 use crate::cli::exit_code;
 use crate::cli::import::groups::Groups;
 use crate::cli::import::interrupt::Interrupt;
 use crate::cli::import::options::{ImportOptions, OnError, Reading};
-use crate::cli::import::progress::ImportProgress;
+use crate::cli::import::progress::{ImportProgress, input_bytes};
 use crate::cli::import::sink::Sink;
 use crate::cli::import::state::{self, State};
 use crate::cli::import::summary::Summary;
@@ -115,7 +113,7 @@ pub(crate) fn run(mut args: ImportArgs, out: &mut dyn Write) -> Result<()> {
     if let Some(state) = &args.state {
         outputs::check_file("--state", state, &args.paths)?;
     }
-    let total = bytes_total(&args.paths)?;
+    let total = input_bytes(&args.paths)?;
     let interrupt = Interrupt::listen("ending after this batch")?;
     let sink = open(&args)?;
     let mut state = open_state(&args, &named, &sink)?;
@@ -129,9 +127,9 @@ pub(crate) fn run(mut args: ImportArgs, out: &mut dyn Write) -> Result<()> {
         progress,
         state,
         summary: if args.dry_run {
-            Summary::of_dry_run()
+            Summary::of_dry_run().of(args.paths.clone())
         } else {
-            Summary::new(args.options.id_from)
+            Summary::new(args.options.id_from).of(args.paths.clone())
         },
         groups: args.groups.map(|_| Groups::default()),
         on_error: args.on_error,
@@ -151,6 +149,7 @@ pub(crate) fn run(mut args: ImportArgs, out: &mut dyn Write) -> Result<()> {
     }
     drop(sink);
     drop(import.progress);
+    import.interrupt.end_at_once();
 
     write!(out, "{}", import.summary)?;
     if let (Some(groups), Some(count)) = (import.groups, args.groups) {
@@ -230,7 +229,7 @@ impl Import {
 
 impl Import {
     /// Saves that a batch is stored. The import goes on without a state if that fails.
-    fn save(&mut self, batch: &DocumentBatch, replies: &[Result<Reply, String>]) {
+    fn save(&mut self, batch: &DocumentBatch, replies: &[Result<Reply, ProblemReply>]) {
         let Some(mut state) = self.state.take() else { return };
         let sequence = replies.iter().flatten().filter_map(|reply| reply.sequence).max();
         match state.save(batch.upto, (batch.documents.len() + batch.bad.len()) as u64, sequence) {

@@ -9,7 +9,7 @@ use nearprint_files::dedup::matching::{Match, MatchOptions, Matched, Queries};
 use nearprint_files::dedup::scan::{Scanned, Wishes};
 use nearprint_files::destination::Destination;
 use nearprint_files::rows::{CellKind, RowColumn, RowFormat, RowWriter};
-use nearprint_files::{BadEntry, Documents, ReadOptions, bytes_total, expand};
+use nearprint_files::{BadEntry, Documents, ReadOptions, expand};
 use nearprint_fingerprint::{Distance, MinResemblance};
 use serde_json::json;
 
@@ -19,7 +19,7 @@ use crate::cli::error_report::ErrorReport;
 use crate::cli::exit_code;
 use crate::cli::import::interrupt::Interrupt;
 use crate::cli::import::options::{OnError, Reading};
-use crate::cli::import::progress::ImportProgress;
+use crate::cli::import::progress::{ImportProgress, input_bytes};
 use crate::cli::measure::arguments::{count as size, distance, similarity};
 use crate::cli::measure::numbers::{bytes, count};
 use crate::cli::outputs;
@@ -85,6 +85,7 @@ pub(crate) struct MatchArgs {
 
 pub(crate) fn run(args: &MatchArgs, out: &mut dyn Write) -> Result<()> {
     let (queries, inputs) = (expand(vec![args.queries.clone()]), expand(args.inputs.clone()));
+    let total = input_bytes(&inputs)?;
     let is_stdout = check(args, &[&queries[..], &inputs].concat())?;
     let options = ReadOptions { is_lenient: true, ..args.reading.clone().into() };
     let matching = MatchOptions {
@@ -94,8 +95,7 @@ pub(crate) fn run(args: &MatchArgs, out: &mut dyn Write) -> Result<()> {
         threads: threads(args.threads),
         stops_at_errors: args.on_error == OnError::Stop,
     };
-    let total = bytes_total(&inputs)?;
-    let interrupt = Interrupt::listen("ending without the pairs")?;
+    let interrupt = Interrupt::listen_for_outputs("ending without the pairs")?;
     let scanned = scan(args, &queries, (matching, options.clone()), &interrupt)?;
     let (asked, bad_queries) = (scanned.len() as u64, scanned.bad_count);
     let queries = Queries::new(scanned, matching);
@@ -192,9 +192,7 @@ fn interrupted() -> anyhow::Error {
 
 /// Says which records could not be read; an error if the first one ends the run.
 fn report_bad(args: &MatchArgs, bad: &[BadEntry]) -> Result<()> {
-    for bad in bad {
-        eprintln!("{bad}");
-    }
+    scanning::say_bad(bad);
     if bad.is_empty() || args.on_error == OnError::Skip {
         return Ok(());
     }

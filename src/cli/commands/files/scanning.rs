@@ -10,14 +10,15 @@ use anyhow::{Context as _, Result};
 use nearprint_files::dedup::scan::{
     DOCUMENT_BYTES, FIXED_BYTES, ScanError, Scanned, Watcher, Wishes,
 };
-use nearprint_files::{Documents, Doubt, bytes_total};
+use nearprint_files::{BadEntry, Documents, Doubt};
 
 use crate::cli::error_report::ErrorReport;
 use crate::cli::exit_code;
 use crate::cli::import::interrupt::Interrupt;
-use crate::cli::import::progress::ImportProgress;
+use crate::cli::import::progress::{ImportProgress, input_bytes};
 use crate::cli::measure::memory;
 use crate::cli::measure::numbers::{bytes, count};
+use crate::cli::printable::printable;
 
 /// The least limit of memory.
 const MEMORY_MIN: u64 = FIXED_BYTES + (4 << 20);
@@ -93,7 +94,7 @@ pub(super) fn scan(
     interrupt: &Interrupt,
 ) -> Result<Scanned> {
     let paths: Vec<_> = paths.iter().map(|path| path.as_ref().to_path_buf()).collect();
-    let progress = ImportProgress::new(bytes_total(&paths)?, documents.records().bytes_read());
+    let progress = ImportProgress::new(input_bytes(&paths)?, documents.records().bytes_read());
     let mut shown = Shown { progress, interrupt };
     let scanned = Scanned::of(documents, wishes, &mut shown);
     drop(shown);
@@ -116,7 +117,14 @@ pub(super) fn scan(
 /// Says with which records something was wrong, although they were read.
 pub(super) fn say_doubts(documents: &Documents) {
     for (what, Doubt { count: of, first }) in documents.records().doubts() {
-        eprintln!("read with a doubt: {} {what}; first: {first}", count(of));
+        eprintln!("read with a doubt: {} {what}; first: {}", count(of), printable(&first));
+    }
+}
+
+/// Says which records could not be read.
+pub(super) fn say_bad(bad: &[BadEntry]) {
+    for bad in bad {
+        eprintln!("{}", printable(&bad.to_string()));
     }
 }
 

@@ -113,6 +113,7 @@ pub(crate) fn run(args: &GroupsArgs, out: &mut dyn Write) -> Result<()> {
     }
     // Its result is of no use to anybody else.
     drop(collection.delete_json::<Value>(&path)?);
+    interrupt.end_at_once();
     if args.json {
         return Ok(json_lines(&groups, out)?);
     }
@@ -132,9 +133,7 @@ fn request(args: &GroupsArgs) -> Value {
 const COLUMNS: &[Column<Group>] = &[
     ("group", |group| group.number.to_string()),
     ("documents", |group| count(group.size)),
-    ("namespace", |group| {
-        group.namespace.as_ref().map_or_else(String::new, |name| printable(name).to_string())
-    }),
+    ("namespace", |group| group.namespace.clone().unwrap_or_default()),
     ("fingerprint", |group| group.oldest.fingerprint.clone()),
     ("stored", |group| times::shown_ms(group.oldest.stored_at_ms)),
     ("oldest", |group| group.oldest.name()),
@@ -148,7 +147,8 @@ fn show(job: &JobReply, groups: &[Group], out: &mut dyn Write) -> Result<()> {
         writeln!(out, "\ngroup {}", group.number)?;
         for document in &group.documents {
             let stored = times::shown_ms(document.stored_at_ms);
-            writeln!(out, "  {}  {stored:20}  {}", document.fingerprint, document.name())?;
+            let fingerprint = printable(&document.fingerprint);
+            writeln!(out, "  {fingerprint}  {stored:20}  {}", document.name())?;
         }
     }
     if groups.is_empty() {

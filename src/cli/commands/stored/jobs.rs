@@ -6,10 +6,10 @@ use std::time::Duration;
 use anyhow::Result;
 use indicatif::{ProgressBar, ProgressStyle};
 use serde::Deserialize;
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 use super::selection::SelectionArgs;
-use crate::cli::collection::{self, Collection, ServiceArgs};
+use crate::cli::collection::{self, Collection, ServiceArgs, foreign};
 use crate::cli::columns::{Column, json_lines, table};
 use crate::cli::import::interrupt::Interrupt;
 use crate::cli::measure::numbers::count;
@@ -150,7 +150,8 @@ pub(crate) fn run(args: &JobsArgs, out: &mut dyn Write) -> Result<()> {
     match &args.action {
         None if args.json => {
             let mut jobs: Value = args.service.open()?.get_json("/v1/jobs")?;
-            let jobs: Vec<Value> = serde_json::from_value(jobs["jobs"].take())?;
+            let jobs: Vec<Map<String, Value>> =
+                serde_json::from_value(jobs["jobs"].take()).map_err(foreign)?;
             Ok(json_lines(jobs, out)?)
         }
         None => list(&args.service.open()?, out),

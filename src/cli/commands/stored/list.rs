@@ -7,7 +7,7 @@ use std::io::{self, BufRead, BufWriter, Write};
 use anyhow::{Result, anyhow};
 
 use super::selection::SelectionArgs;
-use crate::cli::collection::{self, ServiceArgs};
+use crate::cli::collection::{self, ServiceArgs, foreign};
 use crate::cli::error_report::ErrorReport;
 use crate::cli::reply::Reply;
 
@@ -91,6 +91,10 @@ pub(super) fn each_line(
         line.clear();
         let why = match lines.read_until(b'\n', &mut line) {
             Ok(0) => break,
+            // Everything that a service lists is an object.
+            Ok(_) if !line.starts_with(b"{") => {
+                return Err(foreign(anyhow!("a line is not a JSON object")).into());
+            }
             Ok(_) if line.ends_with(b"\n") && !line.starts_with(ERROR) => {
                 take(&line)?;
                 continue;
@@ -127,8 +131,8 @@ mod tests {
 
     #[test]
     fn lines_are_copied_up_to_the_limit() {
-        for (limit, expected) in [(0, ""), (2, "one\ntwo\n"), (9, "one\ntwo\nthree\n")] {
-            let (lines, end) = copied("one\ntwo\nthree\n", limit);
+        for (limit, expected) in [(0, ""), (2, "{one\n{two\n"), (9, "{one\n{two\n{three\n")] {
+            let (lines, end) = copied("{one\n{two\n{three\n", limit);
             assert_eq!(lines, expected, "{limit}");
             assert!(end.is_ok(), "{limit}");
         }
@@ -137,11 +141,11 @@ mod tests {
     #[test]
     fn half_a_line_or_an_error_at_the_end_is_noticed() {
         for (lines, why) in [
-            ("one\ntw", "it ends within a line"),
-            ("one\n{\"error\":{\"code\":\"storage_failed\",\"status\":500}}\n", "storage_failed"),
+            ("{one\n{tw", "it ends within a line"),
+            ("{one\n{\"error\":{\"code\":\"storage_failed\",\"status\":500}}\n", "storage_failed"),
         ] {
             let (copied_lines, end) = copied(lines, 9);
-            assert_eq!(copied_lines, "one\n");
+            assert_eq!(copied_lines, "{one\n");
             assert_eq!(end.unwrap_err().root_cause().to_string(), why);
             assert!(copied(lines, 1).1.is_ok());
         }

@@ -8,7 +8,6 @@ use serde::{Deserialize, Serialize};
 use crate::cli::collection::{Collection, ServiceArgs};
 use crate::cli::columns::{Column, json_lines, table};
 use crate::cli::measure::numbers::count;
-use crate::cli::printable::printable;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -39,10 +38,7 @@ pub(crate) fn run(args: &NamespacesArgs, out: &mut dyn Write) -> Result<()> {
 }
 
 const COLUMNS: &[Column<Row>] = &[
-    ("namespace", |row| match &row.namespace {
-        Some(name) => printable(name).into_owned(),
-        None => "(default)".to_owned(),
-    }),
+    ("namespace", |row| row.namespace.as_deref().unwrap_or("(default)").to_owned()),
     ("documents", |row| count(row.documents)),
 ];
 

@@ -7,7 +7,6 @@ use anyhow::Result;
 use crate::cli::collection::{self, ServiceArgs};
 use crate::cli::columns::{Column, json_lines, table};
 use crate::cli::measure::numbers::count;
-use crate::cli::printable::printable;
 use crate::cli::times;
 use crate::http::reply::documents::DocumentReply;
 
@@ -43,13 +42,9 @@ const COLUMNS: &[Column<DocumentReply<'static>>] = &[
     ("last", |original| times::shown_ms(original.last_duplicate_at_ms)),
     ("stored", |original| times::shown_ms(Some(original.stored_at_ms))),
     ("fingerprint", |original| original.fingerprint.to_string()),
-    ("namespace", |original| shown(original.namespace.as_deref())),
-    ("id", |original| shown(original.id.as_deref())),
+    ("namespace", |original| original.namespace.as_deref().unwrap_or_default().to_owned()),
+    ("id", |original| original.id.as_deref().unwrap_or_default().to_owned()),
 ];
-
-fn shown(name: Option<&str>) -> String {
-    name.map_or_else(String::new, |name| printable(name).to_string())
-}
 
 pub(crate) fn run(args: &OriginalsArgs, out: &mut dyn Write) -> Result<()> {
     let originals: Vec<DocumentReply<'static>> =

@@ -16,6 +16,7 @@ use crate::cli::error_report::ErrorReport;
 use crate::cli::exit_code;
 use crate::cli::import::interrupt::Interrupt;
 use crate::cli::measure::numbers::count;
+use crate::cli::printable::printable;
 use crate::cli::times;
 
 const EXAMPLES: &str = "\
@@ -57,7 +58,7 @@ pub(crate) fn run(args: &PurgeArgs, out: &mut dyn Write) -> Result<()> {
     let service = args.service.open()?;
     confirm(args, &service)?;
     let job: JobReply = service.post_json("/v1/purge", &request(args))?;
-    let name = job.name.clone();
+    let name = printable(&job.name).into_owned();
     if args.detach {
         writeln!(out, "job {name}")?;
         eprintln!("see it with `nearprint jobs`; end it with `nearprint jobs cancel {name}`");

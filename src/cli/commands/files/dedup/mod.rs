@@ -17,7 +17,7 @@ use indicatif::{ProgressBar, ProgressStyle};
 use crate::cli::error_report::ErrorReport;
 use crate::cli::import::interrupt::Interrupt;
 use crate::cli::import::options::OnError;
-use crate::cli::import::progress::ImportProgress;
+use crate::cli::import::progress::{ImportProgress, input_bytes};
 use crate::cli::measure::numbers::count;
 use crate::cli::outputs;
 use nearprint_files::dedup::choice::Choice;
@@ -29,9 +29,7 @@ use nearprint_files::dedup::revisit;
 use nearprint_files::dedup::scan::{Known, Scanned, Wishes};
 use nearprint_files::dedup::tables::{Pairs, write_groups};
 use nearprint_files::destination::Destination;
-use nearprint_files::{
-    Documents, FileRecords, ReadOptions, RecordForm, batches, bytes_total, expand,
-};
+use nearprint_files::{Documents, FileRecords, ReadOptions, RecordForm, batches, expand};
 use nearprint_fingerprint::MinResemblance;
 
 pub(crate) use args::DedupArgs;
@@ -44,6 +42,7 @@ use target::Target;
 pub(crate) fn run(mut args: DedupArgs, out: &mut dyn Write) -> Result<()> {
     args.paths = expand(std::mem::take(&mut args.paths));
     scanning::check_memory(args.max_memory)?;
+    input_bytes(&args.paths)?;
     let mut standard_error = io::stderr();
     // The summary stays out of what is written to the standard output.
     let out = if is_stdout_used(&args)? { &mut standard_error } else { out };
@@ -52,16 +51,14 @@ pub(crate) fn run(mut args: DedupArgs, out: &mut dyn Write) -> Result<()> {
     options.is_lenient = true;
     let target = Target::of(&args, &options)?;
     let stamps = Stamps::of(&args.paths)?;
-    let interrupt = Interrupt::listen("ending without a copy")?;
+    let interrupt = Interrupt::listen_for_outputs("ending without a copy")?;
     options.mapping.metadata = args.keep.field.iter().cloned().collect();
     if args.revisit {
         options.mapping.metadata.extend(revisit::FIELDS.map(str::to_owned));
     }
     let mut scanned = scan(&args, options.clone(), &interrupt)?;
     let stopped = args.on_error == OnError::Stop && scanned.bad_count > 0;
-    for bad in &scanned.bad {
-        eprintln!("{bad}");
-    }
+    scanning::say_bad(&scanned.bad);
     if stopped {
         let next = "correct it and run it again, or pass --on-error skip";
         return Err(ErrorReport::new("stopped at a record that cannot be read", next).into());
@@ -179,7 +176,7 @@ fn known(
 ) -> Result<BTreeMap<u32, Known>> {
     let against = Against::open(collection, args)?;
     let mut documents = Documents::new(args.paths.clone(), options);
-    let total = bytes_total(&args.paths)?;
+    let total = input_bytes(&args.paths)?;
     let mut progress = ImportProgress::new(total, documents.records().bytes_read());
     let (mut all, mut number) = (BTreeMap::new(), 0);
     for batch in batches(&mut documents, args.on_error.batches()) {
@@ -255,7 +252,7 @@ fn copied(
     stamps.check().map_err(failed)?;
     let mut outputs =
         target.open(copy.is_marked, &options).map_err(|error| failed(error.into()))?;
-    let total = bytes_total(&args.paths)?;
+    let total = input_bytes(&args.paths)?;
     let options = ReadOptions { form: RecordForm::Raw, ..options };
     let mut records = FileRecords::new(args.paths.clone(), options);
     let progress = ImportProgress::new(total, records.bytes_read());
