@@ -17,6 +17,7 @@ use memory::MemoryDisk;
 use nearprint::access::{self, Access};
 use nearprint::config::{Config, ConfigError, Sources};
 use nearprint::http::{self, Service};
+use nearprint_engine::cluster::message::Message;
 use nearprint_engine::machine::change::Record;
 use nearprint_engine::storage::export::read_export;
 use nearprint_engine::storage::scan;
@@ -31,7 +32,7 @@ use nearprint_index::plan::Plans;
 use nearprint_text::{Extract, Method, Source, SpectralModel, Wanted};
 use tokio::runtime::Runtime;
 use tower::ServiceExt as _;
-use xxhash_rust::xxh3::xxh3_128;
+use xxhash_rust::xxh3::{xxh3_64, xxh3_128, xxh3_128_with_seed};
 
 /// A target's name and what it does with bytes.
 pub type Target = (&'static str, fn(&[u8]));
@@ -40,6 +41,7 @@ pub type Target = (&'static str, fn(&[u8]));
 pub const TARGETS: &[Target] = &[
     ("journal", journal),
     ("record", record),
+    ("message", message),
     ("sealed", sealed),
     ("image", image),
     ("state", state),
@@ -81,6 +83,16 @@ pub fn record(bytes: &[u8]) {
     let mut encoded = Vec::new();
     record.encode(&mut encoded);
     assert_eq!(Record::decode(&encoded).as_ref(), Ok(&record));
+}
+
+/// A message of a cluster without its digest: what is read is written with the same bytes.
+pub fn message(body: &[u8]) {
+    let digest = xxh3_128_with_seed(body, xxh3_64(&identity().directory()));
+    let bytes = [body, &digest.to_le_bytes()].concat();
+    if let Ok((message, _)) = Message::decode(&bytes, &identity()) {
+        assert_eq!(message.encode(&identity()).0, bytes);
+    }
+    drop(Message::decode(body, &identity()));
 }
 
 /// The bytes of a sealed file, of whatever kind its header names.

@@ -32,6 +32,7 @@ const BYTES_MAX: usize = 8_192;
 /// Found by splicing rarely, so they are put in: magic numbers, limits, openings and ends.
 const WORDS: &[&[u8]] = &[
     b"\x89npf",
+    b"\x89npm",
     b"\x89npjrnl\n",
     b"\x89npseal\n",
     b"\xff\xff\xff\xff\xff\xff\xff\xff",
@@ -165,6 +166,7 @@ macro_rules! targets {
 targets!(
     journal,
     record,
+    message,
     sealed,
     image,
     state,

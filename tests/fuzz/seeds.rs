@@ -3,6 +3,7 @@
 use std::io::Write as _;
 use std::sync::Arc;
 
+use nearprint_engine::cluster::message::{Digest, LeaderId, Message, Role};
 use nearprint_engine::document::{
     Document, DocumentId, Expiry, Metadata, Namespace, Packed, Sequence,
 };
@@ -152,6 +153,24 @@ fn model() -> Vec<u8> {
     file[..file.len() - 16].to_vec()
 }
 
+/// Messages without their digests: the stored one, and one without changes.
+fn messages() -> Vec<Vec<u8>> {
+    let stored = include_bytes!("../fixtures/storage/message-v1");
+    let beat = Message {
+        role: Role::Write,
+        prev: Digest(1),
+        leader: LeaderId(2),
+        first: 3,
+        at_ms: 1_700_000_000_000,
+        documents: 2,
+        distance_max: 3,
+        records: vec![],
+        touches: vec![],
+    };
+    let (beat, _) = beat.encode(&identity());
+    [&stored[..], &beat].map(|bytes| bytes[..bytes.len() - 16].to_vec()).into()
+}
+
 /// Every input with the path of its file below `fuzz/corpus`.
 pub(crate) fn all() -> Vec<(String, Vec<u8>)> {
     let mut all = vec![
@@ -165,6 +184,7 @@ pub(crate) fn all() -> Vec<(String, Vec<u8>)> {
         inputs.into_iter().enumerate().map(move |(at, bytes)| (format!("{name}/{at}"), bytes))
     };
     all.extend(numbered("record", records()));
+    all.extend(numbered("message", messages()));
     let [images, states] = parts();
     all.extend(numbered("image", images));
     all.extend(numbered("state", states));

@@ -50,11 +50,15 @@
 pub(crate) mod api;
 pub(crate) mod background;
 #[doc(hidden)]
+pub mod cluster;
+#[doc(hidden)]
 pub mod directory_file;
 pub mod document;
 pub(crate) mod groups;
 pub(crate) mod handle;
 pub(crate) mod jobs;
+#[doc(hidden)]
+pub mod log;
 #[doc(hidden)]
 pub mod machine;
 #[doc(hidden)]

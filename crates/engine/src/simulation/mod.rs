@@ -17,3 +17,5 @@ mod rig;
 mod snapshots;
 mod sweep;
 mod threads;
+
+pub(crate) use rig::variable;

@@ -44,7 +44,7 @@ const BEGIN_S: u64 = 1_700_000_000;
 
 /// A variable of the environment that makes a campaign longer or repeats a part of it.
 #[expect(clippy::disallowed_methods, reason = "the configuration of tests")]
-pub(super) fn variable(name: &str, default: u64) -> u64 {
+pub(crate) fn variable(name: &str, default: u64) -> u64 {
     std::env::var(name).ok().and_then(|number| number.parse().ok()).unwrap_or(default)
 }
 

@@ -1,0 +1,22 @@
+//! Several nodes with one content: one of them decides the writes, and its changes reach all through
+//! a replicated [log](crate::log) that exists already.
+//!
+//! ```text
+//!   message   the bytes in the log: records as in the journal, chained by digests
+//!   chain     which messages count, who leads, and when to send, to repeat and to take over (pure)
+//! ```
+//!
+//! Each message names the digest of the one that it was decided after, and counts only if that is
+//! the last one that counted. All nodes read one order, so all of them count the same messages, and
+//! each was decided on exactly the state after the one before it, whoever led: together they are one
+//! sequential run of the machine. The log is trusted for its order only; it may lose, repeat and
+//! reorder what is sent. No clock takes part in what counts.
+//!
+//! Tested without the engine by random schedules of nodes with crashes, pauses and partitions over a
+//! simulated log, and by mutants that the same schedules must catch (`tests`).
+
+pub mod chain;
+pub mod message;
+
+#[cfg(test)]
+mod tests;
