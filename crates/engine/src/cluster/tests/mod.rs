@@ -22,9 +22,9 @@ const NODES: usize = 3;
 const SEEDS: u64 = 1_000;
 /// In so many each mutant is caught.
 const MUTANT_SEEDS: u64 = 2_000;
-const STEPS: usize = 400;
+const STEPS: usize = 600;
 /// Of 250 ms each; enough for two attempts to lead and the longest time between repetitions.
-const QUIET_ROUNDS: usize = 80;
+const QUIET_ROUNDS: usize = 60;
 
 /// A schedule in progress.
 struct Schedule {
@@ -57,7 +57,7 @@ impl Schedule {
 
     /// One of the nodes does something, or something happens to it.
     fn step(&mut self) -> Result<(), String> {
-        let jump = if self.dice.below(25) == 0 { 5_000 } else { 60 };
+        let jump = if self.dice.below(50) == 0 { 4_000 } else { 20 };
         self.now_ms += self.dice.below(jump) as u64;
         let now_ms = self.now_ms;
         let at = self.dice.below(NODES);
@@ -68,20 +68,20 @@ impl Schedule {
         let Self { dice, world, nodes, .. } = self;
         let node = &mut nodes[at];
         match dice.below(100) {
-            0..34 => node.read(1 + dice.below(6), world, now_ms)?,
-            34..56 => {
+            0..36 => node.read(1 + dice.below(6), world, now_ms)?,
+            36..60 => {
                 node.write(&operations, world, now_ms)?;
-                if node.is_about_to_write() && dice.below(6) == 0 {
+                if node.is_about_to_write() && dice.below(20) == 0 {
                     node.paused_until_ms = now_ms + 3_000 + dice.below(6_000) as u64;
                 }
             }
-            56..74 => node.act(dice.below(30) == 0, world, dice, now_ms),
-            74..86 => node.sync(world)?,
-            86..90 => node.store(),
-            90..92 => node.crash(world, dice, now_ms)?,
-            92..94 => node.paused_until_ms = now_ms + dice.below(8_000) as u64,
+            60..78 => node.act(dice.below(100) == 0, world, dice, now_ms),
+            78..89 => node.sync(world)?,
+            89..92 => node.store(),
+            92 => node.crash(world, dice, now_ms)?,
+            93 => node.paused_until_ms = now_ms + dice.below(8_000) as u64,
             94..97 => {
-                let (appends, reads) = (dice.below(4) == 0, dice.below(4) == 0);
+                let (appends, reads) = (dice.below(8) == 0, dice.below(8) == 0);
                 node.log.cut_off(CutOff { appends, reads });
             }
             97..99 => node.log.pass_time(),
@@ -150,8 +150,9 @@ impl Schedule {
 fn run(seed: u64, mutant: Option<Mutant>) -> Result<Statistics, String> {
     let mut schedule = Schedule::new(seed, mutant);
     (0..STEPS).try_for_each(|_| schedule.step())?;
+    let statistics = schedule.world.statistics;
     schedule.settle()?;
-    Ok(schedule.world.statistics)
+    Ok(statistics)
 }
 
 #[test]
