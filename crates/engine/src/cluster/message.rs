@@ -307,6 +307,7 @@ impl<'a> Rest<'a> {
 }
 
 #[cfg(test)]
+#[expect(clippy::arithmetic_side_effects, reason = "tests may overflow")]
 mod tests {
     use super::*;
     use proptest::prelude::*;

@@ -36,6 +36,13 @@ struct Read {
     messages: usize,
 }
 
+/// A group that was decided on a content.
+struct Decided {
+    before: Content,
+    answers: Vec<(u32, Answer)>,
+    payloads: Vec<Vec<u8>>,
+}
+
 /// A group under way.
 #[derive(Debug)]
 struct Group {
@@ -85,7 +92,9 @@ fn origin() -> Read {
 
 fn contents(journal: &[Vec<u8>]) -> Content {
     let mut content = Content::default();
-    journal.iter().for_each(|record| content.enact(record));
+    for record in journal {
+        content.enact(record);
+    }
     content
 }
 
@@ -337,10 +346,10 @@ impl Node {
             return answers.into_iter().try_for_each(answered);
         }
         let id = self.own_id();
-        self.send(Role::Write, id, (&before, answers, &payloads), world, now_ms);
         if self.is(Mutant::JournalsBeforeCounting) {
-            self.journal.extend(payloads);
+            self.journal.extend(payloads.iter().cloned());
         }
+        self.send((Role::Write, id), Decided { before, answers, payloads }, world, now_ms);
         Ok(())
     }
 
@@ -350,14 +359,14 @@ impl Node {
 
     fn send(
         &mut self,
-        role: Role<'_>,
-        leader: LeaderId,
-        (before, answers, payloads): (&Content, Vec<(u32, Answer)>, &[Vec<u8>]),
+        (role, leader): (Role<'_>, LeaderId),
+        decided: Decided,
         world: &mut World,
         now_ms: u64,
     ) {
+        let Decided { before, answers, payloads } = decided;
         let (prev, first) = self.memory.chain.link();
-        let records = (first..).zip(payloads);
+        let records = (first..).zip(&payloads);
         let records = records.map(|(first, payload)| RecordRef { first, count: 1, payload });
         let message = Message {
             role,
@@ -372,11 +381,13 @@ impl Node {
         };
         let (bytes, digest) = message.encode(&identity());
         let bytes: Arc<[u8]> = bytes.into();
-        world.sent(digest, before, answers.iter().map(|(number, _)| *number).collect());
+        world.sent(digest, &before, answers.iter().map(|(number, _)| *number).collect());
         self.memory.chain.sent(&message, digest, Arc::clone(&bytes), now_ms);
         let is_acknowledged = self.append(bytes, world);
         if self.is(Mutant::AnswersOnAcknowledgement) && is_acknowledged {
-            answers.iter().for_each(|(number, answer)| world.answer(*number, *answer));
+            for (number, answer) in &answers {
+                world.answer(*number, *answer);
+            }
         }
         self.memory.under_way.push_back(Group { answers });
     }
@@ -426,7 +437,8 @@ impl Node {
         let leads = matches!(role, Role::Lead { .. });
         self.memory.takeover_ms = 3_000 + dice.below(1_000) as u64;
         let id = if leads { LeaderId(dice.roll()) } else { self.own_id() };
-        self.send(role, id, (&before, vec![], &[]), world, now_ms);
+        let decided = Decided { before, answers: vec![], payloads: vec![] };
+        self.send((role, id), decided, world, now_ms);
     }
 
     /// Whether all that it has read is durable and answered, and nothing is under way.

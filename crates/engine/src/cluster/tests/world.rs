@@ -47,7 +47,9 @@ impl Content {
             let number = number.to_le_bytes();
             vec![kind, key, number[0], number[1], number[2], number[3]]
         });
-        record.iter().for_each(|record| self.enact(record));
+        if let Some(record) = &record {
+            self.enact(record);
+        }
         (before, record)
     }
 
