@@ -114,11 +114,12 @@ impl SimulatedLog {
         self.state().replicas[self.node].cut_off = cut_off;
     }
 
-    /// Discards the oldest entries except for so many.
-    pub(crate) fn trim(&self, kept: usize) {
+    /// Discards the oldest entries except for so many, and none after this position.
+    pub(crate) fn trim(&self, kept: usize, upto: u64) {
         let mut state = self.state();
         let entries = state.replicas.iter().map(|replica| replica.entries.len()).min();
-        state.discarded = state.discarded.max(entries.unwrap_or(0).saturating_sub(kept));
+        state.discarded =
+            state.discarded.max(entries.unwrap_or(0).saturating_sub(kept).min(upto as usize));
     }
 
     /// Forgets the newest entries, and goes on as if they had never been.
@@ -229,7 +230,7 @@ mod tests {
             assert_eq!(answer, Ok(number.into()));
         }
         assert_eq!((all(&logs[0], 1), all(&logs[1], 2)), (vec![1, 2, 3], vec![2, 3]));
-        logs[0].trim(1);
+        logs[0].trim(1, 3);
         assert_eq!(logs[1].bounds(), Ok(Bounds { first: 3, last: 3 }));
         let discarded = logs[1].read(2).next(Duration::ZERO);
         assert_eq!(discarded, Err(LogError::Discarded { first: 3 }));

@@ -85,7 +85,12 @@ impl Schedule {
                 node.log.cut_off(CutOff { appends, reads });
             }
             97..99 => node.log.pass_time(),
-            _ => node.log.trim(5 + dice.below(40)),
+            _ => {
+                // One node has stored its position within what is kept, as an operator must see to:
+                // otherwise nobody could seed the others after crashes.
+                let newest = nodes.iter().map(Node::stored_at).max().unwrap_or(0);
+                nodes[at].log.trim(5 + dice.below(40), newest);
+            }
         }
         self.seed_if_needed(at);
         Ok(())
@@ -130,7 +135,8 @@ impl Schedule {
             self.round()?;
         }
         if self.world.statistics.answered == answered {
-            return Err("nothing is answered any more".to_owned());
+            let lacking = self.nodes.iter().filter(|node| node.needs_seed()).count();
+            return Err(format!("nothing is answered any more; {lacking} nodes lack entries"));
         }
         for node in &mut self.nodes {
             node.read(1_000, &mut self.world, self.now_ms)?;

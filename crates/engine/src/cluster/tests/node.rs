@@ -137,6 +137,11 @@ impl Node {
         self.memory.chain.leads()
     }
 
+    /// The last entry that it need not read after a crash.
+    pub(super) fn stored_at(&self) -> u64 {
+        self.stored.position.at
+    }
+
     pub(super) fn is_about_to_write(&self) -> bool {
         self.memory.is_about_to_write
     }
