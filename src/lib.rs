@@ -1,12 +1,13 @@
 //! nearprint finds near-duplicate documents, exactly and fast: as a networked service, or embedded.
 //!
 //! Send it the text of a page or a fingerprint, and it tells you whether it has already stored
-//! nearly the same. It is not a full-text search and not a cluster, and it keeps no text.
+//! nearly the same. It is not a full-text search and keeps no text.
 //!
 //! The service itself, its benchmarks and its tests use further modules of the crate, which are not
 //! part of its interface. `ARCHITECTURE.md` lists them in reading order.
 
 mod lines;
+mod remote;
 
 // The program, its benchmarks and its tests use these. They are not part of the crate's interface
 // and change without notice.
@@ -18,6 +19,8 @@ pub mod allocator;
 pub mod cli;
 #[doc(hidden)]
 pub mod config;
+#[doc(hidden)]
+pub mod follow;
 #[doc(hidden)]
 pub mod http;
 #[doc(hidden)]

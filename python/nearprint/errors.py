@@ -205,6 +205,18 @@ class RecipeMismatch(NearprintError, ValueError):
     code = "recipe_mismatch"
 
 
+class Diverged(NearprintError):
+    """The follower has another history than this service."""
+
+    code = "diverged"
+
+
+class ChangesPacked(NearprintError):
+    """The changes are no longer in the journal."""
+
+    code = "changes_packed"
+
+
 class LengthRequired(NearprintError):
     """A packed body of this size must say its length."""
 
@@ -312,6 +324,36 @@ class Stopping(NearprintError):
     """The service is stopping."""
 
     code = "stopping"
+
+
+class Follower(NearprintError):
+    """This service is a copy and takes no writes."""
+
+    code = "follower"
+
+
+class PrimaryUnreachable(NearprintError):
+    """The primary does not answer."""
+
+    code = "primary_unreachable"
+
+
+class OutcomeUnknown(NearprintError):
+    """Whether it was done is not known."""
+
+    code = "outcome_unknown"
+
+
+class Behind(NearprintError):
+    """This copy does not have the change yet."""
+
+    code = "behind"
+
+
+class FollowerHalted(NearprintError):
+    """This copy follows its primary no longer."""
+
+    code = "follower_halted"
 
 
 class StorageFailed(NearprintError):

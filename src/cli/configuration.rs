@@ -50,6 +50,9 @@ pub(super) fn serve_error(error: ServeError) -> ErrorReport {
             "name a certificate and its key, both PEM: server.tls_certificate_file, server.tls_key_file"
         }
         ServeError::Open(OpenError::ClockBehind { .. }) => CLOCK_BEHIND_NEXT,
+        ServeError::Follow(_) => {
+            "look at the primary: its address, and a token with the scope admin in follow.token_file"
+        }
         ServeError::Open(_) => {
             "if another process uses the directory, stop it, or choose another one: --data DIR"
         }

@@ -32,7 +32,7 @@ use std::process::ExitCode;
 
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 
-use commands::directory::{reindex, repair};
+use commands::directory::{promote, reindex, repair};
 use commands::documents::{check, delete, get, insert, query};
 use commands::files::{dedup, import as import_files, matching};
 use commands::stored::{export, groups, jobs, list, namespaces, originals, purge, stats};
@@ -109,6 +109,8 @@ enum Command {
     Repair(repair::RepairArgs),
     /// Give a stopped service's data directory another maximum distance
     Reindex(reindex::ReindexArgs),
+    /// Make a stopped follower's data directory that of a primary
+    Promote(promote::PromoteArgs),
     /// Print a script that completes the command line in a shell
     Completions(generate::CompletionsArgs),
     /// Write the manual pages into a folder
@@ -195,6 +197,7 @@ fn run(command: Command) -> anyhow::Result<u8> {
         Command::Inspect(args) => inspect::run(&args, &mut out),
         Command::Repair(args) => repair::run(&args, &mut out),
         Command::Reindex(args) => reindex::run(&args, &mut out),
+        Command::Promote(args) => promote::run(&args, &mut out),
         Command::Completions(args) => generate::completions(&args, command_line(), &mut out),
         Command::Man(args) => generate::man(&args, command_line(), &mut out),
     }?;

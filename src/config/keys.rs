@@ -102,6 +102,13 @@ sections! {
         tokens: String,
         requests_per_second: u64,
     }
+    /// `[follow]`: the primary that the service follows.
+    follow: FollowKeys {
+        url: String,
+        forward: bool,
+        token_file: PathBuf,
+        ca_file: PathBuf,
+    }
     /// `[log]`: what is logged.
     log: LogKeys {
         format: String,
@@ -117,7 +124,7 @@ impl Config {
         if !shown.access.tokens.is_empty() {
             "(not shown)".clone_into(&mut shown.access.tokens);
         }
-        toml::to_string(&shown).expect("strings, numbers and nine tables are TOML")
+        toml::to_string(&shown).expect("strings, numbers, flags and tables are TOML")
     }
 }
 

@@ -31,6 +31,8 @@ pub struct Sources {
     pub listen: Option<String>,
     /// The flag `--data`.
     pub data: Option<PathBuf>,
+    /// The flag `--follow`.
+    pub follow: Option<String>,
 }
 
 impl Sources {
@@ -90,6 +92,9 @@ impl Layers {
         }
         if let Some(data) = &sources.data {
             set_text(&mut merged, "data.directory", &data.to_string_lossy(), "--data")?;
+        }
+        if let Some(url) = &sources.follow {
+            set_text(&mut merged, "follow.url", url, "--follow")?;
         }
         Ok(merged)
     }

@@ -20,8 +20,8 @@ mod variables;
 
 pub use error::{ConfigError, UnknownVariable};
 pub use keys::{
-    AccessKeys, Config, DEFAULT_TOML, DataKeys, DocumentsKeys, EngineKeys, GroupsKeys, LogKeys,
-    OriginalsKeys, QueryKeys, ServerKeys,
+    AccessKeys, Config, DEFAULT_TOML, DataKeys, DocumentsKeys, EngineKeys, FollowKeys, GroupsKeys,
+    LogKeys, OriginalsKeys, QueryKeys, ServerKeys,
 };
 pub use layers::Sources;
 pub use variables::OPTION_VARIABLES;

@@ -8,6 +8,7 @@ use nearprint_fingerprint::Distance;
 use nearprint_text::Recipe;
 
 use super::*;
+use crate::follow::FollowOptions;
 use crate::server::Settings;
 use crate::telemetry;
 
@@ -160,6 +161,7 @@ fn every_key_has_an_effect() {
         ("ORIGINALS__COUNTED_MAX", "7", |s| s.engine.originals_max.to_string()),
         ("GROUPS__KEPT_MAX", "7", |s| s.engine.groups_kept_max.to_string()),
         ("GROUPS__MEMORY_BYTES_MAX", "1048577", |s| s.engine.groups_memory_bytes_max.to_string()),
+        ("FOLLOW__URL", "http://a:1", |s| s.engine.primary.clone().unwrap_or_default()),
         ("ENGINE__DISK_FREE_BYTES_MIN", "1004", |s| s.engine.disk_free_bytes_min.to_string()),
         ("ENGINE__CLOCK_BEHIND_MS_MAX", "1005", |s| {
             s.engine.clock_behind_ms_max.unwrap_or_default().to_string()
@@ -184,6 +186,19 @@ fn every_key_has_an_effect() {
     ];
     let tls = settings(&tls).unwrap().server.tls.unwrap();
     assert_eq!((tls.certificate.to_str(), tls.key.to_str()), (Some("110"), Some("111")));
+    let follow = [
+        ("NEARPRINT_FOLLOW__URL", "https://a.example:1/"),
+        ("NEARPRINT_FOLLOW__FORWARD", "true"),
+        ("NEARPRINT_FOLLOW__TOKEN_FILE", "113"),
+        ("NEARPRINT_FOLLOW__CA_FILE", "114"),
+    ];
+    let expected = FollowOptions {
+        url: "https://a.example:1".to_owned(),
+        token_file: Some("113".into()),
+        ca_file: Some("114".into()),
+        forward: true,
+    };
+    assert_eq!(settings(&follow).unwrap().follow, Some(expected));
     let names = settings(&[("NEARPRINT_SERVER__HOST_NAMES", "a.example")]).unwrap().http.host_names;
     assert_eq!(names, "a.example".parse().unwrap());
     let model = [("NEARPRINT_DATA__RECIPE", "spectral-8"), ("NEARPRINT_DATA__MODEL_FILE", "112")];
@@ -191,7 +206,7 @@ fn every_key_has_an_effect() {
     // Keys that are seen together; the list names all others of the file.
     let in_file = toml::from_str::<toml::Table>(DEFAULT_TOML).unwrap();
     let in_file: usize = in_file.values().map(|keys| keys.as_table().unwrap().len()).sum();
-    assert_eq!(in_file, keys.len() - 3 + 8, "a key without a test");
+    assert_eq!(in_file, keys.len() - 3 + 11, "a key without a test");
 }
 
 #[test]

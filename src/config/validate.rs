@@ -15,7 +15,7 @@ use nearprint_text::{Recipe, UnknownRecipe};
 use super::error::ConfigError;
 use super::keys::Config;
 use crate::server::Settings;
-use crate::{access, http, server, telemetry};
+use crate::{access, follow, http, server, telemetry};
 
 const MS_MIN: u64 = 10;
 const MINUTES_10_MS: u64 = 600_000;
@@ -55,6 +55,7 @@ impl Config {
             server: server_options(self, access)?,
             http: http_options(self)?,
             engine: engine_options(self)?,
+            follow: follow_options(self)?,
             log: log_options(self)?,
         })
     }
@@ -193,6 +194,7 @@ fn engine_options(config: &Config) -> Result<nearprint_engine::Options, ConfigEr
         groups_memory_bytes_max: within(key!(config.groups.memory_bytes_max), 1 << 20..=256 * GIB)?,
         disk_free_bytes_min: within(key!(config.engine.disk_free_bytes_min), 0..=1 << 60)?,
         clock_behind_ms_max: Some(within(key!(config.engine.clock_behind_ms_max), 1_000..=DAY_MS)?),
+        primary: follow_options(config)?.map(|follow| follow.url),
     })
 }
 
@@ -216,6 +218,26 @@ fn memory_of_index(config: &Config) -> Result<u64, ConfigError> {
             ),
         )),
     }
+}
+
+/// The primary to follow; `None` for a service that takes writes.
+fn follow_options(config: &Config) -> Result<Option<follow::FollowOptions>, ConfigError> {
+    let keys = &config.follow;
+    if keys.url.is_empty() {
+        return Ok(None);
+    }
+    let url = keys.url.trim_end_matches('/');
+    let host = url.strip_prefix("http://").or_else(|| url.strip_prefix("https://"));
+    if host.is_none_or(|host| host.is_empty() || host.contains(['/', '?', '#', '@', ' '])) {
+        let range = "empty, or the address of the primary, such as http://10.0.0.1:7878";
+        return Err(wrong("follow.url", &keys.url, range));
+    }
+    Ok(Some(follow::FollowOptions {
+        url: url.to_owned(),
+        token_file: given(&keys.token_file),
+        ca_file: given(&keys.ca_file),
+        forward: keys.forward,
+    }))
 }
 
 fn durability(config: &Config) -> Result<Durability, ConfigError> {

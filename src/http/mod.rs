@@ -40,7 +40,7 @@ pub(crate) use crate::http::middleware::guard::Guarded;
 pub(crate) use crate::http::middleware::observe::is_probe;
 pub use host::{BadHostNames, HostNames};
 pub use options::{HttpOptions, RequestDefaults};
-pub(crate) use problem::too_many_connections;
+pub(crate) use problem::{Code, Problem, too_many_connections};
 pub(crate) use request::body::ReadingStopped;
 pub use router::{openapi, router};
 pub use service::Service;

@@ -84,6 +84,8 @@ codes! {
     RequestTimeout = REQUEST_TIMEOUT, "request_timeout", "The body came too slowly";
     ReplyNotRead = REQUEST_TIMEOUT, "reply_not_read", "The reply was not read";
     RecipeMismatch = CONFLICT, "recipe_mismatch", "The fingerprint was made by another recipe";
+    Diverged = CONFLICT, "diverged", "The follower has another history than this service";
+    ChangesPacked = GONE, "changes_packed", "The changes are no longer in the journal";
     LengthRequired = LENGTH_REQUIRED, "length_required",
         "A packed body of this size must say its length";
     BodyTooLarge = PAYLOAD_TOO_LARGE, "body_too_large", "The body is too large";
@@ -109,6 +111,15 @@ codes! {
         "The transfer coding is not supported";
     Overloaded = SERVICE_UNAVAILABLE, "overloaded", "Too much at one time", again after 1;
     Stopping = SERVICE_UNAVAILABLE, "stopping", "The service is stopping", again after 1;
+    Follower = SERVICE_UNAVAILABLE, "follower", "This service is a copy and takes no writes",
+        again after 5;
+    PrimaryUnreachable = SERVICE_UNAVAILABLE, "primary_unreachable",
+        "The primary does not answer", again after 1;
+    OutcomeUnknown = SERVICE_UNAVAILABLE, "outcome_unknown",
+        "Whether it was done is not known", again after 1;
+    Behind = SERVICE_UNAVAILABLE, "behind", "This copy does not have the change yet", again after 1;
+    FollowerHalted = SERVICE_UNAVAILABLE, "follower_halted",
+        "This copy follows its primary no longer", again after 10;
     StorageFailed = SERVICE_UNAVAILABLE, "storage_failed", "Storage failed and writes have stopped",
         again after 5;
     DirectoryUnusable = SERVICE_UNAVAILABLE, "directory_unusable",
@@ -321,6 +332,10 @@ impl From<Refused> for Problem {
             Refused::Stopping => {
                 Self::new(Code::Stopping, "The service is stopping; nothing was changed.")
             }
+            Refused::Follower => Self::new(
+                Code::Follower,
+                "This service follows a primary, which takes the writes; nothing was changed.",
+            ),
             Refused::Failed => Self::new(
                 Code::StorageFailed,
                 "A write or sync failed, and the service must be restarted. Whether this change was kept will show then; it may be sent again.",

@@ -9,28 +9,31 @@ use axum::http::header::{ALLOW, CACHE_CONTROL, CONTENT_SECURITY_POLICY, CONTENT_
 use axum::http::{HeaderValue, Method, StatusCode};
 use axum::middleware;
 use axum::response::{IntoResponse, Response};
+use nearprint_files::offer::FieldSet as _;
 use tower_http::set_header::SetResponseHeaderLayer;
-use utoipa::openapi::OpenApi;
+use utoipa::openapi::{OpenApi, RefOr};
 use utoipa_axum::router::{OpenApiRouter, UtoipaMethodRouter};
 use utoipa_axum::routes;
 
 use crate::access::{Need, Permission};
 use crate::http::description;
 use crate::http::description::problems::{
-    self, ADDITION, BODY, BUSY, CHANGE, DISTANCE, DOCUMENT, FINGERPRINT, FOUND_GROUPS, Group, JSON,
-    METADATA, NAMESPACE, NEW_JOB, ONE_DOCUMENT, ONE_JOB, ONE_SEARCH, PACKED, PARAMETERS, READ,
-    READINESS, TYPES, WHILE_RUNNING,
+    self, ADDITION, BODY, BUSY, CHANGE, CHANGES, DISTANCE, DOCUMENT, FINGERPRINT, FOUND_GROUPS,
+    Group, JSON, METADATA, NAMESPACE, NEW_JOB, ONE_DOCUMENT, ONE_JOB, ONE_SEARCH, PACKED,
+    PARAMETERS, READ, READINESS, TYPES, WHILE_RUNNING,
 };
 use crate::http::middleware::access::{self, Concerned, Rule, Rules};
+use crate::http::middleware::min_sequence::MinSequence;
 use crate::http::middleware::observe::{RequestObserver, observe};
 use crate::http::problem;
 use crate::http::problem::{Code, Problem};
 use crate::http::request::parameters::NoParameters;
 use crate::http::request::schema;
+use crate::http::routes::copies::{changes, snapshots};
 use crate::http::routes::documents::{fingerprints, groups, list, originals, removals, single};
 use crate::http::routes::{
     check_and_insert, compare, fingerprint, health, insert, jobs, metrics, namespaces, page, query,
-    snapshots, stats,
+    stats,
 };
 use crate::http::service::Service;
 
@@ -105,6 +108,12 @@ fn routes() -> Routes {
         .add(Admin, All, routes!(snapshots::get_snapshots), &[&[PARAMETERS, BUSY]])
         .add(Admin, All, routes!(snapshots::post_snapshot), &[&[PARAMETERS, WHILE_RUNNING, BUSY]])
         .add(Admin, All, routes!(snapshots::get_export), &[&[PARAMETERS, WHILE_RUNNING, BUSY]])
+        .add(
+            Admin,
+            All,
+            routes!(changes::get_changes),
+            &[&[PARAMETERS, WHILE_RUNNING, CHANGES, BUSY]],
+        )
         .add(Nothing, Named, routes!(health::get_healthz), &[])
         .add(Nothing, Named, routes!(health::get_readyz), &[&[READINESS]])
         .add(Read, All, routes!(metrics::get_metrics), &[])
@@ -145,6 +154,11 @@ impl Routes {
         let problems = problems.concat();
         for (_, operation) in paths.paths.values_mut().flat_map(access::operations) {
             problems::describe(operation, &problems, rule);
+            if rule.need == Permission::Read.into() {
+                operation.parameters.get_or_insert_default().extend(
+                    schema::parameters(MinSequence::FIELDS.iter()).into_iter().map(RefOr::T),
+                );
+            }
             operation.extensions = schema::exclusions(operation.parameters.as_deref());
         }
         Self { router: self.router.routes(handlers), ..self }

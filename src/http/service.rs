@@ -5,10 +5,11 @@ use std::sync::{Arc, OnceLock};
 use axum::extract::Request;
 use nearprint_engine::{Engine, Readiness, Refused};
 use nearprint_text::Recipe;
-use tokio::sync::Semaphore;
+use tokio::sync::{Semaphore, watch};
 use tokio::time::Instant;
 
 use crate::access::Access;
+use crate::follow::Following;
 use crate::http::analyses::Analyses;
 use crate::http::budget::Replies;
 use crate::http::cipher::Cipher;
@@ -40,6 +41,10 @@ pub struct Service {
     pub(crate) exports: Arc<Places>,
     /// For the cursors of pages and the names of jobs.
     pub(crate) cipher: Cipher,
+    /// The primary that it follows, if it is a follower.
+    pub(crate) following: Option<Arc<Following>>,
+    /// Whether it stops: replies without an end have to end.
+    stopping: watch::Sender<bool>,
     /// The OpenAPI document, once somebody has asked for it.
     pub(crate) description: OnceLock<String>,
     analyses: Analyses,
@@ -47,7 +52,17 @@ pub struct Service {
 
 impl Service {
     /// The service over a running engine.
-    pub fn new(engine: Engine, mut options: HttpOptions, access: Arc<Access>) -> Arc<Self> {
+    pub fn new(engine: Engine, options: HttpOptions, access: Arc<Access>) -> Arc<Self> {
+        Self::of_follower(engine, options, access, None)
+    }
+
+    /// The same, which may follow a primary.
+    pub(crate) fn of_follower(
+        engine: Engine,
+        mut options: HttpOptions,
+        access: Arc<Access>,
+        following: Option<Arc<Following>>,
+    ) -> Arc<Self> {
         options.defaults.model = engine.model();
         Arc::new(Self {
             replies: Replies::new(options.reply_bytes_max, options.replies_held_bytes_max),
@@ -55,6 +70,8 @@ impl Service {
             in_flight: Arc::new(Semaphore::new(options.requests_in_flight_max)),
             bodies: Bodies::new(&options),
             cipher: Cipher::new(&engine.secret()),
+            following,
+            stopping: watch::Sender::new(false),
             description: OnceLock::new(),
             analyses: Analyses::new(cores(), options.bodies_held_bytes_max),
             engine,
@@ -62,6 +79,17 @@ impl Service {
             access,
             started: Instant::now(),
         })
+    }
+
+    /// Ends the replies that have no end of their own.
+    pub(crate) fn stop(&self) {
+        self.stopping.send_replace(true);
+    }
+
+    /// Resolves when the service stops.
+    pub(crate) async fn stopped(&self) {
+        // The sender is in this service.
+        drop(self.stopping.subscribe().wait_for(|stopping| *stopping).await);
     }
 
     /// Refuses while the engine accepts no writes, for requests that cannot be refused later. Only

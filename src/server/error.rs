@@ -6,6 +6,7 @@ use nearprint_engine::OpenError;
 
 use super::tls::TlsError;
 use crate::access::AccessError;
+use crate::follow::FollowError;
 
 /// Why the server does not start, or stops by itself.
 #[derive(Debug, thiserror::Error)]
@@ -29,6 +30,9 @@ pub enum ServeError {
     /// The data directory cannot be opened.
     #[error(transparent)]
     Open(#[from] OpenError),
+    /// The primary cannot be copied or followed.
+    #[error("cannot follow the primary: {0}")]
+    Follow(#[from] FollowError),
     /// The operator would not wait for the end of the stop.
     #[error(
         "a second signal ended the stop before it was done; everything acknowledged is on disk, and \

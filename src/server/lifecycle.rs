@@ -6,6 +6,7 @@ use std::panic::resume_unwind;
 use std::sync::Arc;
 use std::time::Duration;
 
+use nearprint_engine::following::follower;
 use nearprint_engine::{Engine, OpenError, Options};
 use tokio::net::{TcpListener, TcpSocket};
 use tokio::signal::unix::{Signal, SignalKind, signal};
@@ -18,8 +19,9 @@ use super::credentials::Credentials;
 use super::descriptors;
 use super::error::ServeError;
 use super::options::{ServerOptions, Settings};
+use crate::follow::{FollowError, FollowOptions, FollowThread, Following};
 use crate::metrics::{self, EngineMetrics};
-use crate::{http, telemetry};
+use crate::{follow, http, telemetry};
 
 /// Connections that the operating system queues until they are accepted.
 const BACKLOG: u32 = 1_024;
@@ -38,27 +40,44 @@ const CLOSING_MIN: Duration = Duration::from_secs(2);
 /// How often the metrics fold recorded samples into their buckets.
 const UPKEEP_INTERVAL: Duration = Duration::from_secs(5);
 
+/// Begins the log and the metrics of the process, which are written until this is dropped.
+pub fn prepare(log: telemetry::LogOptions) -> telemetry::Log {
+    let log = telemetry::init(log);
+    metrics::install();
+    log
+}
+
+/// How a service has ended that did not fail.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Ended {
+    /// Somebody has stopped it.
+    Stopped,
+    /// A follower has copied its primary: it can be started.
+    Copied,
+    /// A follower has fallen so far behind that it has to copy its primary again.
+    Outdated,
+}
+
 /// Runs the service until SIGTERM, Ctrl-C or a fault. A second signal ends it at once. Blocks.
+/// `copies` says that a follower must copy its primary, whatever its directory has.
 ///
 /// Prints one line on standard output when requests are accepted: `listening on ADDRESS`.
 ///
 /// # Errors
 /// [`ServeError`]; the process should exit with a failure.
-pub fn serve(settings: Settings) -> Result<(), ServeError> {
-    let _log = telemetry::init(settings.log);
-    metrics::install();
+pub fn serve(settings: Settings, copies: bool) -> Result<Ended, ServeError> {
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .enable_all()
         .max_blocking_threads(BLOCKING_THREADS_MAX)
         .build()
         .map_err(ServeError::Runtime)?;
-    let outcome = runtime.block_on(start(settings));
+    let outcome = runtime.block_on(start(settings, copies));
     // Work that nobody waits for any more may still run; everything acknowledged is on disk.
     runtime.shutdown_background();
     outcome
 }
 
-async fn start(settings: Settings) -> Result<(), ServeError> {
+async fn start(settings: Settings, copies: bool) -> Result<Ended, ServeError> {
     let address = settings.listen;
     let listen = |source| ServeError::Listen { address, source };
     // 1. Bind the address, so that a second process fails at once. Nobody can connect yet.
@@ -71,22 +90,47 @@ async fn start(settings: Settings) -> Result<(), ServeError> {
     // 3. Handle signals; from here on one stops the process cleanly, even during recovery.
     let mut signals = Signals::new().map_err(ServeError::Runtime)?;
     let reloads = reload_on_hangup(&credentials).map_err(ServeError::Runtime)?;
-    // 4. Recover. Whatever ends a recovery, the next start begins it again.
+    // 4. A follower without a copy makes one, and begins again with what came with it.
+    if let Some(options) = &settings.follow {
+        let data = settings.engine.data.clone();
+        if copies || follower::needs_seed(&data)? {
+            let options = options.clone();
+            let copying = spawn_blocking(move || follow::seed(&options, &data));
+            return tokio::select! {
+                copied = copying => {
+                    copied.unwrap_or_else(|fault| resume_unwind(fault.into_panic()))?;
+                    Ok(Ended::Copied)
+                }
+                () = signals.next() => {
+                    tracing::info!("stopped before the primary was copied; nothing was served");
+                    Ok(Ended::Stopped)
+                }
+            };
+        }
+    }
+    // 5. Recover. Whatever ends a recovery, the next start begins it again.
     let recovery = spawn_blocking(move || open_engine(settings.engine));
     let engine = tokio::select! {
         recovered = recovery => recovered.unwrap_or_else(|fault| resume_unwind(fault.into_panic()))?,
         () = signals.next() => {
             tracing::info!("stopped before the data directory was recovered; nothing was served");
-            return Ok(());
+            return Ok(Ended::Stopped);
         }
     };
-    // 5. Accept connections, and announce it.
+    // 6. Accept connections, and announce it.
     let listener = socket.listen(BACKLOG).map_err(listen)?;
     announce(&listener).map_err(listen)?;
     let mut options = settings.server;
     options.connections_max = connections_max(options.connections_max);
-    let server = Server { listener, engine, options, http: settings.http, credentials };
-    // 6. Serve until a signal, and stop in order, or at once when there is a second one.
+    let server = Server {
+        listener,
+        engine,
+        options,
+        http: settings.http,
+        follow: settings.follow,
+        credentials,
+    };
+    // 7. Serve until a signal, and stop in order, or at once when there is a second one.
     let (stop, stopped) = oneshot::channel::<()>();
     let twice = async {
         signals.next().await;
@@ -123,7 +167,8 @@ pub async fn run(
     shutdown: impl Future<Output = ()> + Send,
 ) -> Result<(), ServeError> {
     let credentials = Credentials::open(&options)?;
-    Server { listener, engine, options, http, credentials }.run(shutdown).await
+    let server = Server { listener, engine, options, http, follow: None, credentials };
+    server.run(shutdown).await.map(drop)
 }
 
 /// Reads the tokens and the certificate to see whether they can be used.
@@ -140,20 +185,31 @@ struct Server {
     engine: Engine,
     options: ServerOptions,
     http: http::HttpOptions,
+    follow: Option<FollowOptions>,
     credentials: Credentials,
 }
 
 impl Server {
-    async fn run(self, shutdown: impl Future<Output = ()> + Send) -> Result<(), ServeError> {
-        let Self { listener, engine, options, http, credentials } = self;
-        let router = http::router(http::Service::new(engine.clone(), http, credentials.access));
+    async fn run(self, shutdown: impl Future<Output = ()> + Send) -> Result<Ended, ServeError> {
+        let Self { listener, engine, options, http, follow, credentials } = self;
+        let following = follow.map(Following::new).transpose()?.map(Arc::new);
+        let access = credentials.access;
+        let service = http::Service::of_follower(engine.clone(), http, access, following.clone());
+        let router = http::router(Arc::clone(&service));
+        let thread = following.as_ref().map(|following| {
+            FollowThread::start(Arc::clone(following), engine.clone()).map_err(FollowError::Thread)
+        });
+        let thread = thread.transpose()?;
         let upkeep = tokio::spawn(fold_metrics());
         let grace = options.shutdown_grace;
         let accepting = AcceptLoop::start(listener, router, credentials.tls, options);
         let outcome = tokio::select! {
-            () = shutdown => Ok(()),
+            () = shutdown => Ok(Ended::Stopped),
             () = engine.failed() => Err(ServeError::StorageFailed),
+            () = outdated(following.as_deref()) => Ok(Ended::Outdated),
         };
+        service.stop();
+        drop(service);
         tracing::info!(failed = outcome.is_err(), "stopping");
         let begun = Instant::now();
         // 1. Accept no more connections; close idle ones, and let busy ones finish their request.
@@ -162,7 +218,11 @@ impl Server {
         }
         // 2. Write what was accepted, sync, take a snapshot, release the directory.
         let left = grace.saturating_sub(begun.elapsed()).max(CLOSING_MIN);
-        let closing = timeout(left, spawn_blocking(move || engine.close())).await;
+        let close = move || {
+            drop(thread);
+            engine.close();
+        };
+        let closing = timeout(left, spawn_blocking(close)).await;
         // 3. Only now may the process end.
         upkeep.abort();
         match closing {
@@ -179,6 +239,14 @@ impl Server {
                 outcome
             }
         }
+    }
+}
+
+/// Resolves when a follower can no longer catch up.
+async fn outdated(following: Option<&Following>) {
+    match following {
+        Some(following) => following.outdated().await,
+        None => std::future::pending().await,
     }
 }
 

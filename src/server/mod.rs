@@ -20,6 +20,6 @@ mod timeouts;
 mod tls;
 
 pub use error::ServeError;
-pub use lifecycle::{check, open_engine, run, serve};
+pub use lifecycle::{Ended, check, open_engine, prepare, run, serve};
 pub use options::{ServerOptions, Settings};
 pub use tls::{TlsError, TlsSource};

@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use super::tls::TlsSource;
-use crate::{access, http, telemetry};
+use crate::{access, follow, http, telemetry};
 
 /// Everything that a running service needs, in the types of the modules it goes to.
 #[derive(Debug, Clone)]
@@ -15,6 +15,8 @@ pub struct Settings {
     /// Bodies, limits and defaults of requests.
     pub http: http::HttpOptions,
     pub engine: nearprint_engine::Options,
+    /// The primary to follow, if it is a follower.
+    pub follow: Option<follow::FollowOptions>,
     pub log: telemetry::LogOptions,
 }
 

@@ -100,7 +100,10 @@ const NEEDED: [(&str, &[&str]); 5] = [
             "POST /v1/purge",
         ],
     ),
-    ("admin", &["GET /v1/snapshots", "GET /v1/snapshots/export", "POST /v1/snapshots"]),
+    (
+        "admin",
+        &["GET /v1/changes", "GET /v1/snapshots", "GET /v1/snapshots/export", "POST /v1/snapshots"],
+    ),
 ];
 
 #[test]

@@ -8,7 +8,8 @@
 //! What is done to the server, each in a file of its own: it is killed at a random time (`kill`)
 //! and in each of its system calls (`syscalls`) and in each call of a pack (`reclaim`), its disk is
 //! full (`disk_full`), its files are removed (`data_files`), the power goes (`power_cut`), it is
-//! killed while it removes documents (`removals`), it is stopped while it works (`stop`), and its
+//! killed while it removes documents (`removals`), it is followed by another one (`follower`), it is
+//! stopped while it works (`stop`), and its
 //! clock is set (`clock`). `NEARPRINT_TEST_SEED` repeats a run.
 
 mod clock;
@@ -16,6 +17,7 @@ mod commands;
 mod corpus;
 mod data_files;
 mod disk_full;
+mod follower;
 mod kill;
 mod load;
 mod power_cut;

@@ -51,6 +51,11 @@ impl Server {
 
     /// The same, run by another program, which must become or start the server.
     pub(crate) fn command_under(runner: &[&str], data: &Path) -> Command {
+        Self::command_at(runner, "127.0.0.1:0", data)
+    }
+
+    /// The same at an address.
+    pub(crate) fn command_at(runner: &[&str], address: &str, data: &Path) -> Command {
         let log = File::options()
             .create(true)
             .append(true)
@@ -60,7 +65,7 @@ impl Server {
         let mut command = Command::new(words[0]);
         command
             .args(&words[1..])
-            .args(["serve", "--listen", "127.0.0.1:0", "--data"])
+            .args(["serve", "--listen", address, "--data"])
             .arg(data)
             .env("NEARPRINT_ENGINE__SNAPSHOT_CHANGES", "1000")
             .env("NEARPRINT_ENGINE__SNAPSHOT_INTERVAL_MS", "1000")

@@ -8,7 +8,7 @@ use nearprint_fingerprint::{Distance, Fingerprint, Margins};
 use nearprint_index::id_key::IdKey;
 use nearprint_index::namespace_key::NamespaceKey;
 use nearprint_text::SpectralModel;
-use tokio::sync::{Semaphore, mpsc, oneshot, watch};
+use tokio::sync::{Notify, Semaphore, mpsc, oneshot, watch};
 
 use crate::api::error::{OpenError, Refused};
 use crate::api::observer::Observer;
@@ -24,6 +24,7 @@ use crate::background::watcher::DiskState;
 use crate::blocking::off_async;
 use crate::clock;
 use crate::document::{DocumentId, Namespace, Packed};
+use crate::following::follower;
 use crate::groups::board::Board;
 use crate::jobs::PurgeOwners;
 use crate::machine::change::PACKED_MAX;
@@ -82,6 +83,8 @@ impl Engine {
     /// # Errors
     /// As [`Self::open`].
     pub fn open_to_read_at_least(options: Options) -> Result<Self, OpenError> {
+        // What follows a primary is only read here, and keeps following it.
+        let options = Options { primary: follower::primary_at(&options.data), ..options };
         if !options.data.is_dir() || RealDisk::check_writable(&options.data).is_ok() {
             return Self::open(options);
         }
@@ -121,6 +124,7 @@ impl Engine {
         let survey = core.survey(snapshots.take_survey());
         let shared = Arc::new(Shared {
             published: ArcSwap::from_pointee(core.published()),
+            identity: snapshots.identity(),
             id_secret: core.machine().id_secret(),
             permits: Arc::new(Semaphore::new(options.queue_changes_max)),
             life: watch::Sender::new(Life::Running),
@@ -134,6 +138,7 @@ impl Engine {
             touches: Touches::new(options.originals_max, snapshots.take_touches()).into(),
             space: ArcSwap::default(),
             survey: ArcSwap::from_pointee(survey),
+            changed: Notify::new(),
             times_set_back: AtomicU64::new(0),
             scheduler: BatchScheduler::new(options.lookup_threads),
             scans: Scans::new(options.list_threads, options.list_scan_max, Arc::clone(&observer)),
@@ -523,6 +528,9 @@ impl Engine {
         let bounds = command.bounds();
         if let Some(refused) = self.shared.refusal(bounds) {
             return Err(refused);
+        }
+        if self.shared.options.primary.is_some() {
+            return Err(Refused::Follower);
         }
         let changes = bounds.changes.min(self.shared.options.queue_changes_max) as u32;
         let permits = Arc::clone(&self.shared.permits);

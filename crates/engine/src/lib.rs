@@ -54,6 +54,7 @@ pub mod cluster;
 #[doc(hidden)]
 pub mod directory_file;
 pub mod document;
+pub mod following;
 pub(crate) mod groups;
 pub(crate) mod handle;
 pub(crate) mod jobs;

@@ -9,7 +9,7 @@ use nearprint_index::compaction::built::Built;
 use nearprint_index::levels::segment::Segment;
 use nearprint_index::view::View;
 use nearprint_text::SpectralModel;
-use tokio::sync::{Semaphore, mpsc, oneshot, watch};
+use tokio::sync::{Notify, Semaphore, mpsc, oneshot, watch};
 
 use crate::api::error::Refused;
 use crate::api::observer::Observer;
@@ -24,6 +24,7 @@ use crate::originals::touches::Touches;
 use crate::published::Published;
 use crate::read::scans::Scans;
 use crate::read::scheduler::BatchScheduler;
+use crate::storage::Identity;
 use crate::write::command::{Bounds, Command};
 use crate::write::core::Durable;
 use crate::write::queued::{Pending, Queued, QueuedWrite};
@@ -35,6 +36,7 @@ pub(crate) struct Shared {
     pub(crate) observer: Arc<dyn Observer>,
     /// The published state: durable as the policy promises.
     pub(crate) published: ArcSwap<Published>,
+    pub(crate) identity: Identity,
     pub(crate) id_secret: [u8; 16],
     pub(crate) scheduler: BatchScheduler,
     pub(crate) scans: Scans,
@@ -60,6 +62,8 @@ pub(crate) struct Shared {
     pub(crate) space: ArcSwap<RecordSpace>,
     /// What is known of the garbage in the journal.
     pub(crate) survey: ArcSwap<Survey>,
+    /// Wakes who waits for changes.
+    pub(crate) changed: Notify,
     /// How often the time of commands went back, because the clock was set back.
     pub(crate) times_set_back: AtomicU64,
     /// Locked while segments to merge are chosen.

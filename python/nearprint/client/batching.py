@@ -19,7 +19,7 @@ from nearprint.client import messages, replies
 from nearprint.client.address import Address
 from nearprint.client.encoding import CHUNK_BYTES_MAX, CHUNK_LINES_MAX, Line
 from nearprint.client.replies import Foreign, Form
-from nearprint.errors import NearprintError, Overloaded, Unreachable, of_problem
+from nearprint.errors import Follower, NearprintError, Overloaded, Unreachable, of_problem
 
 T = TypeVar("T")
 K = TypeVar("K", bound="Waiter")
@@ -350,6 +350,9 @@ class Exchange(Generic[K]):
         return wait
 
     def _busy(self, error: NearprintError, retry_after: str | None) -> float:
+        if isinstance(error, Follower):
+            # It takes writes only once somebody has made it a primary.
+            raise error
         told = seconds(retry_after)
         wait = told or self._backoff(self.attempts - 1)
         if time.monotonic() + wait < self.deadline:

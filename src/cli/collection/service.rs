@@ -1,24 +1,22 @@
 //! A running service, over HTTP.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::time::Duration;
 
-use anyhow::{Context as _, Result, ensure};
+use anyhow::Result;
 use axum::http::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE};
 use axum::http::{Method, Request};
 use bytes::Bytes;
-use nearprint_engine::operator_file;
 use ureq::Agent;
-use ureq::tls::{PemItem, RootCerts, TlsConfig, parse_pem};
+use ureq::tls::TlsConfig;
 
 use super::Incoming;
 use super::waiting::{NoticedBody, WaitNotice};
 use crate::cli::error_report::ErrorReport;
+use crate::remote::{self, RemoteError};
 
-/// The largest file with a token.
-const TOKEN_FILE_BYTES_MAX: u64 = 4 << 10;
-/// The largest file of trusted certificates.
-const ROOTS_BYTES_MAX: u64 = 16 << 20;
+/// How long the service may send nothing.
+const READ_TIMEOUT: Duration = Duration::from_mins(2);
 
 /// The options that a service with tokens or TLS needs.
 #[derive(Debug, Clone, Default, clap::Args)]
@@ -38,16 +36,13 @@ impl ClientCredentials {
     /// The token; a file that is named comes before the variable, which is set for all commands.
     fn token(&self) -> Result<Option<String>> {
         let Some(path) = &self.token_file else { return Ok(self.token.clone()) };
-        let file = path.display();
-        let text = operator_file::read_text(path, TOKEN_FILE_BYTES_MAX)
-            .with_context(|| format!("cannot read the token of {file}"))?;
-        let mut words = text.split_whitespace();
-        let (Some(token), None) = (words.next(), words.next()) else {
-            let what = format!("{file} does not contain one token and nothing else");
-            let next = "put the token there that `nearprint token` showed, not its line";
-            return Err(ErrorReport::new(what, next).into());
-        };
-        Ok(Some(token.to_owned()))
+        remote::read_token(path).map(Some).map_err(|error| {
+            if let RemoteError::NotAToken(_) = error {
+                let next = "put the token there that `nearprint token` showed, not its line";
+                return ErrorReport::new(error.to_string(), next).into();
+            }
+            error.into()
+        })
     }
 }
 
@@ -66,10 +61,9 @@ impl RemoteService {
     /// # Errors
     /// The file of certificates cannot be used.
     pub(crate) fn new(address: &str, credentials: &ClientCredentials) -> Result<Self> {
-        let roots = credentials.ca_file.as_deref().map(roots).transpose()?;
-        let tls = roots.map(|roots| TlsConfig::builder().root_certs(roots).build());
+        let tls = remote::trusting(credentials.ca_file.as_deref())?;
         let authorization = credentials.token()?.map(|token| format!("Bearer {token}"));
-        Ok(Self { authorization, ..Self::with_tls(address, tls.unwrap_or_default()) })
+        Ok(Self { authorization, ..Self::with_tls(address, tls) })
     }
 
     /// For a probe of a service on this machine. Its certificate is not verified: it is not for a
@@ -81,17 +75,9 @@ impl RemoteService {
     fn with_tls(address: &str, tls: TlsConfig) -> Self {
         let address = address.trim_end_matches('/');
         let scheme = if address.contains("://") { "" } else { "http://" };
-        let config = Agent::config_builder()
-            .http_status_as_error(false)
-            .proxy(None)
-            .tls_config(tls)
-            .max_redirects(0)
-            .timeout_connect(Some(Duration::from_secs(5)))
-            .timeout_per_read(Some(Duration::from_mins(2)))
-            .timeout_per_write(Some(Duration::from_mins(2)))
-            .build();
         let address = format!("{scheme}{address}");
-        Self { agent: config.into(), address, authorization: None, is_quiet: false }
+        let agent = remote::agent(tls, READ_TIMEOUT);
+        Self { agent, address, authorization: None, is_quiet: false }
     }
 
     /// The same, which does not say for what it waits.
@@ -163,21 +149,6 @@ impl RemoteService {
         )
         .because(error)
     }
-}
-
-/// The certificates of a PEM file.
-fn roots(path: &Path) -> Result<RootCerts> {
-    let text = operator_file::read_text(path, ROOTS_BYTES_MAX)
-        .with_context(|| format!("cannot read the certificates of {}", path.display()))?;
-    let mut roots = Vec::new();
-    for item in parse_pem(text.as_bytes()) {
-        let item = item.with_context(|| format!("{} is not PEM", path.display()))?;
-        if let PemItem::Certificate(certificate) = item {
-            roots.push(certificate);
-        }
-    }
-    ensure!(!roots.is_empty(), "there is no certificate in {}", path.display());
-    Ok(RootCerts::new_with_certs(&roots))
 }
 
 #[cfg(test)]

@@ -7,11 +7,13 @@ use anyhow::Result;
 use crate::cli::configuration::{load, serve_error};
 use crate::config::Sources;
 use crate::server;
+use crate::server::{Ended, Settings};
 
 const EXAMPLES: &str = "\
 Examples:
   nearprint serve
-  nearprint serve --listen 0.0.0.0:7878 --data /var/lib/nearprint --config nearprint.toml";
+  nearprint serve --listen 0.0.0.0:7878 --data /var/lib/nearprint --config nearprint.toml
+  nearprint serve --listen 127.0.0.1:7879 --data copy --follow http://127.0.0.1:7878";
 
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
@@ -22,6 +24,10 @@ pub(crate) struct ServeArgs {
     /// The data directory [default: ./nearprint-data]
     #[arg(long, value_name = "DIR")]
     data: Option<PathBuf>,
+    /// Be a copy of the primary at this address, and answer look-ups (docs/cluster.md); the data
+    /// directory must be empty at first
+    #[arg(long, value_name = "URL")]
+    follow: Option<String>,
     /// A configuration file; `config/default.toml` explains every key
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
@@ -36,9 +42,24 @@ pub(crate) fn run(args: ServeArgs) -> Result<()> {
     let mut sources = Sources::of_process(args.config);
     sources.listen = args.listen;
     sources.data = args.data;
-    let (_, mut settings) = load(&sources)?;
-    if args.accept_time {
-        settings.engine.clock_behind_ms_max = None;
+    sources.follow = args.follow;
+    let configured = || -> Result<Settings> {
+        let (_, mut settings) = load(&sources)?;
+        if args.accept_time {
+            settings.engine.clock_behind_ms_max = None;
+        }
+        Ok(settings)
+    };
+    let mut settings = configured()?;
+    let _log = server::prepare(settings.log);
+    let mut copies = false;
+    loop {
+        match server::serve(settings, copies).map_err(serve_error)? {
+            Ended::Stopped => return Ok(()),
+            // What is fixed when a directory is created comes with the copy.
+            Ended::Copied => copies = false,
+            Ended::Outdated => copies = true,
+        }
+        settings = configured()?;
     }
-    server::serve(settings).map_err(|error| serve_error(error).into())
 }

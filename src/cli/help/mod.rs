@@ -27,7 +27,7 @@ const GROUPS: &[(&str, &[&str])] = &[
         &["list", "export", "namespaces", "originals", "groups", "purge", "jobs"],
     ),
     ("Work on files, without a service", &["dedup", "match", "compare", "fingerprint", "train"]),
-    ("Look after a data directory", &["snapshot", "inspect", "repair", "reindex"]),
+    ("Look after a data directory", &["snapshot", "inspect", "repair", "reindex", "promote"]),
     ("Get help", &["help", "completions", "man"]),
 ];
 

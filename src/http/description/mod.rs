@@ -128,6 +128,7 @@ mod tests {
             "GET /v1/stats",
             "GET /v1/snapshots",
             "GET /v1/snapshots/export",
+            "GET /v1/changes",
             "POST /v1/snapshots",
             "GET /healthz",
             "GET /readyz",

@@ -9,7 +9,7 @@ use utoipa::openapi::path::Operation;
 use utoipa::openapi::schema::{ObjectBuilder, Type};
 use utoipa::openapi::{ContentBuilder, Ref, Response, ResponseBuilder};
 
-use crate::access::Need;
+use crate::access::{Need, Permission};
 use crate::http::middleware::access::{Concerned, Rule};
 use crate::http::problem::Code;
 
@@ -88,12 +88,23 @@ pub(crate) const ADDITION: Group = &[Code::MemoryFull, Code::ClockBeyondExpiries
 
 /// Why a service is not ready, which a probe gets as 503 whatever the status of a write would be.
 pub(crate) const READINESS: Group = &[
+    Code::Behind,
+    Code::FollowerHalted,
     Code::Stopping,
     Code::StorageFailed,
     Code::DirectoryUnusable,
     Code::DiskFull,
     Code::MemoryFull,
 ];
+
+/// Those of a follower's request for changes.
+pub(crate) const CHANGES: Group = &[Code::Diverged, Code::ChangesPacked, Code::UnreadableRecord];
+
+/// Those of any request that reads what is stored.
+const READING: Group = &[Code::Behind];
+
+/// Those of any request that changes what is stored, where the service follows a primary.
+const WRITING: Group = &[Code::Follower, Code::PrimaryUnreachable, Code::OutcomeUnknown];
 
 /// Those of metadata.
 pub(crate) const METADATA: Group = &[Code::MetadataTooLarge];
@@ -126,7 +137,12 @@ pub(crate) fn describe(operation: &mut Operation, groups: &[Group], rule: Rule) 
         }
     };
     let concerns_all: Group = if rule.namespaces == Concerned::All { NAMESPACE } else { &[] };
-    let all = [ANY, of_token, concerns_all];
+    let of_permission: Group = match rule.need {
+        Need::Permission(Permission::Read) => READING,
+        Need::Permission(Permission::Write) => WRITING,
+        Need::Permission(Permission::Admin) | Need::Token | Need::Nothing => &[],
+    };
+    let all = [ANY, of_token, concerns_all, of_permission];
     let given = |code: &&Code| all.iter().chain(groups).any(|group| group.contains(code));
     let is_probe = groups.contains(&READINESS);
     let mut by_status: BTreeMap<StatusCode, Vec<Code>> = BTreeMap::new();

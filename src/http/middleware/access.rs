@@ -62,6 +62,16 @@ impl Rules {
         self.0.keys().map(String::as_str)
     }
 
+    /// Whether a request may change what is stored.
+    pub(crate) fn writes(&self, method: &Method, route: Option<&str>) -> bool {
+        self.of(method, route).need == Permission::Write.into()
+    }
+
+    /// Whether a request reads what is stored.
+    pub(crate) fn reads(&self, method: &Method, route: Option<&str>) -> bool {
+        self.of(method, route).need == Permission::Read.into()
+    }
+
     /// The rule of a request. `route` is `None` for a path that matches no route.
     fn of(&self, method: &Method, route: Option<&str>) -> Rule {
         if *method == Method::OPTIONS {

@@ -3,4 +3,5 @@
 pub(crate) mod access;
 pub(crate) mod guard;
 pub(crate) mod head;
+pub(crate) mod min_sequence;
 pub(crate) mod observe;

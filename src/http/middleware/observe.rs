@@ -24,10 +24,12 @@ use futures_util::FutureExt as _;
 use tokio::sync::OwnedSemaphorePermit;
 use tokio::time::Instant;
 
+use crate::follow::forward;
 use crate::http::middleware::access;
 use crate::http::middleware::access::Rules;
 use crate::http::middleware::guard::Guarded;
 use crate::http::middleware::head;
+use crate::http::middleware::min_sequence;
 use crate::http::problem::{Code, Failure, Problem};
 use crate::http::reply::hex::Hex;
 use crate::http::request::body::lingering;
@@ -87,7 +89,8 @@ pub(crate) async fn observe(
     let request = Request::from_parts(head, body);
     let mut response = match admitted {
         Ok(()) => {
-            let answer = AssertUnwindSafe(next.run(request)).catch_unwind().await;
+            let answer = answer(&observer, observed.route, request, next);
+            let answer = AssertUnwindSafe(answer).catch_unwind().await;
             answer.unwrap_or_else(|_| Problem::internal("a handler panicked").into_response())
         }
         Err(problem) => {
@@ -104,6 +107,31 @@ pub(crate) async fn observe(
         response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
     }
     observed.finish(response)
+}
+
+/// Answers a request that was let in: here, or by the primary that this service follows.
+async fn answer(
+    observer: &RequestObserver,
+    route: Option<&str>,
+    mut request: Request,
+    next: Next,
+) -> Response {
+    let RequestObserver { service, rules, .. } = observer;
+    if let Some(following) = &service.following
+        && rules.writes(request.method(), route)
+    {
+        return match following.forwarder() {
+            Some(forwarder) => forwarder.forward(request).await,
+            None => forward::refused(following.primary()).into_response(),
+        };
+    }
+    if request.uri().query().is_some()
+        && rules.reads(request.method(), route)
+        && let Err(problem) = min_sequence::wait(service, &mut request).await
+    {
+        return problem.into_response();
+    }
+    next.run(request).await
 }
 
 /// Whether a path is a health probe or the metrics, which are answered however busy the service is.

@@ -507,6 +507,10 @@ pub(crate) struct SnapshotsReply {
 pub(crate) struct HealthReply {
     #[schema(example = "ready")]
     pub(crate) status: &'static str,
+    /// Of a follower: how long ago it had everything that its primary has.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    pub(crate) lag_ms: Option<u64>,
 }
 
 #[cfg(test)]

@@ -7,6 +7,7 @@ use axum::http::header::CONTENT_TYPE;
 use axum::response::IntoResponse;
 use nearprint_engine::{Readiness, Stats};
 
+use crate::follow::{Following, Position};
 use crate::http::routes::stats;
 use crate::http::service::Service;
 use crate::metrics::{self, float};
@@ -18,6 +19,9 @@ use crate::metrics::{self, float};
 pub(crate) async fn get_metrics(State(service): State<Arc<Service>>) -> impl IntoResponse {
     let stats = service.engine.stats();
     set_gauges(&service, &stats);
+    if let Some(following) = &service.following {
+        set_follower_gauges(following);
+    }
     let page = metrics::render(stats.space.reclaimed_bytes);
     ([(CONTENT_TYPE, "text/plain; version=0.0.4; charset=utf-8")], page)
 }
@@ -91,5 +95,25 @@ fn set_gauges(service: &Service, stats: &Stats) {
         "nearprint_snapshot_age_seconds",
         "Age of the newest snapshot; NaN before the first one.",
         stats::age_ms(stats.last_snapshot.as_ref()).map_or(f64::NAN, |ms| float(ms) / 1_000.0),
+    );
+}
+
+/// Sets the gauges of a follower.
+fn set_follower_gauges(following: &Following) {
+    let flag = |name, is: bool, help| metrics::set(name, help, float(is.into()));
+    metrics::set(
+        "nearprint_follower_lag_seconds",
+        "How long ago this follower had everything that its primary has.",
+        following.lag().as_secs_f64(),
+    );
+    flag(
+        "nearprint_follower_connected",
+        following.is_connected(),
+        "1 when this follower hears its primary, else 0.",
+    );
+    flag(
+        "nearprint_follower_halted",
+        matches!(following.position(), Position::Halted(_)),
+        "1 when this follower follows no longer and somebody has to look at it, else 0.",
     );
 }

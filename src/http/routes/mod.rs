@@ -4,6 +4,7 @@
 
 pub(crate) mod check_and_insert;
 pub(crate) mod compare;
+pub(crate) mod copies;
 pub(crate) mod documents;
 pub(crate) mod fingerprint;
 pub(crate) mod health;
@@ -13,5 +14,4 @@ pub(crate) mod metrics;
 pub(crate) mod namespaces;
 pub(crate) mod page;
 pub(crate) mod query;
-pub(crate) mod snapshots;
 pub(crate) mod stats;

@@ -11,6 +11,7 @@ use procfs::process::Process;
 use serde::Serialize;
 use utoipa::ToSchema;
 
+use crate::follow::{Following, Position};
 use crate::http::problem::Problem;
 use crate::http::reply::documents::NamespaceReply;
 use crate::http::reply::wire::SnapshotReply;
@@ -80,6 +81,10 @@ pub(crate) struct StatsReply {
     /// How long ago the newest snapshot was taken.
     snapshot_age_ms: Option<u64>,
     clock: ClockReply,
+    /// Of a follower: what it follows, and how far it has come.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    following: Option<FollowingReply>,
     #[schema(example = "0.1.0")]
     version: &'static str,
     uptime_seconds: u64,
@@ -93,6 +98,33 @@ pub(crate) struct ClockReply {
     /// By how much the newest change is later: above 0 only for a moment, after the clock was set
     /// back.
     behind_ms: u64,
+}
+
+/// What a follower follows, and how far it has come.
+#[derive(Debug, Serialize, ToSchema)]
+pub(crate) struct FollowingReply {
+    /// The address of the primary.
+    primary: String,
+    /// Whether the primary was heard a moment ago.
+    connected: bool,
+    /// How long ago it had everything that the primary has.
+    lag_ms: u64,
+    /// Why it follows no longer; null while it does.
+    halted: Option<String>,
+}
+
+impl FollowingReply {
+    fn new(following: &Following) -> Self {
+        Self {
+            primary: following.primary().to_owned(),
+            connected: following.is_connected(),
+            lag_ms: following.lag_ms(),
+            halted: match following.position() {
+                Position::Halted(why) => Some(why),
+                Position::CatchingUp | Position::Following => None,
+            },
+        }
+    }
 }
 
 /// When a write is acknowledged.
@@ -253,6 +285,7 @@ impl StatsReply {
             snapshot_age_ms: age_ms(stats.last_snapshot.as_ref()),
             last_snapshot: stats.last_snapshot.map(SnapshotReply::from),
             clock: ClockReply { now_ms: stats.clock_ms, behind_ms: stats.clock_behind_ms },
+            following: service.following.as_deref().map(FollowingReply::new),
             version: env!("CARGO_PKG_VERSION"),
             uptime_seconds: service.started.elapsed().as_secs(),
         }

@@ -125,6 +125,28 @@ pub enum OpenError {
         /// Which part of the record could not be decoded.
         source: NotARecord,
     },
+    /// The directory follows a primary, and may lack its newest changes.
+    #[error(
+        "the data directory follows the primary {primary}, so it takes no writes; next: start it as a \
+         follower (nearprint serve --follow {primary}), or make it a primary in the place of the other \
+         one, which must never write again (nearprint promote --data DIR)"
+    )]
+    Follower {
+        /// The address of the primary.
+        primary: String,
+    },
+    /// The directory has documents of its own, and cannot follow another.
+    #[error(
+        "the data directory is not that of a follower, and nothing in it was changed; next: follow with \
+         a directory that is empty or does not exist (--data DIR)"
+    )]
+    NotAFollower,
+    /// The directory is not a follower's that could become a primary.
+    #[error("{why}; nothing was changed")]
+    NotPromoted {
+        /// The directory and what it is instead, for people.
+        why: String,
+    },
     /// Another environment failure, such as no random numbers or threads.
     #[error("{what}")]
     System {
@@ -151,6 +173,9 @@ pub enum Refused {
     /// The data directory or files of it are gone, or cannot be written.
     #[error("the data directory cannot be used")]
     DirectoryUnusable,
+    /// The engine follows a primary, which decides all writes.
+    #[error("this is a follower; the primary takes the writes")]
+    Follower,
     /// The index has reached the configured memory limit.
     #[error("the memory limit is reached")]
     MemoryFull,

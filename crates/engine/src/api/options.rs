@@ -56,6 +56,9 @@ pub struct Options {
     /// A directory is not opened if its newest change was made later than the clock says, by more
     /// than this; `None` accepts every clock.
     pub clock_behind_ms_max: Option<u64>,
+    /// The address of the primary whose changes the directory follows; such an engine decides no
+    /// writes. `None` for a directory that takes writes.
+    pub primary: Option<String>,
 }
 
 impl Options {
@@ -84,6 +87,7 @@ impl Options {
             groups_memory_bytes_max: 1 << 30,
             disk_free_bytes_min: 256 << 20,
             clock_behind_ms_max: Some(5 * 60 * 1_000),
+            primary: None,
         }
     }
 }

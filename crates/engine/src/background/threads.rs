@@ -31,7 +31,8 @@ pub(crate) struct Threads {
     /// With the policy `interval` only.
     syncs: Option<Stoppable>,
     reclaim: Stoppable,
-    removals: Stoppable,
+    /// Not in a follower: the primary decides what is removed.
+    removals: Option<Stoppable>,
     groups: Stoppable,
     watch: Stoppable,
     _lock: DirectoryLock,
@@ -72,6 +73,13 @@ impl Threads {
             })?),
             Durability::Always | Durability::None => None,
         };
+        let removals = match shared.options.primary {
+            None => Some(Stoppable::spawn(shared, "removals", |stopped| {
+                let remover = remover::Remover::new(new_shared(), stopped);
+                move || remover.run()
+            })?),
+            Some(_) => None,
+        };
         Ok(Self {
             writer: spawn(shared, "writer", move || writer.run())?,
             snapshots: spawn(shared, "snapshots", move || snapshotter.run())?,
@@ -85,10 +93,7 @@ impl Threads {
                 let reclaimer = ReclaimerThread::new(new_shared(), reclaimer, stopped);
                 move || reclaimer.run()
             })?,
-            removals: Stoppable::spawn(shared, "removals", |stopped| {
-                let remover = remover::Remover::new(new_shared(), stopped);
-                move || remover.run()
-            })?,
+            removals,
             groups: Stoppable::spawn(shared, "groups", |stopped| {
                 move || groups::run(&grouped, &stopped)
             })?,
@@ -106,7 +111,9 @@ impl Threads {
         drop(self.snapshot_requests);
         self.groups.stop();
         self.watch.stop();
-        self.removals.stop();
+        if let Some(removals) = self.removals {
+            removals.stop();
+        }
         self.reclaim.stop();
         join(self.snapshots);
         // The snapshotter had the flusher's only request channel.

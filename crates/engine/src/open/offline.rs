@@ -30,7 +30,7 @@ use nearprint_index::view::Counts;
 use nearprint_text::{Recipe, UnknownRecipe};
 
 /// Earlier builds locked a file of this name.
-const LOCK_OF_EARLIER_BUILDS: &str = "lock";
+pub(crate) const LOCK_OF_EARLIER_BUILDS: &str = "lock";
 
 /// A data directory that no service uses.
 #[derive(Debug)]
@@ -226,17 +226,29 @@ pub fn restore(source: &mut dyn Read, path: &Path) -> Result<Exported, OpenError
         let what = format!("{} is not empty; nothing was restored", path.display());
         return Err(OpenError::System { what });
     }
+    restore_on(source, &disk, &[LOCK_OF_EARLIER_BUILDS])
+}
+
+/// Restores an export on a disk that has nothing else than what is to be kept.
+///
+/// # Errors
+/// Those of the source and the disk; then only what is to be kept is left.
+pub(crate) fn restore_on(
+    source: &mut dyn Read,
+    disk: &dyn Disk,
+    kept: &[&str],
+) -> Result<Exported, OpenError> {
     drop(disk.create(RESTORE_MARKER)?);
     disk.sync_directory()?;
-    match read_export(source, Some(&disk)) {
+    match read_export(source, Some(disk)) {
         Ok(restored) => {
             disk.remove(RESTORE_MARKER)?;
             disk.sync_directory()?;
             Ok(restored)
         }
         Err(error) => {
-            for name in disk.list()? {
-                disk.remove(&name)?;
+            for name in disk.list()?.iter().filter(|name| !kept.contains(&name.as_str())) {
+                disk.remove(name)?;
             }
             Err(StorageError::from_io(error, "restore", "the export").into())
         }

@@ -18,6 +18,7 @@ use crate::background::snapshot::snapshots::{Loaded, Snapshots};
 use crate::clock;
 use crate::directory_file::{DirectoryFile, Entropy, RESTORE_MARKER};
 use crate::document::Sequence;
+use crate::following::follower;
 use crate::machine::apply::Machine;
 use crate::machine::change::Record;
 use crate::open::{model, repair};
@@ -43,6 +44,7 @@ pub(crate) fn recover(
     options: &Options,
     entropy: &Entropy,
 ) -> Result<Recovered, OpenError> {
+    check_role(&**disk, options)?;
     let directory = open_directory(disk, options, entropy)?;
     let model = model::open(&**disk, &directory, options)?;
     let (snapshots, loaded) = Snapshots::load(Arc::clone(disk), directory)?;
@@ -53,6 +55,15 @@ pub(crate) fn recover(
         Journal::open(Arc::clone(disk), directory.identity, tail, options.journal_file_bytes)?;
     let core = Core::new(machine, journal, options.durability);
     Ok(Recovered { core, snapshots, model })
+}
+
+/// Refuses a directory that follows a primary where writes are to be taken, and the other way round.
+fn check_role(disk: &dyn Disk, options: &Options) -> Result<(), OpenError> {
+    match (follower::primary_of(disk)?, &options.primary) {
+        (Some(primary), None) => Err(OpenError::Follower { primary }),
+        (None, Some(_)) => Err(OpenError::NotAFollower),
+        (Some(_), Some(_)) | (None, None) => Ok(()),
+    }
 }
 
 /// Refuses a clock that is far behind the newest change: one of the two is wrong, and only the

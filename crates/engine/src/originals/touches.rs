@@ -9,12 +9,16 @@
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 
 use nearprint_fingerprint::Fingerprint;
 use nearprint_index::view::View;
+use tokio::sync::broadcast;
 
 use crate::document::Sequence;
+
+/// How many touches wait for a follower.
+const WAITING_MAX: usize = 4_096;
 
 /// The number of parts. Making room in one of them takes less than a millisecond at the default
 /// limit.
@@ -41,6 +45,8 @@ pub(crate) struct Touches {
     part_max: usize,
     /// Whether a document was named since the last snapshot.
     is_unsaved: AtomicBool,
+    /// Where followers hear of them, once there is one.
+    followers: OnceLock<broadcast::Sender<Touch>>,
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -55,7 +61,8 @@ impl Touches {
     pub(crate) fn new(documents_max: usize, known: impl IntoIterator<Item = Touch>) -> Self {
         let parts = (0..PARTS).map(|_| Mutex::default()).collect();
         let part_max = documents_max.div_ceil(PARTS);
-        let touches = Self { parts, part_max, is_unsaved: AtomicBool::new(false) };
+        let (is_unsaved, followers) = (AtomicBool::new(false), OnceLock::new());
+        let touches = Self { parts, part_max, is_unsaved, followers };
         for touch in known {
             touches.add(touch);
         }
@@ -64,8 +71,23 @@ impl Touches {
 
     /// Counts that a document was named.
     pub(crate) fn touch(&self, sequence: Sequence, masked: Fingerprint, now_s: u32) {
-        self.add(Touch { sequence, masked, duplicates: 1, last_s: now_s });
+        let touch = Touch { sequence, masked, duplicates: 1, last_s: now_s };
+        self.add_of_primary(touch);
+        if let Some(followers) = self.followers.get() {
+            // Nobody may be there any more.
+            drop(followers.send(touch));
+        }
+    }
+
+    /// Adds what a primary has counted.
+    pub(crate) fn add_of_primary(&self, touch: Touch) {
+        self.add(touch);
         self.is_unsaved.store(self.part_max > 0, Ordering::Relaxed);
+    }
+
+    /// What is counted from now on. Who falls far behind misses some.
+    pub(crate) fn subscribe(&self) -> broadcast::Receiver<Touch> {
+        self.followers.get_or_init(|| broadcast::Sender::new(WAITING_MAX)).subscribe()
     }
 
     /// Whether the last snapshot lacks some.
@@ -130,6 +152,22 @@ impl Touches {
         let part = &self.parts[(sequence.get() % PARTS as u64) as usize];
         part.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+/// One touch for each document, in the order in which it was first named.
+pub(crate) fn sum(touches: impl Iterator<Item = Touch>) -> Vec<Touch> {
+    let (mut sums, mut places): (Vec<Touch>, HashMap<Sequence, usize>) = Default::default();
+    for touch in touches {
+        let place = *places.entry(touch.sequence).or_insert(sums.len());
+        match sums.get_mut(place) {
+            Some(sum) => {
+                sum.duplicates = sum.duplicates.saturating_add(touch.duplicates);
+                sum.last_s = touch.last_s;
+            }
+            None => sums.push(touch),
+        }
+    }
+    sums
 }
 
 impl Count {

@@ -15,6 +15,19 @@ impl Engine {
         self.shared.published.load().view.sequence()
     }
 
+    /// Resolves when readers see this change.
+    pub async fn reached(&self, sequence: Sequence) {
+        loop {
+            let changed = self.shared.changed.notified();
+            tokio::pin!(changed);
+            changed.as_mut().enable();
+            if self.sequence() >= sequence {
+                return;
+            }
+            changed.await;
+        }
+    }
+
     /// The state in numbers.
     pub fn stats(&self) -> Stats {
         let state = self.shared.published.load_full();

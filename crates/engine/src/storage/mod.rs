@@ -42,13 +42,18 @@ pub use disk::real::RealDisk;
 pub(crate) use disk::require_space;
 pub use disk::{Disk, DiskFile};
 pub use error::{BadFrame, Damage, MissingRecords, Refusal, StorageError};
+pub use export::ExportFile;
 pub use header::Identity;
+pub(crate) use journal::frame::{FRAME_HEADER_BYTES, decode_header};
 pub use journal::frame::{PAYLOAD_BYTES_MAX, RecordRef, StoredRecord};
+pub(crate) use journal::header::JOURNAL_HEADER_BYTES;
 pub use journal::reader::{Extent, Records};
 pub use journal::reclaim::{Reclaimer, Sweep, SweepRange, Usage};
 pub use journal::recovery::{Tail, TornTail, packed_before, scan};
+pub(crate) use journal::window::FileWindow;
 pub use journal::writer::Journal;
 pub use lock::DirectoryLock;
+pub(crate) use names::record_range;
 pub use names::{FILE_NUMBER_MAX, file_number, holds_records};
 pub use sealed::{FileKind, Sealed, SealedReader, SealedWriter};
 

@@ -53,13 +53,16 @@ pub(crate) struct Bounds {
     /// Bytes of its record.
     pub(crate) payload_bytes: u64,
     pub(crate) changes: usize,
+    /// Records that it appends at most.
+    pub(crate) records: u64,
     /// Whether it may add documents. If so it is refused when memory or disk are full.
     pub(crate) adds: bool,
 }
 
 impl Bounds {
     const fn new(variable_bytes: usize, changes: usize, adds: bool) -> Self {
-        Self { payload_bytes: (RECORD_BYTES + variable_bytes) as u64, changes, adds }
+        let payload_bytes = (RECORD_BYTES + variable_bytes) as u64;
+        Self { payload_bytes, changes, records: 1, adds }
     }
 
     fn of_document(document: &Document) -> Self {

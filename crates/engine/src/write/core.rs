@@ -22,6 +22,7 @@ use crate::machine::jobs::Jobs;
 use crate::published::Published;
 use crate::storage::{Journal, Reclaimer, Records, StorageError};
 use crate::write::command::Command;
+use crate::write::enact::DecidedRecord;
 
 /// The state and its journal.
 #[derive(Debug)]
@@ -149,6 +150,20 @@ impl Core {
             sequence.get(),
             "state and journal count the same changes"
         );
+        Ok(())
+    }
+
+    /// Enacts a record that the primary has decided, the next one, and appends it as it is.
+    ///
+    /// # Errors
+    /// [`StorageError`]: the core must not be used again.
+    ///
+    /// # Panics
+    /// If it is not the next one.
+    pub(crate) fn enact(&mut self, decided: &DecidedRecord) -> Result<(), StorageError> {
+        self.machine.replay(&decided.record);
+        let first = self.journal.append(&decided.payload, decided.record.change.count())?;
+        assert_eq!(first, decided.first, "records are enacted in their order");
         Ok(())
     }
 

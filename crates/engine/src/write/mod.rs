@@ -6,5 +6,6 @@
 
 pub(crate) mod command;
 pub(crate) mod core;
+pub(crate) mod enact;
 pub(crate) mod queued;
 pub(crate) mod writer;

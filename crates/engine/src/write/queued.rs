@@ -139,7 +139,8 @@ pub(crate) fn decide_group(
     let adds = writes.iter().any(|write| write.bounds().adds);
     let free_bytes_min = if adds { free_bytes_min } else { 0 };
     let bytes = writes.iter().map(|write| write.bounds().payload_bytes).sum();
-    let begun = match core.begin_group((writes.len() as u64, bytes), free_bytes_min, clock_ms) {
+    let records = writes.iter().map(|write| write.bounds().records).sum();
+    let begun = match core.begin_group((records, bytes), free_bytes_min, clock_ms) {
         Err(error) if error.is_full() => return Ok(Err(Refused::DiskFull)),
         begun => begun?,
     };

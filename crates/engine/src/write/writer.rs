@@ -210,6 +210,7 @@ impl Writer {
         let full = bytes_max > 0 && memory_stats(view).total() > bytes_max;
         self.shared.memory_full.store(full, Ordering::Relaxed);
         self.shared.published.store(Arc::new(self.core.published()));
+        self.shared.changed.notify_waiters();
         if !view.full_deltas().is_empty() {
             self.shared.wake_flusher();
         }

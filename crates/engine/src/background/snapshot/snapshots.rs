@@ -83,6 +83,11 @@ impl Export {
 }
 
 impl Snapshots {
+    /// The identity of the directory.
+    pub(crate) fn identity(&self) -> Identity {
+        self.directory.identity
+    }
+
     /// An export of the newest snapshot, these files of records, and last the file `directory`,
     /// without which a half-restored directory does not open.
     ///

@@ -24,5 +24,5 @@ pub(crate) mod reader;
 pub(crate) mod reclaim;
 pub(crate) mod recovery;
 pub(crate) mod salvage;
-mod window;
+pub(crate) mod window;
 pub(crate) mod writer;

@@ -1,0 +1,418 @@
+//! Promise: a follower that has heard everything holds what its primary holds, whatever was stored,
+//! replaced, removed and purged, wherever its connection broke; and it notices a primary with
+//! another history. Method: two engines and the stream between them, cut at many bytes.
+
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+#[path = "common/options.rs"]
+mod common;
+
+use std::io::{self, Read};
+use std::path::Path;
+use std::sync::mpsc;
+use std::time::Duration;
+
+use nearprint_engine::document::{Document, DocumentId, Metadata, Namespace, Packed, Sequence};
+use nearprint_engine::following::{ChangesEnd, FollowEnd, Place, follower};
+use nearprint_engine::storage::{Disk as _, RealDisk};
+use nearprint_engine::{
+    Admission, Criteria, Durability, Engine, JobState, ListQuery, NamespaceFilter, OpenError,
+    Options, OriginalsOrder, OriginalsQuery, Purge, QueryOptions, Refused, StoredDocument,
+};
+use nearprint_fingerprint::{Distance, Fingerprint};
+
+/// A hang is a failure; nothing here takes a few seconds.
+const DEADLINE: Duration = Duration::from_mins(1);
+const ADDRESS: &str = "http://primary:7878";
+
+fn open(directory: &Path) -> Engine {
+    Engine::open(common::options(directory)).unwrap()
+}
+
+fn open_follower(directory: &Path) -> Engine {
+    let primary = Some(ADDRESS.to_owned());
+    Engine::open(Options { primary, ..common::options(directory) }).unwrap()
+}
+
+fn close(engine: &Engine) {
+    tokio::task::block_in_place(|| engine.close());
+}
+
+fn spread(number: u64) -> Fingerprint {
+    Fingerprint::new((number + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15))
+}
+
+fn document(number: u64) -> Document {
+    Document {
+        id: Some(DocumentId::new(format!("id-{number}")).unwrap()),
+        namespace: number.is_multiple_of(3).then(|| Namespace::new("news").unwrap()),
+        metadata: Metadata::new(format!("{{\"n\":{number}}}")),
+        ..Document::bare(spread(number))
+    }
+}
+
+async fn store(engine: &Engine, document: Document) {
+    engine.begin_insert(document, Admission::Wait).await.unwrap().wait().await.unwrap();
+}
+
+async fn store_packed(engine: &Engine, numbers: std::ops::Range<u64>) {
+    let fingerprints: Vec<_> = numbers.map(spread).collect();
+    let packed = Packed { namespace: None, expiry: None, fingerprints };
+    engine.begin_insert_packed(packed, Admission::Wait).await.unwrap().wait().await.unwrap();
+}
+
+/// Changes of every kind.
+async fn change(engine: &Engine, round: u64) {
+    for number in 0..40 {
+        store(engine, document(100 * round + number)).await;
+    }
+    // Replaced, removed, reset, packed, and a duplicate of what is stored.
+    let replaced = Document { fingerprint: spread(7 + round), ..document(100 * round + 1) };
+    store(engine, replaced).await;
+    engine.remove(None, DocumentId::new(format!("id-{}", 100 * round + 2)).unwrap()).await.unwrap();
+    engine.remove_fingerprint(None, spread(100 * round + 4)).await.unwrap();
+    store_packed(engine, 10_000 * (round + 1)..10_000 * (round + 1) + 3_000).await;
+    check_and_insert(engine, Document::bare(spread(100 * round + 5))).await;
+}
+
+async fn check_and_insert(engine: &Engine, document: Document) {
+    let criteria = Criteria::within(Distance::new(3).unwrap());
+    let options = QueryOptions { criteria, limit: 1, with_metadata: false };
+    let pending = engine.begin_check_and_insert(document, options, false, Admission::Wait);
+    pending.await.unwrap().wait().await.unwrap();
+}
+
+async fn purge(engine: &Engine) {
+    let reach = NamespaceFilter::Namespace(Some(Namespace::new("news").unwrap()));
+    let prefix = Some("id-1".into());
+    let purge = Purge { reach, prefix, stored_before_ms: None, dry_run: false };
+    let job = engine.begin_purge(purge).await.unwrap().number;
+    until("the purge ends", || engine.job(job).unwrap().state == JobState::Done).await;
+}
+
+async fn until(what: &str, is_so: impl Fn() -> bool) {
+    let waits = async {
+        while !is_so() {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    };
+    assert!(tokio::time::timeout(DEADLINE, waits).await.is_ok(), "waiting until {what}");
+}
+
+/// Fills a directory from an export of a primary.
+async fn seed(primary: &Engine, directory: &Path) {
+    let export = primary.export().await.unwrap();
+    let mut bytes = Vec::new();
+    export.write(&mut bytes).unwrap();
+    follower::seed(&mut &bytes[..], directory, ADDRESS).unwrap();
+}
+
+/// The stream of a primary, which ends after some bytes or when the other side hangs up.
+struct Wire(mpsc::Receiver<Vec<u8>>, Vec<u8>, usize);
+
+impl Read for Wire {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        if self.1.is_empty() {
+            self.1 = self.0.recv().unwrap_or_default();
+        }
+        let taken = buffer.len().min(self.1.len()).min(self.2);
+        buffer[..taken].copy_from_slice(&self.1[..taken]);
+        self.1.drain(..taken);
+        self.2 -= taken;
+        Ok(taken)
+    }
+}
+
+/// Connects a follower with its primary, for at most so many bytes, and until it has everything.
+async fn connect(primary: &Engine, follower: &Engine, bytes: usize) -> FollowEnd {
+    let mut changes = primary.changes(&follower.place().unwrap()).unwrap();
+    let (sender, receiver) = mpsc::channel();
+    let sending = tokio::spawn(async move {
+        while let Ok(message) = changes.next().await
+            && sender.send(message).is_ok()
+        {}
+    });
+    let (follower, last) = (follower.clone(), primary.sequence());
+    let following = tokio::task::spawn_blocking(move || {
+        let mut wire = Wire(receiver, Vec::new(), bytes);
+        let seen = follower.clone();
+        follower.follow(&mut wire, &mut |is_level| !is_level || seen.sequence() < last)
+    });
+    let end = tokio::time::timeout(DEADLINE, following).await.expect("it ends").unwrap();
+    sending.abort();
+    end
+}
+
+/// Everything that an engine stores, and the states of its jobs.
+async fn content(engine: &Engine) -> (Vec<StoredDocument>, String, u64) {
+    let query = ListQuery { reach: NamespaceFilter::All, prefix: None, after: Sequence::ZERO };
+    let listed = engine.list(query, 1_000_000).await.unwrap().items;
+    (listed, format!("{:?}", engine.jobs()), engine.stats().documents)
+}
+
+/// Asserts that both hold the same, and find the same.
+async fn assert_same(primary: &Engine, follower: &Engine) {
+    assert_eq!(primary.sequence(), follower.sequence());
+    assert_eq!(content(primary).await, content(follower).await);
+    let distance = Distance::new(3).unwrap();
+    let probes: Vec<_> = (0..60_000).map(spread).collect();
+    let [one, other] = [primary, follower].map(|engine| engine.nearest(&probes, distance).unwrap());
+    assert!(one == other, "look-ups differ");
+    assert!(one.contains(&0) && one.contains(&255), "some are found, and some are not");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_follower_holds_what_its_primary_holds_wherever_the_connection_breaks() {
+    let folder = tempfile::tempdir().unwrap();
+    let (one, two) = (folder.path().join("primary"), folder.path().join("follower"));
+    let primary = open(&one);
+    change(&primary, 0).await;
+    seed(&primary, &two).await;
+    let mut follower = open_follower(&two);
+    assert_same(&primary, &follower).await;
+    let mut bytes = 1;
+    for round in 1..4 {
+        change(&primary, round).await;
+        if round == 2 {
+            purge(&primary).await;
+        }
+        // A few bytes more each time, so that it breaks within messages, between them, and at last
+        // not at all.
+        while follower.sequence() < primary.sequence() {
+            let end = connect(&primary, &follower, bytes).await;
+            assert!(matches!(end, FollowEnd::Broken(_) | FollowEnd::Stopped), "{end:?}");
+            bytes = bytes * 3 / 2 + 1;
+        }
+        assert_same(&primary, &follower).await;
+        close(&follower);
+        follower = open_follower(&two);
+        assert_same(&primary, &follower).await;
+    }
+    // Its own journal is enough, also without its snapshots.
+    close(&follower);
+    let disk = RealDisk::open(&two).unwrap();
+    let kept = ["journal-", "records-", "directory", "follower"];
+    for name in disk.list().unwrap() {
+        if !kept.iter().any(|kept| name.starts_with(kept)) {
+            disk.remove(&name).unwrap();
+        }
+    }
+    follower = open_follower(&two);
+    assert_same(&primary, &follower).await;
+    close(&follower);
+    close(&primary);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn counts_of_originals_arrive() {
+    let folder = tempfile::tempdir().unwrap();
+    let primary = open(&folder.path().join("primary"));
+    store(&primary, document(1)).await;
+    seed(&primary, &folder.path().join("follower")).await;
+    let follower = open_follower(&folder.path().join("follower"));
+    let mut changes = primary.changes(&follower.place().unwrap()).unwrap();
+    for _ in 0..3 {
+        check_and_insert(&primary, Document::bare(spread(1))).await;
+    }
+    let (sender, receiver) = mpsc::channel();
+    for _ in 0..2 {
+        sender.send(changes.next().await.unwrap()).unwrap();
+    }
+    let following = follower.clone();
+    let end = tokio::task::spawn_blocking(move || {
+        following.follow(&mut Wire(receiver, Vec::new(), usize::MAX), &mut |_| true)
+    });
+    drop(sender);
+    assert!(matches!(end.await.unwrap(), FollowEnd::Broken(_)));
+    let query = || OriginalsQuery {
+        reach: NamespaceFilter::All,
+        order: OriginalsOrder::Duplicates,
+        after: None,
+    };
+    let [one, other] = [
+        primary.originals(query(), 10).await.unwrap().items,
+        follower.originals(query(), 10).await.unwrap().items,
+    ];
+    assert_eq!(one.len(), 1);
+    assert_eq!(one[0].touch.duplicates, 3);
+    assert_eq!(one, other);
+    close(&follower);
+    close(&primary);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_follower_decides_nothing_and_a_directory_has_one_role() {
+    let folder = tempfile::tempdir().unwrap();
+    let (one, two) = (folder.path().join("primary"), folder.path().join("follower"));
+    let primary = open(&one);
+    change(&primary, 0).await;
+    seed(&primary, &two).await;
+    let follower = open_follower(&two);
+    let begun = follower.begin_insert(document(1), Admission::Wait).await;
+    assert_eq!(begun.err(), Some(Refused::Follower));
+    assert!(follower.snapshot().await.is_ok(), "backups are taken here");
+    close(&follower);
+    let refused = Engine::open(common::options(&two)).unwrap_err();
+    assert!(matches!(&refused, OpenError::Follower { primary } if primary == ADDRESS), "{refused}");
+    // Commands that only read do not care.
+    let reading = Engine::open_to_read_at_least(common::options(&two)).unwrap();
+    assert_same(&primary, &reading).await;
+    close(&reading);
+    close(&primary);
+    let following = Options { primary: Some(ADDRESS.to_owned()), ..common::options(&one) };
+    assert!(matches!(Engine::open(following), Err(OpenError::NotAFollower)));
+    let nothing: &[u8] = &[];
+    let refused = follower::seed(&mut &*nothing, &one, ADDRESS).unwrap_err();
+    assert!(matches!(refused, OpenError::NotAFollower), "{refused}");
+    assert!(matches!(follower::needs_seed(&one), Err(OpenError::NotAFollower)));
+    assert!(matches!(follower::promote(&one), Err(OpenError::NotPromoted { .. })));
+    assert_eq!(follower::promote(&two).unwrap(), ADDRESS);
+    let promoted = open(&two);
+    store(&promoted, document(1_000_000)).await;
+    close(&promoted);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_copy_that_was_cut_begins_again() {
+    let folder = tempfile::tempdir().unwrap();
+    let two = folder.path().join("follower");
+    let primary = open(&folder.path().join("primary"));
+    change(&primary, 0).await;
+    let mut export = Vec::new();
+    primary.export().await.unwrap().write(&mut export).unwrap();
+    assert!(follower::needs_seed(&two).unwrap());
+    for length in [0, 1, 100, export.len() / 2, export.len() - 1] {
+        assert!(follower::seed(&mut &export[..length], &two, ADDRESS).is_err());
+        assert!(follower::needs_seed(&two).unwrap(), "{length}");
+        assert!(follower::promote(&two).is_err(), "{length}");
+        assert!(Engine::open(common::options(&two)).is_err(), "{length}");
+    }
+    follower::seed(&mut &export[..], &two, ADDRESS).unwrap();
+    assert!(!follower::needs_seed(&two).unwrap());
+    // A second copy takes the place of the first one.
+    change(&primary, 1).await;
+    seed(&primary, &two).await;
+    let follower = open_follower(&two);
+    assert_same(&primary, &follower).await;
+    close(&follower);
+    close(&primary);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_primary_with_another_history_is_noticed() {
+    let folder = tempfile::tempdir().unwrap();
+    let (one, two) = (folder.path().join("primary"), folder.path().join("follower"));
+    let primary = open(&one);
+    change(&primary, 0).await;
+    let mut export = Vec::new();
+    primary.export().await.unwrap().write(&mut export).unwrap();
+    follower::seed(&mut &export[..], &two, ADDRESS).unwrap();
+    change(&primary, 1).await;
+    let follower = open_follower(&two);
+    connect(&primary, &follower, usize::MAX).await;
+    let place = follower.place().unwrap();
+    // One that was set back is behind.
+    let restored = folder.path().join("restored");
+    nearprint_engine::open::offline::restore(&mut &export[..], &restored).unwrap();
+    let behind = open(&restored);
+    assert!(matches!(behind.changes(&place), Err(ChangesEnd::Diverged(_))));
+    // And has another history once it is as far.
+    while behind.sequence() < follower.sequence() {
+        store(&behind, document(500_000 + behind.sequence().get())).await;
+    }
+    assert!(matches!(behind.changes(&place), Err(ChangesEnd::Diverged(_))));
+    // The same without the record of the last change, if only the number of documents differs.
+    let unknown = Place { record: None, ..place };
+    assert_ne!(behind.stats().documents, follower.stats().documents);
+    let mut changes = behind.changes(&unknown).unwrap();
+    let message = changes.next().await.unwrap();
+    let following = follower.clone();
+    let follow = move |bytes: Vec<u8>| following.follow(&mut &bytes[..], &mut |_| true);
+    let end = tokio::task::spawn_blocking(move || follow(message)).await.unwrap();
+    assert!(matches!(&end, FollowEnd::Diverged(why) if why.contains("documents")), "{end:?}");
+    // Another directory altogether.
+    let other = open(&folder.path().join("other"));
+    let message =
+        other.changes(&Place { sequence: Sequence::ZERO, record: None }).unwrap().next().await;
+    let (following, message) = (follower.clone(), message.unwrap());
+    let end =
+        tokio::task::spawn_blocking(move || following.follow(&mut &message[..], &mut |_| true));
+    let end = end.await.unwrap();
+    assert!(
+        matches!(&end, FollowEnd::Diverged(why) if why.contains("another data directory")),
+        "{end:?}"
+    );
+    for engine in [&other, &behind, &follower, &primary] {
+        close(engine);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn bytes_that_are_flipped_on_the_way_change_nothing() {
+    let folder = tempfile::tempdir().unwrap();
+    let primary = open(&folder.path().join("primary"));
+    store(&primary, document(1)).await;
+    seed(&primary, &folder.path().join("follower")).await;
+    let follower = open_follower(&folder.path().join("follower"));
+    let mut changes = primary.changes(&follower.place().unwrap()).unwrap();
+    let mut stream = changes.next().await.unwrap();
+    store(&primary, document(2)).await;
+    stream.extend(changes.next().await.unwrap());
+    let before = follower.sequence();
+    for at in 0..stream.len() {
+        let (follower, mut damaged) = (follower.clone(), stream.clone());
+        damaged[at] ^= 0x10;
+        let end =
+            tokio::task::spawn_blocking(move || follower.follow(&mut &damaged[..], &mut |_| true));
+        let end = end.await.unwrap();
+        assert!(matches!(end, FollowEnd::Broken(_) | FollowEnd::Diverged(_)), "{at}: {end:?}");
+    }
+    assert_eq!(follower.sequence(), before);
+    let (following, whole) = (follower.clone(), stream);
+    let end = tokio::task::spawn_blocking(move || following.follow(&mut &whole[..], &mut |_| true));
+    assert!(matches!(end.await.unwrap(), FollowEnd::Broken(_)), "it ends");
+    assert_same_documents(&primary, &follower).await;
+    close(&follower);
+    close(&primary);
+}
+
+async fn assert_same_documents(primary: &Engine, follower: &Engine) {
+    assert_eq!(content(primary).await, content(follower).await);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_packed_has_to_be_copied_again() {
+    let folder = tempfile::tempdir().unwrap();
+    let options = Options {
+        journal_file_bytes: 65_536,
+        durability: Durability::None,
+        ..common::options(&folder.path().join("primary"))
+    };
+    let primary = Engine::open(options).unwrap();
+    store(&primary, document(0)).await;
+    let two = folder.path().join("follower");
+    seed(&primary, &two).await;
+    let follower = open_follower(&two);
+    for turn in 0.. {
+        if primary.stats().packs > 0 {
+            break;
+        }
+        assert!(turn < 1_000, "nothing is packed");
+        for round in 0..200 {
+            for number in 0..20 {
+                let fingerprint = spread(round * 20 + number);
+                store(&primary, Document { fingerprint, ..document(number) }).await;
+            }
+        }
+        primary.snapshot().await.unwrap();
+    }
+    let place = follower.place().unwrap();
+    assert!(matches!(primary.changes(&place), Err(ChangesEnd::Packed(at)) if at == place.sequence));
+    close(&follower);
+    seed(&primary, &two).await;
+    let follower = open_follower(&two);
+    connect(&primary, &follower, usize::MAX).await;
+    assert_same_documents(&primary, &follower).await;
+    close(&follower);
+    close(&primary);
+}

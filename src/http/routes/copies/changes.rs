@@ -1,0 +1,97 @@
+//! `/v1/changes`: what has changed since, for followers.
+
+use std::io;
+use std::sync::Arc;
+
+use axum::extract::{Request, State};
+use axum::response::Response;
+use nearprint_engine::document::Sequence;
+use nearprint_engine::following::{Changes, ChangesEnd, Place};
+use nearprint_files::fields;
+use nearprint_files::offer::FieldKind;
+
+use crate::http::description::PackedBody;
+use crate::http::problem::{Code, Problem};
+use crate::http::request::{parameters, schema};
+use crate::http::service::Service;
+
+fields! {
+    /// Where a follower is.
+    pub(crate) struct ChangesParameters {
+        /// The last change that the follower has.
+        after: u64 [FieldKind::Whole(0, u64::MAX >> 1)],
+        /// The checksum of the record of this change, 16 hex digits: a primary with another one has
+        /// another history (409).
+        record: Box<str> [FieldKind::Form("^[0-9a-f]{16}$")],
+    }
+}
+
+/// Send what has changed since, for a follower.
+///
+/// For administrators only: it contains every id. The messages have the form that
+/// docs/disk-format.md describes, each after its length in four bytes. The reply does not end: it
+/// waits for the next change, and says every second that there is none. It has a place among
+/// `server.exports_max`.
+#[utoipa::path(get, path = "/v1/changes", tag = "operations",
+    params(ChangesParameters),
+    responses((status = 200, description = "The changes", body = PackedBody,
+        content_type = "application/octet-stream")))]
+pub(crate) async fn get_changes(
+    State(service): State<Arc<Service>>,
+    request: Request,
+) -> Result<Response, Problem> {
+    let parameters: ChangesParameters = parameters::read(request.uri().query())?;
+    let place = place(&parameters)?;
+    let seat = service.exports.take()?;
+    let engine = service.engine.clone();
+    let begun = tokio::task::spawn_blocking(move || engine.changes(&place)).await;
+    let changes =
+        begun.map_err(|fault| Problem::internal(format!("reading the journal: {fault}")))??;
+    let pieces =
+        futures_util::stream::unfold((changes, service), async |(mut changes, service)| {
+            let message = next(&mut changes, &service).await.transpose()?;
+            Some((message, (changes, service)))
+        });
+    // A cut is noticed; the follower asks again.
+    let cut = |_: Problem| Err(io::ErrorKind::TimedOut.into());
+    Ok(seat.respond("application/octet-stream", Box::pin(pieces), cut))
+}
+
+/// The next message; `None` when the service stops.
+async fn next(changes: &mut Changes, service: &Service) -> io::Result<Option<axum::body::Bytes>> {
+    let message = tokio::select! {
+        message = changes.next() => message,
+        () = service.stopped() => return Ok(None),
+    };
+    message.map(|message| Some(message.into())).map_err(io::Error::other)
+}
+
+fn place(parameters: &ChangesParameters) -> Result<Place, Problem> {
+    let Some(after) = parameters.after else {
+        return Err(Problem::invalid("after", "after is missing: the last change that is there."));
+    };
+    let record = parameters.record.as_deref().map(|digits| {
+        let is_form = digits.len() == 16 && !digits.contains('+');
+        let read = if is_form { u64::from_str_radix(digits, 16).ok() } else { None };
+        read.ok_or_else(|| Problem::invalid("record", "record must have 16 hex digits."))
+    });
+    Ok(Place { sequence: Sequence::new(after), record: record.transpose()? })
+}
+
+impl From<ChangesEnd> for Problem {
+    fn from(end: ChangesEnd) -> Self {
+        match end {
+            ChangesEnd::Diverged(why) => Self::new(Code::Diverged, format!("{why}.")),
+            ChangesEnd::Packed(after) => Self::new(
+                Code::ChangesPacked,
+                format!(
+                    "The files with the changes after {after} are packed: what was removed is no longer \
+                     in them. Begin again with an export."
+                ),
+            ),
+            ChangesEnd::Refused(refused) => refused.into(),
+        }
+    }
+}
+
+schema::describe! { parameters ChangesParameters }

@@ -1,0 +1,190 @@
+//! A follower of a server, each in a process of its own: both are killed under load, and in the end
+//! the follower has what was answered; it passes writes on, refuses them, waits, copies again, halts
+//! and takes the place of its primary.
+
+use std::net::TcpListener;
+use std::path::Path;
+use std::process::Command;
+
+use serde_json::{Value, json};
+
+use crate::load::{compare, pause, under_load, workers};
+use crate::random::{self, Random};
+use crate::server::{Client, Server, log};
+
+/// How often the primary and the follower are killed.
+const KILLS: u64 = 6;
+/// How often it looks whether something is so; a hang is a failure, and nothing takes a minute.
+const LOOK_EVERY_MS: usize = 20;
+const LOOKS_MAX: usize = 60_000 / LOOK_EVERY_MS;
+
+/// An address where nobody listens.
+fn free_address() -> String {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
+    listener.local_addr().expect("it is bound").to_string()
+}
+
+fn started(command: Command, data: &Path) -> Server {
+    Server::of(command).unwrap_or_else(|| panic!("it does not start; it says:\n{}", log(data)))
+}
+
+/// The follower of the primary at an address; `forward` passes writes on.
+fn follower(primary: &str, data: &Path, forward: bool) -> Command {
+    let mut command = Server::command(data);
+    command.args(["--follow", &format!("http://{primary}")]);
+    command.env("NEARPRINT_FOLLOW__FORWARD", forward.to_string());
+    command
+}
+
+fn until(what: &str, mut is_so: impl FnMut() -> bool) {
+    for _ in 0..LOOKS_MAX {
+        if is_so() {
+            return;
+        }
+        pause(LOOK_EVERY_MS);
+    }
+    panic!("waiting until {what}");
+}
+
+/// Waits until the follower has had everything, and has the last change of the primary.
+fn until_level(primary: &Client, follower: &Client) {
+    let sequence = |client: &Client| Client::expect(client.get("/v1/stats"))["sequence"].clone();
+    until("it has everything", || {
+        let (status, reply) = follower.get("/readyz").expect("it is up");
+        assert!(reply["code"] != "follower_halted", "{reply}");
+        status == 200 && sequence(primary) == sequence(follower)
+    });
+}
+
+fn insert(client: &Client, id: &str, fingerprint: u64) -> Value {
+    let fingerprint = format!("{fingerprint:016x}");
+    Client::expect(client.post("/v1/insert", &json!({"id": id, "fingerprint": fingerprint})))
+}
+
+#[test]
+fn a_follower_has_what_was_answered_although_both_are_killed() {
+    let mut random = Random::of_run();
+    let folder = tempfile::tempdir().unwrap();
+    let (one, two) = (folder.path().join("primary"), folder.path().join("follower"));
+    let address = free_address();
+    let mut workers = workers(4, &mut random);
+    let mut primary = started(Server::command_at(&[], &address, &one), &one);
+    let mut copy = started(follower(&address, &two, true), &two);
+    for _ in 0..random::variable("NEARPRINT_TEST_KILLS").unwrap_or(KILLS) {
+        workers = under_load(workers, &primary, |primary| {
+            pause(20 + random.below(300));
+            copy.kill();
+            copy = started(follower(&address, &two, true), &two);
+            pause(random.below(300));
+            primary.kill();
+        });
+        // Look-ups go on.
+        let near = json!({"text": "a text that nobody has stored, of a few words only"});
+        Client::expect(copy.client().post("/v1/query", &near));
+        primary = started(Server::command_at(&[], &address, &one), &one);
+        until_level(&primary.client(), &copy.client());
+        // What it reads is its own; what it writes goes to the primary.
+        compare(&mut workers, &copy.client());
+        until_level(&primary.client(), &copy.client());
+    }
+    assert!(copy.terminate().success(), "{}", log(&two));
+    assert!(primary.terminate().success(), "{}", log(&one));
+}
+
+#[test]
+fn a_follower_refuses_writes_waits_for_changes_and_takes_over() {
+    let folder = tempfile::tempdir().unwrap();
+    let (one, two) = (folder.path().join("primary"), folder.path().join("follower"));
+    let primary = Server::start(&one);
+    let address = primary.url().trim_start_matches("http://").to_owned();
+    insert(&primary.client(), "a", 1);
+    let copy = started(follower(&address, &two, false), &two);
+    until_level(&primary.client(), &copy.client());
+    let body = json!({"id": "b", "fingerprint": "00000000000000ff"});
+    for path in ["/v1/insert", "/v1/check-and-insert", "/v1/insert/batch", "/v1/purge"] {
+        let (status, reply) = copy.client().post(path, &body).unwrap();
+        assert_eq!((status, &reply["code"]), (503, &json!("follower")), "{path}: {reply}");
+        assert!(reply["detail"].as_str().unwrap().contains(&address), "{reply}");
+    }
+    let (status, reply) = copy.client().delete("/v1/documents/a").unwrap();
+    assert_eq!((status, &reply["code"]), (503, &json!("follower")), "{reply}");
+    // What was written is seen as soon as it is asked for.
+    for number in 0..50 {
+        let sequence =
+            insert(&primary.client(), &format!("c{number}"), number << 8)["sequence"].clone();
+        let path = format!("/v1/documents/c{number}?min_sequence={sequence}");
+        assert_eq!(copy.client().get(&path).unwrap().0, 200, "{path}");
+    }
+    let path = "/v1/query?fingerprint=00000000000000ff&min_sequence=1000";
+    let (status, reply) = copy.client().get(path).unwrap();
+    assert_eq!((status, &reply["code"]), (503, &json!("behind")), "{reply}");
+    for wrong in ["min_sequence=x", "min_sequence=1&min_sequence=2", "min_sequence=-1"] {
+        let (status, reply) = copy.client().get(&format!("/v1/documents/a?{wrong}")).unwrap();
+        assert_eq!((status, &reply["field"]), (400, &json!("min_sequence")), "{reply}");
+    }
+    // The directory of a follower does not take writes by mistake.
+    assert!(copy.terminate().success());
+    assert!(Server::of(Server::command(&two)).is_none());
+    assert!(log(&two).contains("nearprint promote"), "{}", log(&two));
+    primary.kill();
+    let promoted = Command::new(env!("CARGO_BIN_EXE_nearprint"))
+        .args(["promote", "--yes", "--data"])
+        .arg(&two)
+        .output()
+        .unwrap();
+    assert!(promoted.status.success(), "{promoted:?}");
+    let copy = Server::start(&two);
+    insert(&copy.client(), "d", 77);
+    assert_eq!(copy.client().get("/v1/documents/c49").unwrap().0, 200);
+}
+
+#[test]
+fn a_follower_that_is_far_behind_copies_again_and_one_of_another_history_halts() {
+    let folder = tempfile::tempdir().unwrap();
+    let (one, two) = (folder.path().join("primary"), folder.path().join("follower"));
+    let address = free_address();
+    let small_files = || {
+        let mut command = Server::command_at(&[], &address, &one);
+        command.env("NEARPRINT_ENGINE__JOURNAL_FILE_BYTES", "65536");
+        command
+    };
+    let primary = started(small_files(), &one);
+    insert(&primary.client(), "a", 1);
+    let copy = started(follower(&address, &two, false), &two);
+    until_level(&primary.client(), &copy.client());
+    assert!(copy.terminate().success());
+    let mut round = 0;
+    until("its journal is packed", || {
+        round += 1;
+        let lines = (0..500).map(|n| {
+            let fingerprint = format!("{:016x}", (n + 500 * round) << 8);
+            json!({"id": format!("{n:0200}"), "fingerprint": fingerprint})
+        });
+        primary.client().post_lines("/v1/insert/batch", &lines.collect::<Vec<_>>());
+        Client::expect(primary.client().post("/v1/snapshots", &json!({})));
+        let stats = Client::expect(primary.client().get("/v1/stats"));
+        stats["journal"]["packs"].as_u64() > Some(0)
+    });
+    let mut copy = started(follower(&address, &two, false), &two);
+    until("it has copied again", || {
+        copy.ended().is_none() && log(&two).contains("begins again with an export")
+    });
+    // It listens at another port then, because the test asks for any.
+    assert!(copy.terminate().success(), "{}", log(&two));
+    copy = started(follower(&address, &two, false), &two);
+    until_level(&primary.client(), &copy.client());
+    // The primary is set back to a day on which it had less.
+    assert!(primary.terminate().success());
+    let last = Client::expect(copy.client().get("/v1/stats"))["sequence"].as_u64().unwrap();
+    std::fs::remove_dir_all(&one).unwrap();
+    let primary = started(small_files(), &one);
+    insert(&primary.client(), "another", 5);
+    until("it halts", || {
+        let (status, reply) = copy.client().get("/readyz").unwrap();
+        status == 503 && reply["code"] == "follower_halted"
+    });
+    let stats = Client::expect(copy.client().get("/v1/stats"));
+    assert_eq!(stats["sequence"], last);
+    assert!(stats["following"]["halted"].as_str().unwrap().contains("lost"), "{stats}");
+    assert_eq!(copy.client().get("/v1/documents?prefix=0").unwrap().0, 200, "look-ups go on");
+}
