@@ -113,8 +113,34 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** The service is recovered and accepts writes; 503 with the reason otherwise. */
+        /**
+         * The service is recovered and accepts writes, or is a follower that is fit for look-ups; 503 with
+         *     the reason otherwise.
+         */
         get: operations["get_readyz"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/changes": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Send what has changed since, for a follower.
+         * @description For administrators only: it contains every id. The messages have the form that
+         *     docs/disk-format.md describes, each after its length in four bytes. The reply does not end: it
+         *     waits for the next change, and says every second that there is none. It has a place among
+         *     `server.exports_max`.
+         */
+        get: operations["get_changes"];
         put?: never;
         post?: never;
         delete?: never;
@@ -1099,6 +1125,20 @@ export interface components {
             /** @description A dense vector, for recipes of vectors: as many numbers as the recipe has dimensions, read in single precision, not all zero. */
             vector?: number[];
         } & ((unknown | unknown | unknown | unknown | unknown) & unknown & unknown);
+        /** @description What a follower follows, and how far it has come. */
+        FollowingReply: {
+            /** @description Whether the primary was heard a moment ago. */
+            connected: boolean;
+            /** @description Why it follows no longer; null while it does. */
+            halted?: string | null;
+            /**
+             * Format: int64
+             * @description How long ago it had everything that the primary has.
+             */
+            lag_ms: number;
+            /** @description The address of the primary. */
+            primary: string;
+        };
         /**
          * @description How a look-up of one document finds another.
          * @enum {string}
@@ -1154,6 +1194,11 @@ export interface components {
         };
         /** @description The reply of `/healthz` and `/readyz`. */
         HealthReply: {
+            /**
+             * Format: int64
+             * @description Of a follower: how long ago it had everything that its primary has.
+             */
+            lag_ms?: number;
             /** @example ready */
             status: string;
         };
@@ -1757,6 +1802,8 @@ export interface components {
              */
             documents: number;
             durability: components["schemas"]["DurabilityReply"];
+            /** @description Of a follower: what it follows, and how far it has come. */
+            following?: components["schemas"]["FollowingReply"];
             index: components["schemas"]["IndexReply"];
             journal: components["schemas"]["JournalReply"];
             last_snapshot?: components["schemas"]["SnapshotReply"] | null;
@@ -2033,7 +2080,10 @@ export interface operations {
     };
     get_metrics: {
         parameters: {
-            query?: never;
+            query?: {
+                /** @description Waits, for a second at most, until this change is seen: the `sequence` of an earlier reply. For look-ups on a follower. */
+                min_sequence?: number;
+            };
             header?: never;
             path?: never;
             cookie?: never;
@@ -2109,6 +2159,17 @@ export interface operations {
             /** @description `unsupported_transfer_coding` */
             501: {
                 headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `behind` */
+            503: {
+                headers: {
+                    /** @description After how many seconds the same request may succeed */
+                    "Retry-After"?: number;
                     [name: string]: unknown;
                 };
                 content: {
@@ -2471,7 +2532,127 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description `stopping`, `storage_failed`, `directory_unusable`, `disk_full`, `memory_full` */
+            /** @description `stopping`, `behind`, `follower_halted`, `storage_failed`, `directory_unusable`, `disk_full`, `memory_full` */
+            503: {
+                headers: {
+                    /** @description After how many seconds the same request may succeed */
+                    "Retry-After"?: number;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    get_changes: {
+        parameters: {
+            query?: {
+                /** @description The last change that the follower has. */
+                after?: number;
+                /** @description The checksum of the record of this change, 16 hex digits: a primary with another one has another history (409). */
+                record?: string;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The changes */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/octet-stream": components["schemas"]["Packed"];
+                };
+            };
+            /** @description Malformed or contradictory: `invalid_value`, `unknown_field`, `repeated_field`, `invalid_host` */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `token_missing`, `token_unknown` */
+            401: {
+                headers: {
+                    "WWW-Authenticate"?: string;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `scope_missing`, `namespace_not_allowed`, `cross_site` */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `diverged` */
+            409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `changes_packed` */
+            410: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `host_not_allowed` */
+            421: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `rate_limited` */
+            429: {
+                headers: {
+                    /** @description After how many seconds the same request may succeed */
+                    "Retry-After"?: number;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `internal`, `unreadable_record` */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `unsupported_transfer_coding` */
+            501: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `overloaded`, `stopping`, `storage_failed` */
             503: {
                 headers: {
                     /** @description After how many seconds the same request may succeed */
@@ -2651,7 +2832,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description `overloaded`, `stopping`, `storage_failed`, `directory_unusable` */
+            /** @description `overloaded`, `stopping`, `follower`, `primary_unreachable`, `outcome_unknown`, `storage_failed`, `directory_unusable` */
             503: {
                 headers: {
                     /** @description After how many seconds the same request may succeed */
@@ -2823,7 +3004,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description `overloaded`, `stopping`, `storage_failed`, `directory_unusable` */
+            /** @description `overloaded`, `stopping`, `follower`, `primary_unreachable`, `outcome_unknown`, `storage_failed`, `directory_unusable` */
             503: {
                 headers: {
                     /** @description After how many seconds the same request may succeed */
@@ -2849,7 +3030,10 @@ export interface operations {
     };
     post_compare: {
         parameters: {
-            query?: never;
+            query?: {
+                /** @description Waits, for a second at most, until this change is seen: the `sequence` of an earlier reply. For look-ups on a follower. */
+                min_sequence?: number;
+            };
             header?: never;
             path?: never;
             cookie?: never;
@@ -2980,7 +3164,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description `overloaded`, `stopping` */
+            /** @description `overloaded`, `stopping`, `behind` */
             503: {
                 headers: {
                     /** @description After how many seconds the same request may succeed */
@@ -3111,7 +3295,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description `overloaded`, `stopping` */
+            /** @description `overloaded`, `stopping`, `follower`, `primary_unreachable`, `outcome_unknown` */
             503: {
                 headers: {
                     /** @description After how many seconds the same request may succeed */
@@ -3141,6 +3325,8 @@ export interface operations {
                 limit?: number;
                 /** @description What is shown in addition: `metadata`, `sketch`, or both with a comma between them. */
                 include?: ("metadata" | "sketch")[];
+                /** @description Waits, for a second at most, until this change is seen: the `sequence` of an earlier reply. For look-ups on a follower. */
+                min_sequence?: number;
             };
             header?: never;
             path?: never;
@@ -3233,7 +3419,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description `overloaded`, `storage_failed` */
+            /** @description `overloaded`, `behind`, `storage_failed` */
             503: {
                 headers: {
                     /** @description After how many seconds the same request may succeed */
@@ -3335,7 +3521,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description `overloaded`, `stopping`, `storage_failed`, `directory_unusable` */
+            /** @description `overloaded`, `stopping`, `follower`, `primary_unreachable`, `outcome_unknown`, `storage_failed`, `directory_unusable` */
             503: {
                 headers: {
                     /** @description After how many seconds the same request may succeed */
@@ -3364,6 +3550,8 @@ export interface operations {
             query?: {
                 /** @description The namespace; without it, the default namespace. */
                 namespace?: string;
+                /** @description Waits, for a second at most, until this change is seen: the `sequence` of an earlier reply. For look-ups on a follower. */
+                min_sequence?: number;
             };
             header?: never;
             path: {
@@ -3458,7 +3646,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description `overloaded`, `storage_failed` */
+            /** @description `overloaded`, `behind`, `storage_failed` */
             503: {
                 headers: {
                     /** @description After how many seconds the same request may succeed */
@@ -3561,7 +3749,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description `overloaded`, `stopping`, `storage_failed`, `directory_unusable` */
+            /** @description `overloaded`, `stopping`, `follower`, `primary_unreachable`, `outcome_unknown`, `storage_failed`, `directory_unusable` */
             503: {
                 headers: {
                     /** @description After how many seconds the same request may succeed */
@@ -3594,6 +3782,8 @@ export interface operations {
                 extract?: "content" | "visible" | "main";
                 /** @description Adds the heaviest features, the 64 sums, and to hits the bits that differ. */
                 explain?: boolean;
+                /** @description Waits, for a second at most, until this change is seen: the `sequence` of an earlier reply. For look-ups on a follower. */
+                min_sequence?: number;
             };
             header?: never;
             path?: never;
@@ -3728,7 +3918,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description `overloaded`, `stopping` */
+            /** @description `overloaded`, `stopping`, `behind` */
             503: {
                 headers: {
                     /** @description After how many seconds the same request may succeed */
@@ -3750,6 +3940,8 @@ export interface operations {
                 explain?: boolean;
                 /** @description The reply begins while the body is still being sent, for clients that read and send at the same time. Plain clients and proxies such as nginx do not: they need the reply to wait for the end of the body, which is the default. */
                 early_reply?: boolean;
+                /** @description Waits, for a second at most, until this change is seen: the `sequence` of an earlier reply. For look-ups on a follower. */
+                min_sequence?: number;
             };
             header?: never;
             path?: never;
@@ -3845,7 +4037,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description `overloaded` */
+            /** @description `overloaded`, `behind` */
             503: {
                 headers: {
                     /** @description After how many seconds the same request may succeed */
@@ -3869,6 +4061,8 @@ export interface operations {
                 limit?: number;
                 /** @description What is shown in addition: `metadata`, `sketch`, or both with a comma between them. */
                 include?: ("metadata" | "sketch")[];
+                /** @description Waits, for a second at most, until this change is seen: the `sequence` of an earlier reply. For look-ups on a follower. */
+                min_sequence?: number;
             };
             header?: never;
             path: {
@@ -3954,7 +4148,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description `overloaded`, `storage_failed` */
+            /** @description `overloaded`, `behind`, `storage_failed` */
             503: {
                 headers: {
                     /** @description After how many seconds the same request may succeed */
@@ -4057,7 +4251,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description `overloaded`, `stopping`, `storage_failed`, `directory_unusable` */
+            /** @description `overloaded`, `stopping`, `follower`, `primary_unreachable`, `outcome_unknown`, `storage_failed`, `directory_unusable` */
             503: {
                 headers: {
                     /** @description After how many seconds the same request may succeed */
@@ -4088,6 +4282,8 @@ export interface operations {
                 after?: string;
                 /** @description How many jobs a page has; without it, all. */
                 limit?: number;
+                /** @description Waits, for a second at most, until this change is seen: the `sequence` of an earlier reply. For look-ups on a follower. */
+                min_sequence?: number;
             };
             header?: never;
             path?: never;
@@ -4170,7 +4366,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description `overloaded` */
+            /** @description `overloaded`, `behind` */
             503: {
                 headers: {
                     /** @description After how many seconds the same request may succeed */
@@ -4185,7 +4381,10 @@ export interface operations {
     };
     post_groups: {
         parameters: {
-            query?: never;
+            query?: {
+                /** @description Waits, for a second at most, until this change is seen: the `sequence` of an earlier reply. For look-ups on a follower. */
+                min_sequence?: number;
+            };
             header?: never;
             path?: never;
             cookie?: never;
@@ -4309,7 +4508,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description `overloaded`, `stopping`, `storage_failed` */
+            /** @description `overloaded`, `stopping`, `behind`, `storage_failed` */
             503: {
                 headers: {
                     /** @description After how many seconds the same request may succeed */
@@ -4331,6 +4530,8 @@ export interface operations {
                 limit?: number;
                 /** @description `metadata` shows that of the documents. */
                 include?: "metadata"[];
+                /** @description Waits, for a second at most, until this change is seen: the `sequence` of an earlier reply. For look-ups on a follower. */
+                min_sequence?: number;
             };
             header?: never;
             path: {
@@ -4425,7 +4626,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description `overloaded`, `storage_failed` */
+            /** @description `overloaded`, `behind`, `storage_failed` */
             503: {
                 headers: {
                     /** @description After how many seconds the same request may succeed */
@@ -4440,7 +4641,10 @@ export interface operations {
     };
     delete_groups: {
         parameters: {
-            query?: never;
+            query?: {
+                /** @description Waits, for a second at most, until this change is seen: the `sequence` of an earlier reply. For look-ups on a follower. */
+                min_sequence?: number;
+            };
             header?: never;
             path: {
                 /** @description The name of the job. */
@@ -4534,7 +4738,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description `overloaded` */
+            /** @description `overloaded`, `behind` */
             503: {
                 headers: {
                     /** @description After how many seconds the same request may succeed */
@@ -4556,6 +4760,8 @@ export interface operations {
                 limit?: number;
                 /** @description `metadata` shows that of the documents. */
                 include?: "metadata"[];
+                /** @description Waits, for a second at most, until this change is seen: the `sequence` of an earlier reply. For look-ups on a follower. */
+                min_sequence?: number;
             };
             header?: never;
             path: {
@@ -4663,7 +4869,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description `overloaded`, `storage_failed` */
+            /** @description `overloaded`, `behind`, `storage_failed` */
             503: {
                 headers: {
                     /** @description After how many seconds the same request may succeed */
@@ -4825,7 +5031,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description `overloaded`, `stopping`, `storage_failed`, `directory_unusable` */
+            /** @description `overloaded`, `stopping`, `follower`, `primary_unreachable`, `outcome_unknown`, `storage_failed`, `directory_unusable` */
             503: {
                 headers: {
                     /** @description After how many seconds the same request may succeed */
@@ -4979,7 +5185,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description `overloaded`, `stopping`, `storage_failed`, `directory_unusable` */
+            /** @description `overloaded`, `stopping`, `follower`, `primary_unreachable`, `outcome_unknown`, `storage_failed`, `directory_unusable` */
             503: {
                 headers: {
                     /** @description After how many seconds the same request may succeed */
@@ -5010,6 +5216,8 @@ export interface operations {
                 after?: string;
                 /** @description How many jobs a page has; without it, all. */
                 limit?: number;
+                /** @description Waits, for a second at most, until this change is seen: the `sequence` of an earlier reply. For look-ups on a follower. */
+                min_sequence?: number;
             };
             header?: never;
             path?: never;
@@ -5092,7 +5300,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description `overloaded` */
+            /** @description `overloaded`, `behind` */
             503: {
                 headers: {
                     /** @description After how many seconds the same request may succeed */
@@ -5107,7 +5315,10 @@ export interface operations {
     };
     get_job: {
         parameters: {
-            query?: never;
+            query?: {
+                /** @description Waits, for a second at most, until this change is seen: the `sequence` of an earlier reply. For look-ups on a follower. */
+                min_sequence?: number;
+            };
             header?: never;
             path: {
                 /** @description The name of the job. */
@@ -5201,7 +5412,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description `overloaded` */
+            /** @description `overloaded`, `behind` */
             503: {
                 headers: {
                     /** @description After how many seconds the same request may succeed */
@@ -5310,7 +5521,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description `overloaded`, `stopping`, `storage_failed`, `directory_unusable` */
+            /** @description `overloaded`, `stopping`, `follower`, `primary_unreachable`, `outcome_unknown`, `storage_failed`, `directory_unusable` */
             503: {
                 headers: {
                     /** @description After how many seconds the same request may succeed */
@@ -5341,6 +5552,8 @@ export interface operations {
                 after?: string;
                 /** @description How many items a page has; the default is 100. */
                 limit?: number;
+                /** @description Waits, for a second at most, until this change is seen: the `sequence` of an earlier reply. For look-ups on a follower. */
+                min_sequence?: number;
             };
             header?: never;
             path?: never;
@@ -5423,7 +5636,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description `overloaded`, `storage_failed` */
+            /** @description `overloaded`, `behind`, `storage_failed` */
             503: {
                 headers: {
                     /** @description After how many seconds the same request may succeed */
@@ -5534,7 +5747,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description `overloaded`, `stopping`, `storage_failed`, `directory_unusable` */
+            /** @description `overloaded`, `stopping`, `follower`, `primary_unreachable`, `outcome_unknown`, `storage_failed`, `directory_unusable` */
             503: {
                 headers: {
                     /** @description After how many seconds the same request may succeed */
@@ -5573,6 +5786,8 @@ export interface operations {
                 limit?: number;
                 /** @description `metadata` shows that of the documents. */
                 include?: "metadata"[];
+                /** @description Waits, for a second at most, until this change is seen: the `sequence` of an earlier reply. For look-ups on a follower. */
+                min_sequence?: number;
             };
             header?: never;
             path?: never;
@@ -5655,7 +5870,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description `overloaded`, `storage_failed` */
+            /** @description `overloaded`, `behind`, `storage_failed` */
             503: {
                 headers: {
                     /** @description After how many seconds the same request may succeed */
@@ -5794,7 +6009,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description `overloaded`, `stopping`, `storage_failed`, `directory_unusable` */
+            /** @description `overloaded`, `stopping`, `follower`, `primary_unreachable`, `outcome_unknown`, `storage_failed`, `directory_unusable` */
             503: {
                 headers: {
                     /** @description After how many seconds the same request may succeed */
@@ -5843,6 +6058,8 @@ export interface operations {
                 max_age?: number;
                 /** @description What hits show of their documents in addition. */
                 include?: "metadata"[];
+                /** @description Waits, for a second at most, until this change is seen: the `sequence` of an earlier reply. For look-ups on a follower. */
+                min_sequence?: number;
             };
             header?: never;
             path?: never;
@@ -5934,7 +6151,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description `overloaded`, `storage_failed` */
+            /** @description `overloaded`, `behind`, `storage_failed` */
             503: {
                 headers: {
                     /** @description After how many seconds the same request may succeed */
@@ -5974,6 +6191,8 @@ export interface operations {
                 include?: "metadata"[];
                 /** @description Makes the id, if none is given, from the fingerprint or from the text. */
                 id_from?: "fingerprint" | "text-hash";
+                /** @description Waits, for a second at most, until this change is seen: the `sequence` of an earlier reply. For look-ups on a follower. */
+                min_sequence?: number;
             };
             header?: never;
             path?: never;
@@ -6108,7 +6327,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description `overloaded`, `stopping`, `storage_failed` */
+            /** @description `overloaded`, `stopping`, `behind`, `storage_failed` */
             503: {
                 headers: {
                     /** @description After how many seconds the same request may succeed */
@@ -6148,6 +6367,8 @@ export interface operations {
                 id_from?: "fingerprint" | "text-hash";
                 /** @description The reply begins while the body is still being sent, for clients that read and send at the same time. Plain clients and proxies such as nginx do not: they need the reply to wait for the end of the body, which is the default. */
                 early_reply?: boolean;
+                /** @description Waits, for a second at most, until this change is seen: the `sequence` of an earlier reply. For look-ups on a follower. */
+                min_sequence?: number;
             };
             header?: never;
             path?: never;
@@ -6263,7 +6484,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description `overloaded`, `stopping` */
+            /** @description `overloaded`, `stopping`, `behind` */
             503: {
                 headers: {
                     /** @description After how many seconds the same request may succeed */
@@ -6572,6 +6793,8 @@ export interface operations {
             query?: {
                 /** @description The namespace; without it, the default namespace. */
                 namespace?: string;
+                /** @description Waits, for a second at most, until this change is seen: the `sequence` of an earlier reply. For look-ups on a follower. */
+                min_sequence?: number;
             };
             header?: never;
             path?: never;
@@ -6654,7 +6877,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description `overloaded` */
+            /** @description `overloaded`, `behind` */
             503: {
                 headers: {
                     /** @description After how many seconds the same request may succeed */
