@@ -53,6 +53,12 @@ pub(super) fn serve_error(error: ServeError) -> ErrorReport {
         ServeError::Follow(_) => {
             "look at the primary: its address, and a token with the scope admin in follow.token_file"
         }
+        ServeError::Open(OpenError::Follower { .. }) => {
+            "start it with --follow URL, or make it a primary: nearprint promote --data DIR"
+        }
+        ServeError::Open(OpenError::NotAFollower) => {
+            "follow with a directory that is empty or does not exist: --data DIR"
+        }
         ServeError::Open(_) => {
             "if another process uses the directory, stop it, or choose another one: --data DIR"
         }

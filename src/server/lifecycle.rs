@@ -1,5 +1,6 @@
 //! The start and the stop of the service, each step numbered.
 
+use std::cell::Cell;
 use std::io::Write as _;
 use std::net::SocketAddr;
 use std::panic::resume_unwind;
@@ -9,6 +10,7 @@ use std::time::Duration;
 use nearprint_engine::following::follower;
 use nearprint_engine::{Engine, OpenError, Options};
 use tokio::net::{TcpListener, TcpSocket};
+use tokio::runtime::Runtime;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::oneshot;
 use tokio::task::{JoinHandle, spawn_blocking};
@@ -40,13 +42,6 @@ const CLOSING_MIN: Duration = Duration::from_secs(2);
 /// How often the metrics fold recorded samples into their buckets.
 const UPKEEP_INTERVAL: Duration = Duration::from_secs(5);
 
-/// Begins the log and the metrics of the process, which are written until this is dropped.
-pub fn prepare(log: telemetry::LogOptions) -> telemetry::Log {
-    let log = telemetry::init(log);
-    metrics::install();
-    log
-}
-
 /// How a service has ended that did not fail.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Ended {
@@ -58,26 +53,61 @@ pub enum Ended {
     Outdated,
 }
 
-/// Runs the service until SIGTERM, Ctrl-C or a fault. A second signal ends it at once. Blocks.
-/// `copies` says that a follower must copy its primary, whatever its directory has.
-///
-/// Prints one line on standard output when requests are accepted: `listening on ADDRESS`.
-///
-/// # Errors
-/// [`ServeError`]; the process should exit with a failure.
-pub fn serve(settings: Settings, copies: bool) -> Result<Ended, ServeError> {
-    let runtime = tokio::runtime::Builder::new_multi_thread()
-        .enable_all()
-        .max_blocking_threads(BLOCKING_THREADS_MAX)
-        .build()
-        .map_err(ServeError::Runtime)?;
-    let outcome = runtime.block_on(start(settings, copies));
-    // Work that nobody waits for any more may still run; everything acknowledged is on disk.
-    runtime.shutdown_background();
-    outcome
+/// The process that serves: its log, its metrics, its threads, and the signals that stop it. They
+/// outlive a service that is started again, so that no signal is lost in between.
+#[derive(Debug)]
+pub struct Process {
+    /// `None` once it is dropped.
+    runtime: Option<Runtime>,
+    signals: Signals,
+    /// Writes the last lines when everything else is gone.
+    _log: telemetry::Log,
 }
 
-async fn start(settings: Settings, copies: bool) -> Result<Ended, ServeError> {
+impl Process {
+    /// Begins the log, and handles signals from here on.
+    ///
+    /// # Errors
+    /// [`ServeError::Runtime`].
+    pub fn begin(log: telemetry::LogOptions) -> Result<Self, ServeError> {
+        let log = telemetry::init(log);
+        metrics::install();
+        let runtime = tokio::runtime::Builder::new_multi_thread()
+            .enable_all()
+            .max_blocking_threads(BLOCKING_THREADS_MAX)
+            .build()
+            .map_err(ServeError::Runtime)?;
+        let signals = runtime.block_on(async { Signals::new() }).map_err(ServeError::Runtime)?;
+        Ok(Self { runtime: Some(runtime), signals, _log: log })
+    }
+
+    /// Runs the service until SIGTERM, Ctrl-C or a fault. A second signal ends it at once. Blocks.
+    /// `copies` says that a follower must copy its primary, whatever its directory has.
+    ///
+    /// Prints one line on standard output when requests are accepted: `listening on ADDRESS`.
+    ///
+    /// # Errors
+    /// [`ServeError`]; the process should exit with a failure.
+    pub fn serve(&mut self, settings: Settings, copies: bool) -> Result<Ended, ServeError> {
+        let runtime = self.runtime.as_ref().expect("it is there until the drop");
+        runtime.block_on(start(settings, copies, &mut self.signals))
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        // Work that nobody waits for any more may still run; everything acknowledged is on disk.
+        if let Some(runtime) = self.runtime.take() {
+            runtime.shutdown_background();
+        }
+    }
+}
+
+async fn start(
+    settings: Settings,
+    copies: bool,
+    signals: &mut Signals,
+) -> Result<Ended, ServeError> {
     let address = settings.listen;
     let listen = |source| ServeError::Listen { address, source };
     // 1. Bind the address, so that a second process fails at once. Nobody can connect yet.
@@ -87,9 +117,8 @@ async fn start(settings: Settings, copies: bool) -> Result<Ended, ServeError> {
     if credentials.tls.is_none() && !address.ip().is_loopback() {
         tracing::warn!(%address, "tokens and documents travel in the clear: there is no TLS");
     }
-    // 3. Handle signals; from here on one stops the process cleanly, even during recovery.
-    let mut signals = Signals::new().map_err(ServeError::Runtime)?;
-    let reloads = reload_on_hangup(&credentials).map_err(ServeError::Runtime)?;
+    // 3. Signals stop the process cleanly, even during recovery.
+    let _reloads = reload_on_hangup(&credentials).map_err(ServeError::Runtime)?;
     // 4. A follower without a copy makes one, and begins again with what came with it.
     if let Some(options) = &settings.follow {
         let data = settings.engine.data.clone();
@@ -132,8 +161,10 @@ async fn start(settings: Settings, copies: bool) -> Result<Ended, ServeError> {
     };
     // 7. Serve until a signal, and stop in order, or at once when there is a second one.
     let (stop, stopped) = oneshot::channel::<()>();
+    let signalled = Cell::new(false);
     let twice = async {
         signals.next().await;
+        signalled.set(true);
         drop(stop);
         signals.next().await;
         tracing::warn!("ending at once: a second signal came before the stop was done");
@@ -142,8 +173,8 @@ async fn start(settings: Settings, copies: bool) -> Result<Ended, ServeError> {
         outcome = server.run(async { drop(stopped.await) }) => outcome,
         () = twice => Err(ServeError::SignalledTwice),
     };
-    reloads.abort();
-    outcome
+    // Who has stopped it does not want it to begin again.
+    outcome.map(|ended| if signalled.get() { Ended::Stopped } else { ended })
 }
 
 /// Opens the engine of the service, which reports its work to the metrics. Blocks.
@@ -278,6 +309,7 @@ fn announce(listener: &TcpListener) -> std::io::Result<()> {
 }
 
 /// SIGTERM and Ctrl-C.
+#[derive(Debug)]
 struct Signals {
     terminate: Signal,
     interrupt: Signal,
@@ -299,16 +331,25 @@ impl Signals {
     }
 }
 
-fn reload_on_hangup(credentials: &Credentials) -> std::io::Result<JoinHandle<()>> {
+/// Reads tokens and certificate again on SIGHUP, until the returned value is dropped.
+fn reload_on_hangup(credentials: &Credentials) -> std::io::Result<AbortOnDrop> {
     let mut hangup = signal(SignalKind::hangup())?;
     let credentials = credentials.clone();
-    Ok(tokio::spawn(async move {
+    Ok(AbortOnDrop(tokio::spawn(async move {
         while hangup.recv().await.is_some() {
             let credentials = credentials.clone();
             // The files may be on a disk that does not answer.
             drop(spawn_blocking(move || credentials.reload()).await);
         }
-    }))
+    })))
+}
+
+struct AbortOnDrop(JoinHandle<()>);
+
+impl Drop for AbortOnDrop {
+    fn drop(&mut self) {
+        self.0.abort();
+    }
 }
 
 /// `wanted` connections, or as many as the limit of open files has room for.

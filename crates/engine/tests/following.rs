@@ -381,6 +381,37 @@ async fn assert_same_documents(primary: &Engine, follower: &Engine) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn messages_that_are_lost_repeated_or_reordered_break_the_stream() {
+    let folder = tempfile::tempdir().unwrap();
+    let primary = open(&folder.path().join("primary"));
+    store(&primary, document(1)).await;
+    seed(&primary, &folder.path().join("follower")).await;
+    let follower = open_follower(&folder.path().join("follower"));
+    let mut changes = primary.changes(&follower.place().unwrap()).unwrap();
+    let mut messages = vec![changes.next().await.unwrap()];
+    for number in 2..4 {
+        store(&primary, document(number)).await;
+        // The change, and that there is no other.
+        messages.extend([changes.next().await.unwrap(), changes.next().await.unwrap()]);
+    }
+    let before = follower.sequence();
+    for order in [&[1][..], &[0, 2], &[0, 3], &[0, 0], &[0, 4]] {
+        let stream: Vec<u8> = order.iter().flat_map(|at| messages[*at].clone()).collect();
+        let following = follower.clone();
+        let follow = move || following.follow(&mut &stream[..], &mut |_| true);
+        let end = tokio::task::spawn_blocking(follow).await.unwrap();
+        let is_noticed = matches!(&end, FollowEnd::Broken(why) if why.contains("was due"));
+        let is_first = matches!(&end, FollowEnd::Broken(_)) && order.len() == 1;
+        assert!(is_noticed || is_first, "{order:?}: {end:?}");
+        assert_eq!(follower.sequence(), before, "{order:?}");
+    }
+    connect(&primary, &follower, usize::MAX).await;
+    assert_same_documents(&primary, &follower).await;
+    close(&follower);
+    close(&primary);
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn what_is_packed_has_to_be_copied_again() {
     let folder = tempfile::tempdir().unwrap();
     let options = Options {

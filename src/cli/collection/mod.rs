@@ -393,6 +393,7 @@ impl Collection {
                 (_, "distance_above_max") => {
                     "to raise the maximum of a stopped directory: nearprint reindex --data DIR --distance N"
                 }
+                (_, "follower") => "name its primary: --server URL",
                 (_, "job_not_found") => "`nearprint jobs` lists the jobs",
                 _ => return Err(Error::new(problem).context(refused)),
             };
@@ -436,9 +437,10 @@ impl From<&Problem> for ProblemReply {
 }
 
 impl ProblemReply {
-    /// The service was busy, and the same request may succeed later.
+    /// The service was busy, and the same request may succeed later. A follower takes writes only
+    /// once somebody has made it a primary.
     pub(super) fn is_temporary(&self) -> bool {
-        matches!(self.status, 429 | 503)
+        matches!(self.status, 429 | 503) && self.code != "follower"
     }
 
     /// Nothing of a nearprint service is there: it refuses with a code, and never redirects. Proxies

@@ -6,8 +6,7 @@ use anyhow::Result;
 
 use crate::cli::configuration::{load, serve_error};
 use crate::config::Sources;
-use crate::server;
-use crate::server::{Ended, Settings};
+use crate::server::{Ended, Process, Settings};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -51,10 +50,10 @@ pub(crate) fn run(args: ServeArgs) -> Result<()> {
         Ok(settings)
     };
     let mut settings = configured()?;
-    let _log = server::prepare(settings.log);
+    let mut process = Process::begin(settings.log).map_err(serve_error)?;
     let mut copies = false;
     loop {
-        match server::serve(settings, copies).map_err(serve_error)? {
+        match process.serve(settings, copies).map_err(serve_error)? {
             Ended::Stopped => return Ok(()),
             // What is fixed when a directory is created comes with the copy.
             Ended::Copied => copies = false,

@@ -127,9 +127,8 @@ pub enum OpenError {
     },
     /// The directory follows a primary, and may lack its newest changes.
     #[error(
-        "the data directory follows the primary {primary}, so it takes no writes; next: start it as a \
-         follower (nearprint serve --follow {primary}), or make it a primary in the place of the other \
-         one, which must never write again (nearprint promote --data DIR)"
+        "the data directory is a copy that follows {primary}, so it takes no writes; `nearprint promote` \
+         makes it a primary in the place of the other one"
     )]
     Follower {
         /// The address of the primary.
@@ -137,8 +136,8 @@ pub enum OpenError {
     },
     /// The directory has documents of its own, and cannot follow another.
     #[error(
-        "the data directory is not that of a follower, and nothing in it was changed; next: follow with \
-         a directory that is empty or does not exist (--data DIR)"
+        "the data directory is not that of a follower, and a copy of a primary has no place in it; \
+         nothing was changed"
     )]
     NotAFollower,
     /// The directory is not a follower's that could become a primary.
