@@ -325,7 +325,8 @@ impl IntoResponse for Problem {
 impl From<Refused> for Problem {
     fn from(refused: Refused) -> Self {
         match refused {
-            Refused::Overloaded => Self::new(
+            // No service is a node of a cluster yet, so nobody is refused for want of a leader.
+            Refused::Overloaded | Refused::NoLeader => Self::new(
                 Code::Overloaded,
                 "The write queue is full; nothing was changed. Try again after the time in Retry-After.",
             ),
@@ -336,7 +337,7 @@ impl From<Refused> for Problem {
                 Code::Follower,
                 "This service follows a primary, which takes the writes; nothing was changed.",
             ),
-            Refused::Failed => Self::new(
+            Refused::Failed | Refused::OutcomeUnknown => Self::new(
                 Code::StorageFailed,
                 "A write or sync failed, and the service must be restarted. Whether this change was kept will show then; it may be sent again.",
             ),

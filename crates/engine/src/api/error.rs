@@ -154,7 +154,7 @@ pub enum OpenError {
     },
 }
 
-/// Why the engine refused a request. Nothing was changed.
+/// Why the engine refused a request. Except for [`Self::OutcomeUnknown`] nothing was changed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Refused {
     /// The write queue is full.
@@ -175,6 +175,12 @@ pub enum Refused {
     /// The engine follows a primary, which decides all writes.
     #[error("this is a follower; the primary takes the writes")]
     Follower,
+    /// This node does not lead any more, and the write was not done.
+    #[error("this node no longer leads the cluster, and the write was not done")]
+    NoLeader,
+    /// Whether the write is done depends on a log that this node can no longer read.
+    #[error("this node cannot tell whether the write was done")]
+    OutcomeUnknown,
     /// The index has reached the configured memory limit.
     #[error("the memory limit is reached")]
     MemoryFull,

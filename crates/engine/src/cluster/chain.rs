@@ -111,6 +111,17 @@ pub enum Halt {
     /// The log has lost what it had acknowledged, or is another one.
     #[error("the log has regressed: it ends at {last}, and this node has read {read}")]
     Regressed { last: u64, read: u64 },
+    /// The log is another one, though it may have the same name.
+    #[error("the log is another one: its identity is {found:x}, and this node has read {read:x}")]
+    OtherLog { read: u64, found: u64 },
+    /// The log has another history than the journal.
+    #[error(
+        "the log is another one: change {sequence} in it is not the one in this node's journal"
+    )]
+    Rewritten { sequence: u64 },
+    /// The log has lost what the journal has.
+    #[error("the log has regressed: it ends before change {next}, and this node has change {last}")]
+    Lost { next: u64, last: u64 },
     /// An entry is missing.
     #[error("the log has a gap: entry {got} comes after {read}")]
     Gap { read: u64, got: u64 },

@@ -45,9 +45,10 @@ const DIGEST_BYTES: usize = 16;
 const RECORD_HEADER_BYTES: usize = 8;
 const TOUCH_BYTES: usize = 24;
 
-/// What is left of a message for records and touches. No record is split, and none needs to be: the
-/// largest that the machine makes take less than a third of it.
-const ROOM_BYTES: usize = MESSAGE_BYTES_MAX - HEADER_BYTES - 2 - ADDRESS_BYTES_MAX - DIGEST_BYTES;
+/// What is left of a message for records and touches. A group is no larger, so it is one message, and
+/// no record needs to be split: the largest that the machine makes take less than a third of it.
+pub(crate) const ROOM_BYTES: usize =
+    MESSAGE_BYTES_MAX - HEADER_BYTES - 2 - ADDRESS_BYTES_MAX - DIGEST_BYTES;
 
 const _: () = {
     // Kind, time, flags, fingerprint, expiry, progress, and lengths.
@@ -212,21 +213,10 @@ impl<'a> Message<'a> {
     }
 }
 
-/// Cuts the records of a group into pieces that fit a message each, at least one.
-pub fn pieces<'a, 'b>(records: &'a [RecordRef<'b>]) -> impl Iterator<Item = &'a [RecordRef<'b>]> {
-    let mut rest = Some(records);
-    std::iter::from_fn(move || {
-        let records = rest.take()?;
-        let mut bytes = 0_usize;
-        let fitting = records.iter().take_while(|record| {
-            bytes = bytes.saturating_add(record_bytes(record));
-            bytes <= ROOM_BYTES
-        });
-        let (piece, left) = records.split_at_checked(fitting.count())?;
-        assert!(left.is_empty() || !piece.is_empty(), "every record fits a message");
-        rest = (!left.is_empty()).then_some(left);
-        Some(piece)
-    })
+/// What records of this number and with payloads of so many bytes take of [`ROOM_BYTES`].
+pub(crate) fn room_of(records: u64, payload_bytes: u64) -> usize {
+    let headers = records.saturating_mul(RECORD_HEADER_BYTES as u64);
+    usize::try_from(headers.saturating_add(payload_bytes)).unwrap_or(usize::MAX)
 }
 
 fn record_bytes(record: &RecordRef<'_>) -> usize {
@@ -496,16 +486,12 @@ mod tests {
     }
 
     #[test]
-    fn groups_are_cut_where_a_message_is_full() {
+    fn touches_fill_what_records_leave() {
         let payload = vec![0; 100_000];
-        let record = |first| RecordRef { first, count: 1, payload: &payload };
-        let records: Vec<_> = (1..=5).map(record).collect();
-        let lengths: Vec<_> = pieces(&records).map(<[_]>::len).collect();
-        assert_eq!(lengths, [2, 2, 1]);
-        assert_eq!(pieces(&[]).count(), 1, "a group without changes has a message, too");
+        let records = (1..=2).map(|first| RecordRef { first, count: 1, payload: &payload });
         let address = "a".repeat(ADDRESS_BYTES_MAX);
         let mut full = Message { first: 1, ..message(Role::Lead { address: &address }) };
-        full.records = records[..2].to_vec();
+        full.records = records.collect();
         full.touches = vec![whole(Role::Write).touches[0]; full.touches_max()];
         let (bytes, _) = full.encode(&identity());
         assert!(bytes.len() > MESSAGE_BYTES_MAX - TOUCH_BYTES, "{}", bytes.len());

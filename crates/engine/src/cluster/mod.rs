@@ -4,6 +4,8 @@
 //! ```text
 //!   message   the bytes in the log: records as in the journal, chained by digests
 //!   chain     which messages count, who leads, and when to send, to repeat and to take over (pure)
+//!   node      the core of a node: decides, journals what counts, answers (no threads, no log)
+//!   position  the file that says how far a node has read
 //! ```
 //!
 //! Each message names the digest of the one that it was decided after, and counts only if that is
@@ -12,11 +14,17 @@
 //! sequential run of the machine. The log is trusted for its order only; it may lose, repeat and
 //! reorder what is sent. No clock takes part in what counts.
 //!
-//! Tested without the engine by random schedules of nodes with crashes, pauses and partitions over a
+//! The core of a node is tested as a whole, three of them on simulated disks over a simulated log, by
+//! `simulation/cluster`. The rule alone is tested without the engine by random schedules of nodes with crashes, pauses and partitions over a
 //! simulated log, and by mutants that the same schedules must catch (`tests`).
 
 pub mod chain;
 pub mod message;
+pub(crate) mod mutant;
+#[cfg_attr(not(test), expect(dead_code, reason = "only the simulation drives nodes so far"))]
+pub(crate) mod node;
+pub mod position;
+mod touched;
 
 #[cfg(test)]
 mod tests;

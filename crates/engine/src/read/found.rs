@@ -12,6 +12,7 @@ use crate::blocking::off_async;
 use crate::published::Published;
 use crate::read::reader;
 use crate::read::reader::{Listing, RecordLookup};
+use crate::storage::Records;
 
 /// What a look-up has found.
 #[derive(Debug)]
@@ -77,6 +78,22 @@ impl Found {
     /// All hits, with their documents.
     pub(crate) const fn read(findings: Findings) -> Self {
         Self(State::Read(findings))
+    }
+
+    /// Reads documents from these records from now on.
+    pub(crate) fn pin(&mut self, records: &Records) {
+        if let State::Unread(unread) = &mut self.0 {
+            unread.published.records = records.clone();
+        }
+    }
+
+    /// All hits, on a thread that may block.
+    #[cfg(test)]
+    pub(crate) fn read_now(self) -> Result<Findings, Refused> {
+        match self.0 {
+            State::Read(findings) => Ok(findings),
+            State::Unread(unread) => unread.show(usize::MAX).map(Shown::into_findings),
+        }
     }
 
     /// The matches whose documents are not read yet.

@@ -9,6 +9,7 @@ use std::sync::Arc;
 use futures_util::FutureExt as _;
 use nearprint_fingerprint::{Distance, Fingerprint, MinResemblance};
 use nearprint_index::compaction::policy::Load;
+use nearprint_index::id_key::IdKey;
 use nearprint_index::namespace_key::NamespaceKey;
 use nearprint_index::view::{Expired, Selection, View};
 use nearprint_text::Recipe;
@@ -169,64 +170,9 @@ impl Rig {
 
     /// Checks that exactly the model's documents are stored, in memory and in the journal.
     pub(super) fn check_state(&self) -> Result<(), String> {
-        let view = self.core.view();
-        let documents = self.model().documents();
-        if view.counts().documents != documents.len() as u64 {
-            return Err(format!("{} documents, not {}", view.counts().documents, documents.len()));
-        }
-        for (sequence, document) in documents {
-            let masked = self.masked(document);
-            if view.documents_at(&[(*sequence, masked)]).is_empty() {
-                return Err(format!("document {sequence} is not under its fingerprint"));
-            }
-            if has_record(document) {
-                let stored = reader::stored(self.core.records(), *sequence);
-                if stored.as_ref().map(|stored| &stored.document) != Ok(document) {
-                    return Err(format!("document {sequence} reads as {stored:?}"));
-                }
-            }
-            if let Some(id) = &document.id {
-                let key = self.core.machine().key(document.namespace.as_ref(), id);
-                let located = view.find_id(key);
-                if located.map(|located| located.posting.sequence) != Some(*sequence) {
-                    return Err(format!("document {sequence} is not under its id"));
-                }
-            }
-        }
-        if **self.core.machine().jobs() != *self.model().jobs() {
-            return Err(format!("other jobs: {:?}", self.core.machine().jobs()));
-        }
-        self.check_namespaces()
-    }
-
-    /// Checks that the namespaces have their documents, and that their names can be read.
-    fn check_namespaces(&self) -> Result<(), String> {
-        let namespaces = self.core.view().namespaces();
-        let mut documents = 0;
-        for name in NAMESPACES {
-            let namespace = Namespace::new(name).unwrap();
-            let stored = self.model().documents().iter();
-            let stored = stored.filter(|(_, d)| d.namespace.as_ref() == Some(&namespace)).count();
-            let entry = namespaces.get(NamespaceKey::of(&namespace, &self.secret).key);
-            if entry.map_or(0, |entry| entry.documents) != stored as u64 {
-                return Err(format!("{name} has {entry:?}, not {stored} documents"));
-            }
-            let read = entry.map(|entry| reader::name(self.core.records(), entry.named_by));
-            if let Some(read) = read
-                && read.as_ref() != Ok(&namespace)
-            {
-                return Err(format!("the name of {name} reads as {read:?}"));
-            }
-            documents += stored as u64;
-        }
-        let same = namespaces.documents() == documents;
-        if same { Ok(()) } else { Err("documents of no known namespace".to_owned()) }
-    }
-
-    fn masked(&self, document: &Document) -> Fingerprint {
-        let namespace = document.namespace.as_ref();
-        let mask = namespace.map_or(0, |name| NamespaceKey::of(name, &self.secret).mask);
-        Fingerprint::new(document.fingerprint.bits() ^ mask)
+        let records = self.core.records().clone();
+        let published = Published::new(self.core.machine(), records);
+        check_state(&published, self.model(), &self.secret)
     }
 
     /// Runs until the disk fails or the life is over.
@@ -551,6 +497,67 @@ pub(super) fn commit_one<C: Command>(core: &mut Core, command: C) -> Result<C::R
     let (write, pending) = queued(command, BEGIN_S * 1_000);
     commit(core, vec![write]).unwrap();
     pending.wait().now_or_never().expect("it is answered")
+}
+
+/// Checks that a state has exactly the model's documents, in memory and in the journal.
+pub(super) fn check_state(
+    published: &Published,
+    model: &Model,
+    secret: &[u8; 16],
+) -> Result<(), String> {
+    let Published { view, records, jobs } = published;
+    let documents = model.documents();
+    if view.counts().documents != documents.len() as u64 {
+        return Err(format!("{} documents, not {}", view.counts().documents, documents.len()));
+    }
+    for (sequence, document) in documents {
+        let namespace = document.namespace.as_ref();
+        let mask = namespace.map_or(0, |name| NamespaceKey::of(name, secret).mask);
+        let masked = Fingerprint::new(document.fingerprint.bits() ^ mask);
+        if view.documents_at(&[(*sequence, masked)]).is_empty() {
+            return Err(format!("document {sequence} is not under its fingerprint"));
+        }
+        if has_record(document) {
+            let stored = reader::stored(records, *sequence);
+            if stored.as_ref().map(|stored| &stored.document) != Ok(document) {
+                return Err(format!("document {sequence} reads as {stored:?}"));
+            }
+        }
+        if let Some(id) = &document.id {
+            let located = view.find_id(IdKey::of(id.as_str(), namespace, secret));
+            if located.map(|located| located.posting.sequence) != Some(*sequence) {
+                return Err(format!("document {sequence} is not under its id"));
+            }
+        }
+    }
+    if **jobs != *model.jobs() {
+        return Err(format!("other jobs: {jobs:?}"));
+    }
+    check_namespaces(published, model, secret)
+}
+
+/// Checks that the namespaces have their documents, and that their names can be read.
+fn check_namespaces(published: &Published, model: &Model, secret: &[u8; 16]) -> Result<(), String> {
+    let namespaces = published.view.namespaces();
+    let mut documents = 0;
+    for name in NAMESPACES {
+        let namespace = Namespace::new(name).unwrap();
+        let stored = model.documents().iter();
+        let stored = stored.filter(|(_, d)| d.namespace.as_ref() == Some(&namespace)).count();
+        let entry = namespaces.get(NamespaceKey::of(&namespace, secret).key);
+        if entry.map_or(0, |entry| entry.documents) != stored as u64 {
+            return Err(format!("{name} has {entry:?}, not {stored} documents"));
+        }
+        let read = entry.map(|entry| reader::name(&published.records, entry.named_by));
+        if let Some(read) = read
+            && read.as_ref() != Ok(&namespace)
+        {
+            return Err(format!("the name of {name} reads as {read:?}"));
+        }
+        documents += stored as u64;
+    }
+    let same = namespaces.documents() == documents;
+    if same { Ok(()) } else { Err("documents of no known namespace".to_owned()) }
 }
 
 /// Checks that every document with a record of its own reads as it was stored.

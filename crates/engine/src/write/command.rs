@@ -45,6 +45,9 @@ pub(crate) trait Command: Debug + Send + 'static {
         machine: &mut Machine,
         records: &Records,
     ) -> Result<Applied<Self::Reply>, Refused>;
+
+    /// Lets a reply that reads records read these: they are pinned once its own are journaled.
+    fn pin(_: &mut Self::Reply, _: &Records) {}
 }
 
 /// What a command takes at most, known before it is decided.
@@ -139,6 +142,10 @@ impl Command for SearchedCheckAndInsert {
             let found = Unread { published, lookup, short, limit }.into();
             Checked { written: written(verdict, sequence), found }
         }))
+    }
+
+    fn pin(reply: &mut Checked, records: &Records) {
+        reply.found.pin(records);
     }
 }
 

@@ -20,9 +20,8 @@ use crate::machine::change::Record;
 use crate::machine::commands::Applied;
 use crate::machine::jobs::Jobs;
 use crate::published::Published;
-use crate::storage::{Journal, Reclaimer, Records, StorageError};
+use crate::storage::{Journal, Reclaimer, RecordRef, Records, StorageError, StoredRecord};
 use crate::write::command::Command;
-use crate::write::enact::DecidedRecord;
 
 /// The state and its journal.
 #[derive(Debug)]
@@ -32,6 +31,16 @@ pub(crate) struct Core {
     records: Records,
     durability: Durability,
     payload: Vec<u8>,
+    kept: Option<Kept>,
+}
+
+/// Records that are decided and not journaled, because they may not count.
+#[derive(Debug, Default)]
+struct Kept {
+    /// Those that nobody has taken yet.
+    records: Vec<StoredRecord>,
+    /// The number of all of them and the bytes of their payloads, for which the disk keeps space.
+    size: (u64, u64),
 }
 
 /// What the commands of a group share.
@@ -60,7 +69,17 @@ impl Core {
             "the journal ends at the state"
         );
         let records = journal.records();
-        Self { machine, journal, records, durability, payload: Vec::new() }
+        Self { machine, journal, records, durability, payload: Vec::new(), kept: None }
+    }
+
+    /// From now on the records of what is decided are kept and not journaled.
+    pub(crate) fn keep_records(&mut self) {
+        self.kept = Some(Kept::default());
+    }
+
+    /// The records that were decided and kept since the last call.
+    pub(crate) fn take_kept(&mut self) -> Vec<StoredRecord> {
+        self.kept.as_mut().map(|kept| std::mem::take(&mut kept.records)).unwrap_or_default()
     }
 
     /// The state, including changes that are not durable yet.
@@ -88,8 +107,7 @@ impl Core {
         Published::new(&self.machine, self.records.pin())
     }
 
-    /// The readers of the journal, for the simulation.
-    #[cfg(test)]
+    /// The readers of the journal.
     pub(crate) fn records(&self) -> &Records {
         &self.records
     }
@@ -106,7 +124,8 @@ impl Core {
         free_bytes_min: u64,
         clock_ms: u64,
     ) -> Result<CommandGroup, StorageError> {
-        self.journal.reserve(commands, payload_bytes, free_bytes_min)?;
+        let (kept, kept_bytes) = self.kept.as_ref().map_or((0, 0), |kept| kept.size);
+        self.journal.reserve(commands + kept, payload_bytes + kept_bytes, free_bytes_min)?;
         // The records of the group go to the file that is the last one now.
         Ok(CommandGroup { records: self.records.pin(), clock_ms })
     }
@@ -144,6 +163,12 @@ impl Core {
         let count = record.change.count();
         self.payload.clear();
         record.encode(&mut self.payload);
+        if let Some(kept) = &mut self.kept {
+            let (first, payload) = (sequence.get() + 1 - u64::from(count), self.payload.clone());
+            kept.size = (kept.size.0 + 1, kept.size.1 + payload.len() as u64);
+            kept.records.push(StoredRecord { first, count, payload });
+            return Ok(());
+        }
         let first = self.journal.append(&self.payload, count)?;
         assert_eq!(
             first + u64::from(count) - 1,
@@ -153,18 +178,44 @@ impl Core {
         Ok(())
     }
 
-    /// Enacts a record that the primary has decided, the next one, and appends it as it is.
+    /// Enacts a record that another has decided, the next one, and appends it as it is.
+    ///
+    /// # Errors
+    /// As [`Self::append_decided`].
+    pub(crate) fn enact(
+        &mut self,
+        record: &Record,
+        stored: RecordRef<'_>,
+    ) -> Result<(), StorageError> {
+        self.machine.replay(record);
+        self.append_decided(stored)
+    }
+
+    /// Appends a record that is decided and enacted, as it is.
     ///
     /// # Errors
     /// [`StorageError`]: the core must not be used again.
     ///
     /// # Panics
     /// If it is not the next one.
-    pub(crate) fn enact(&mut self, decided: &DecidedRecord) -> Result<(), StorageError> {
-        self.machine.replay(&decided.record);
-        let first = self.journal.append(&decided.payload, decided.record.change.count())?;
-        assert_eq!(first, decided.first, "records are enacted in their order");
+    pub(crate) fn append_decided(&mut self, stored: RecordRef<'_>) -> Result<(), StorageError> {
+        let first = self.journal.append(stored.payload, stored.count)?;
+        assert_eq!(first, stored.first, "records are enacted in their order");
+        if let Some(Kept { size: (records, bytes), .. }) = &mut self.kept {
+            *records = records.saturating_sub(1);
+            *bytes = bytes.saturating_sub(stored.payload.len() as u64);
+        }
         Ok(())
+    }
+
+    /// The sequence of the next change in the journal.
+    pub(crate) fn next_in_journal(&self) -> u64 {
+        self.journal.next_sequence()
+    }
+
+    /// Sets the time of what is decided next, in milliseconds since 1970.
+    pub(crate) fn set_time(&mut self, at_ms: u64) {
+        self.machine.set_time(at_ms);
     }
 
     /// Makes what was decided as durable as the policy promises.

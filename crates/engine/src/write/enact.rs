@@ -8,7 +8,7 @@ use tokio::sync::oneshot;
 use crate::api::error::Refused;
 use crate::document::Sequence;
 use crate::machine::change::{Change, Record};
-use crate::storage::StorageError;
+use crate::storage::{RecordRef, Records, StorageError};
 use crate::write::command::Bounds;
 use crate::write::core::{CommandGroup, Core};
 use crate::write::queued::QueuedWrite;
@@ -21,6 +21,13 @@ pub(crate) struct DecidedRecord {
     pub(crate) record: Record,
     /// The same as it stands in the journal.
     pub(crate) payload: Vec<u8>,
+}
+
+impl DecidedRecord {
+    fn stored(&self) -> RecordRef<'_> {
+        let (first, count) = (self.first, self.record.change.count());
+        RecordRef { first, count, payload: &self.payload }
+    }
 }
 
 /// Records in the queue of the writer; at most one such queue entry at a time, because one that is
@@ -51,10 +58,15 @@ impl QueuedWrite for Enactment {
     }
 
     fn decide(&mut self, core: &mut Core, _: &CommandGroup) -> Result<(), StorageError> {
-        self.records.drain(..).try_for_each(|decided| core.enact(&decided))?;
+        self.records
+            .drain(..)
+            .try_for_each(|decided| core.enact(&decided.record, decided.stored()))?;
         self.last = core.view().sequence();
         Ok(())
     }
+
+    /// Its reply reads nothing.
+    fn pin(&mut self, _: &Records) {}
 
     fn acknowledge(self: Box<Self>) {
         drop(self.enacted.send(Ok(self.last)));

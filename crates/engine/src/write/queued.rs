@@ -9,7 +9,7 @@ use std::fmt::Debug;
 use tokio::sync::{OwnedSemaphorePermit, oneshot};
 
 use crate::api::error::Refused;
-use crate::storage::StorageError;
+use crate::storage::{Records, StorageError};
 use crate::write::command::{Bounds, Command};
 use crate::write::core::{CommandGroup, Core};
 
@@ -23,6 +23,9 @@ pub(crate) trait QueuedWrite: Debug + Send {
     /// # Errors
     /// [`StorageError`]: the core must not be used again.
     fn decide(&mut self, core: &mut Core, group: &CommandGroup) -> Result<(), StorageError>;
+
+    /// Lets the reply read these records instead of those of the time when it was decided.
+    fn pin(&mut self, records: &Records);
 
     /// Sends the reply. What was decided must be durable.
     fn acknowledge(self: Box<Self>);
@@ -87,6 +90,12 @@ impl<C: Command> QueuedWrite for Queued<C> {
             self.reply = core.decide(command, self.at_ms, group)?;
         }
         Ok(())
+    }
+
+    fn pin(&mut self, records: &Records) {
+        if let Ok(reply) = &mut self.reply {
+            C::pin(reply, records);
+        }
     }
 
     fn acknowledge(self: Box<Self>) {
