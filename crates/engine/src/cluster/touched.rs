@@ -2,7 +2,7 @@
 
 use tokio::sync::broadcast;
 
-use crate::originals::touches::{Touch, Touches, sum};
+use crate::originals::touches::{Touch, Touches, heard, sum};
 
 /// Counts go out no more often than this.
 const EVERY_MS: u64 = 1_000;
@@ -22,18 +22,10 @@ impl Touched {
         Self { named: touches.subscribe(), waiting: Vec::new(), sent_ms: now_ms }
     }
 
-    /// Hears what was counted since the last call. Counts that came too fast are lost.
+    /// Hears what was counted since the last call.
     pub(crate) fn hear(&mut self) {
-        let named = std::iter::from_fn(|| {
-            loop {
-                match self.named.try_recv() {
-                    Ok(touch) => break Some(touch),
-                    Err(broadcast::error::TryRecvError::Lagged(_)) => {}
-                    Err(_) => break None,
-                }
-            }
-        });
-        self.waiting = sum(std::mem::take(&mut self.waiting).into_iter().chain(named));
+        let waiting = std::mem::take(&mut self.waiting).into_iter();
+        self.waiting = sum(waiting.chain(heard(&mut self.named)));
     }
 
     /// At most so many of them, if a second has passed since the last time.

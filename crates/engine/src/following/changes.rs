@@ -18,7 +18,7 @@ use crate::api::error::Refused;
 use crate::cluster::message::{Digest, LeaderId, MESSAGE_BYTES_MAX, Message, Role};
 use crate::document::Sequence;
 use crate::handle::Engine;
-use crate::originals::touches::{Touch, sum};
+use crate::originals::touches::{Touch, heard, sum};
 use crate::shared::{Life, Shared};
 use crate::storage::{
     DiskFile, ExportFile, FileWindow, RecordRef, Records, StorageError, StoredRecord,
@@ -207,17 +207,7 @@ impl Changes {
             records: records.iter().map(borrowed).collect(),
             touches: Vec::new(),
         };
-        let named = std::iter::from_fn(|| {
-            loop {
-                match self.named.try_recv() {
-                    Ok(touch) => break Some(touch),
-                    // Counts that are lost on the way are not worth a wait.
-                    Err(broadcast::error::TryRecvError::Lagged(_)) => {}
-                    Err(_) => break None,
-                }
-            }
-        });
-        message.touches = sum(named.take(message.touches_max()));
+        message.touches = sum(heard(&mut self.named).take(message.touches_max()));
         self.next = message.next();
         let (bytes, digest) = message.encode(&self.shared.identity);
         self.prev = digest;

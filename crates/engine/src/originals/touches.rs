@@ -154,6 +154,20 @@ impl Touches {
     }
 }
 
+/// What was counted since the last call. Counts that came too fast are lost: they are not worth a
+/// wait.
+pub(crate) fn heard(named: &mut broadcast::Receiver<Touch>) -> impl Iterator<Item = Touch> {
+    std::iter::from_fn(|| {
+        loop {
+            match named.try_recv() {
+                Ok(touch) => break Some(touch),
+                Err(broadcast::error::TryRecvError::Lagged(_)) => {}
+                Err(_) => break None,
+            }
+        }
+    })
+}
+
 /// One touch for each document, in the order in which it was first named.
 pub(crate) fn sum(touches: impl Iterator<Item = Touch>) -> Vec<Touch> {
     let (mut sums, mut places): (Vec<Touch>, HashMap<Sequence, usize>) = Default::default();

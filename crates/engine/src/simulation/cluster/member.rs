@@ -80,7 +80,7 @@ impl From<String> for End {
     }
 }
 
-fn identity() -> Identity {
+pub(super) fn identity() -> Identity {
     let id = std::array::from_fn(|at| ENTROPY[at]);
     Identity::new(id, "np2")
 }

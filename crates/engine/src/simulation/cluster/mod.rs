@@ -8,6 +8,7 @@
 //! `NEARPRINT_SIMULATION_SEEDS` sets the number of schedules, `NEARPRINT_SIMULATION_SEED` one that is
 //! replayed.
 
+mod alone;
 mod asked;
 mod member;
 mod world;

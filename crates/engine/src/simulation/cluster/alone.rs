@@ -1,0 +1,128 @@
+//! What single nodes do with single entries of a log.
+
+use std::sync::Arc;
+
+use nearprint_fingerprint::Fingerprint;
+
+use super::asked::{Asked, Reply, Waiting};
+use super::member::identity;
+use crate::api::error::Refused;
+use crate::api::options::Durability;
+use crate::cluster::chain::{Due, Halt, Position};
+use crate::cluster::message::{Digest, LeaderId};
+use crate::cluster::node::{Clocks, Decided, Node, NodeSettings, Taken};
+use crate::document::Document;
+use crate::log::Entry;
+use crate::open::recovery::recover;
+use crate::originals::touches::Touches;
+use crate::simulation::rig::{ENTROPY, options};
+use crate::storage::simulated::Faults;
+use crate::storage::{Disk, SimulatedDisk};
+use futures_util::FutureExt as _;
+
+const CLOCKS: Clocks = Clocks { clock_ms: 1_700_000_000_000, now_ms: 5_000 };
+
+fn open(disk: &SimulatedDisk, distance_max: u8) -> Node {
+    let disk: Arc<dyn Disk> = Arc::new(disk.clone());
+    let core = recover(&disk, &options(Durability::Always), &ENTROPY).unwrap().core;
+    let position = Position { at: 0, digest: Digest(0), at_ms: 0, next: 1, leader: None };
+    let settings = NodeSettings { identity: identity(), address: "here".into(), distance_max };
+    Node::open(core, position, settings, Arc::new(Touches::new(0, [])), 0)
+}
+
+/// Decides to store a fingerprint. Returns the message, and where the answer arrives.
+fn decide(node: &mut Node, fingerprint: u64) -> (Arc<[u8]>, Waiting) {
+    let document = Document::bare(Fingerprint::new(fingerprint));
+    let asked = Asked::Insert { document, renews: false };
+    let touches = Arc::new(Touches::new(0, []));
+    let secret = std::array::from_fn(|at| ENTROPY[16 + at]);
+    let (write, waiting) = asked.queue(&node.published(), (&secret, &touches), CLOCKS.clock_ms);
+    match node.decide(vec![write], CLOCKS, 0).unwrap() {
+        Decided::Send(bytes) => (bytes, waiting),
+        Decided::Refused(refused, _) => panic!("{refused}"),
+    }
+}
+
+fn read(node: &mut Node, entries: &[Arc<[u8]>]) -> Vec<Taken> {
+    let read = |bytes: &Arc<[u8]>| {
+        let at = node.chain().position().at + 1;
+        node.read(&Entry { at, bytes: Arc::clone(bytes) }, CLOCKS.now_ms).unwrap()
+    };
+    entries.iter().map(read).collect()
+}
+
+/// A log in which a node leads and has stored this.
+fn log(fingerprint: u64) -> [Arc<[u8]>; 2] {
+    let mut node = open(&SimulatedDisk::new(), 3);
+    let leads = node.lead(LeaderId(fingerprint), CLOCKS).unwrap();
+    assert_eq!(read(&mut node, &[Arc::clone(&leads)]), [Taken::Counts]);
+    let (stores, waiting) = decide(&mut node, fingerprint);
+    assert!(waiting.now_or_never().is_none(), "it has not counted");
+    [leads, stores]
+}
+
+#[test]
+fn a_journal_of_another_history_halts_its_node() {
+    let disk = SimulatedDisk::new();
+    let mut node = open(&disk, 3);
+    assert_eq!(read(&mut node, &log(1)), [Taken::Counts; 2]);
+    node.sync().unwrap();
+    drop(node);
+    // The file with its position is as old as can be.
+    let mut same = open(&disk, 3);
+    assert_eq!(read(&mut same, &log(1)), [Taken::Counts; 2]);
+    assert_eq!(same.published().view.documents(), 1);
+    let mut other = open(&disk, 3);
+    let halt = Halt::Rewritten { sequence: 1 };
+    assert_eq!(read(&mut other, &log(2)), [Taken::Counts, Taken::Halts(halt)]);
+    assert_eq!(other.due(true, Some(0), 99_999), Due::Nothing);
+    // The log ends before what the journal has.
+    let mut short = open(&disk, 3);
+    read(&mut short, &log(1)[..1]);
+    assert_eq!(short.due(true, Some(0), 99_999), Due::Nothing);
+    assert_eq!(short.halted(), Some(Halt::Lost { next: 1, last: 1 }));
+}
+
+#[test]
+fn on_a_full_disk_a_follower_waits() {
+    let disk = SimulatedDisk::new();
+    let mut node = open(&disk, 3);
+    let [leads, stores] = log(1);
+    disk.set_faults(Faults { capacity_bytes: Some(1), ..Faults::default() });
+    assert_eq!(read(&mut node, &[leads]), [Taken::Counts], "it needs no space");
+    let stores = [stores];
+    assert_eq!(read(&mut node, &stores), [Taken::DiskFull]);
+    assert_eq!(node.published().view.documents(), 0);
+    disk.set_faults(Faults::default());
+    assert_eq!(read(&mut node, &stores), [Taken::Counts]);
+    assert_eq!(node.sync().unwrap().published.view.documents(), 1);
+}
+
+#[test]
+fn who_searches_less_far_than_the_leader_does_not_try_to_lead() {
+    for (distance_max, due) in [(2, Due::Nothing), (3, Due::Lead), (4, Due::Lead)] {
+        let mut node = open(&SimulatedDisk::new(), distance_max);
+        read(&mut node, &log(1));
+        assert_eq!(node.due(true, Some(3_000), 99_999), due, "{distance_max}");
+    }
+}
+
+#[test]
+fn a_halt_leaves_open_what_is_under_way() {
+    let mut node = open(&SimulatedDisk::new(), 3);
+    let leads = node.lead(LeaderId(1), CLOCKS).unwrap();
+    read(&mut node, &[leads]);
+    let (counted, answered) = decide(&mut node, 1);
+    read(&mut node, &[counted]);
+    let (_, open) = decide(&mut node, 2);
+    // The log acknowledges below what was read.
+    node.acknowledged(1, 2);
+    assert_eq!(open.now_or_never(), Some(Err(Refused::OutcomeUnknown)));
+    assert!(!node.accepts(CLOCKS.now_ms) && node.halted().is_some());
+    // What has counted is answered all the same.
+    let synced = node.sync().unwrap();
+    assert_eq!(synced.published.view.documents(), 1);
+    synced.writes.into_iter().for_each(crate::write::queued::QueuedWrite::acknowledge);
+    let answer = answered.now_or_never().unwrap();
+    assert!(matches!(answer, Ok(Reply::Stored(_))), "{answer:?}");
+}
