@@ -134,6 +134,12 @@ pub enum OpenError {
         /// The address of the primary.
         primary: String,
     },
+    /// The directory is that of a node of a cluster. What it decided alone would be in no other node.
+    #[error(
+        "the data directory is that of a node of a cluster, so it does not start alone, and nothing in \
+         it was changed; next: start it as that node, or take another directory (--data DIR)"
+    )]
+    NodeOfCluster,
     /// The directory has documents of its own, and cannot follow another.
     #[error(
         "the data directory is not that of a follower, and a copy of a primary has no place in it; \

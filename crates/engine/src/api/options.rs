@@ -59,6 +59,8 @@ pub struct Options {
     /// The address of the primary whose changes the directory follows; such an engine decides no
     /// writes. `None` for a directory that takes writes.
     pub primary: Option<String>,
+    /// The directory is that of a node of a cluster, which decides nothing without the others.
+    pub is_node: bool,
 }
 
 impl Options {
@@ -88,6 +90,7 @@ impl Options {
             disk_free_bytes_min: 256 << 20,
             clock_behind_ms_max: Some(5 * 60 * 1_000),
             primary: None,
+            is_node: false,
         }
     }
 }

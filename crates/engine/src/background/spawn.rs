@@ -180,6 +180,7 @@ mod tests {
             disk_free_bytes_min: 0,
             clock_behind_ms_max: None,
             primary: None,
+            is_node: false,
         };
         let disk: Arc<dyn Disk> = Arc::new(SimulatedDisk::new());
         let recovered = recover(&disk, &options, &[0x5e; 40]).unwrap();

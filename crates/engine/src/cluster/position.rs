@@ -51,6 +51,14 @@ impl ClusterFile {
         }
     }
 
+    /// Whether the directory is that of a node.
+    ///
+    /// # Errors
+    /// [`StorageError::Io`].
+    pub fn is_there(disk: &dyn Disk) -> Result<bool, StorageError> {
+        Ok(disk.list()?.iter().any(|name| name == NAME))
+    }
+
     /// Reads the file; `None` if the directory is not that of a node.
     ///
     /// # Errors

@@ -16,6 +16,7 @@ use crate::api::options::Options;
 use crate::background::snapshot::manifest::is_of_snapshot;
 use crate::background::snapshot::snapshots::{Loaded, Snapshots};
 use crate::clock;
+use crate::cluster::position::ClusterFile;
 use crate::directory_file::{DirectoryFile, Entropy, RESTORE_MARKER};
 use crate::document::Sequence;
 use crate::following::follower;
@@ -57,8 +58,12 @@ pub(crate) fn recover(
     Ok(Recovered { core, snapshots, model })
 }
 
-/// Refuses a directory that follows a primary where writes are to be taken, and the other way round.
+/// Refuses a directory that follows a primary where writes are to be taken, and the other way round;
+/// and that of a node of a cluster where it is to start alone.
 fn check_role(disk: &dyn Disk, options: &Options) -> Result<(), OpenError> {
+    if !options.is_node && ClusterFile::is_there(disk)? {
+        return Err(OpenError::NodeOfCluster);
+    }
     match (follower::primary_of(disk)?, &options.primary) {
         (Some(primary), None) => Err(OpenError::Follower { primary }),
         (None, Some(_)) => Err(OpenError::NotAFollower),

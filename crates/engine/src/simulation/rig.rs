@@ -73,6 +73,7 @@ pub(super) fn options(durability: Durability) -> Options {
         disk_free_bytes_min: 0,
         clock_behind_ms_max: None,
         primary: None,
+        is_node: false,
     }
 }
 

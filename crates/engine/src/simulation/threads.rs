@@ -112,6 +112,7 @@ fn options(durability: Durability) -> Options {
         disk_free_bytes_min: 0,
         clock_behind_ms_max: None,
         primary: None,
+        is_node: false,
     }
 }
 

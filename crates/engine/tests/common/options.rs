@@ -30,5 +30,6 @@ pub(crate) fn options(data: &Path) -> Options {
         disk_free_bytes_min: 0,
         clock_behind_ms_max: None,
         primary: None,
+        is_node: false,
     }
 }

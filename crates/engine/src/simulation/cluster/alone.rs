@@ -6,11 +6,12 @@ use nearprint_fingerprint::Fingerprint;
 
 use super::asked::{Asked, Reply, Waiting};
 use super::member::identity;
-use crate::api::error::Refused;
-use crate::api::options::Durability;
+use crate::api::error::{OpenError, Refused};
+use crate::api::options::{Durability, Options};
 use crate::cluster::chain::{Due, Halt, Position};
 use crate::cluster::message::{Digest, LeaderId};
 use crate::cluster::node::{Clocks, Decided, Node, NodeSettings, Taken};
+use crate::cluster::position::ClusterFile;
 use crate::document::Document;
 use crate::log::Entry;
 use crate::open::recovery::recover;
@@ -81,6 +82,18 @@ fn a_journal_of_another_history_halts_its_node() {
     read(&mut short, &log(1)[..1]);
     assert_eq!(short.due(true, Some(0), 99_999), Due::Nothing);
     assert_eq!(short.halted(), Some(Halt::Lost { next: 1, last: 1 }));
+}
+
+#[test]
+fn the_directory_of_a_node_does_not_start_alone() {
+    let disk: Arc<dyn Disk> = Arc::new(SimulatedDisk::new());
+    let alone = options(Durability::Always);
+    recover(&disk, &alone, &ENTROPY).unwrap();
+    ClusterFile::new("n1", 1).write(&disk, identity()).unwrap();
+    let refused = recover(&disk, &alone, &ENTROPY).map(drop);
+    assert!(matches!(refused, Err(OpenError::NodeOfCluster)), "{refused:?}");
+    let node = Options { is_node: true, ..alone };
+    assert!(recover(&disk, &node, &ENTROPY).is_ok());
 }
 
 #[test]

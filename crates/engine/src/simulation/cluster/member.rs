@@ -87,7 +87,7 @@ pub(super) fn identity() -> Identity {
 
 impl Member {
     pub(super) fn new(log: SimulatedLog, skew_ms: u64) -> Self {
-        let options = options(Durability::Always);
+        let options = Options { is_node: true, ..options(Durability::Always) };
         let disk = SimulatedDisk::new();
         let shared: Arc<dyn Disk> = Arc::new(disk.clone());
         drop(recover(&shared, &options, &ENTROPY).unwrap());
