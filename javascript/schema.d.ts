@@ -2478,7 +2478,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description The service accepts writes */
+            /** @description The service accepts writes, or is a follower fit for look-ups */
             200: {
                 headers: {
                     [name: string]: unknown;

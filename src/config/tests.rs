@@ -161,7 +161,6 @@ fn every_key_has_an_effect() {
         ("ORIGINALS__COUNTED_MAX", "7", |s| s.engine.originals_max.to_string()),
         ("GROUPS__KEPT_MAX", "7", |s| s.engine.groups_kept_max.to_string()),
         ("GROUPS__MEMORY_BYTES_MAX", "1048577", |s| s.engine.groups_memory_bytes_max.to_string()),
-        ("FOLLOW__URL", "http://a:1", |s| s.engine.primary.clone().unwrap_or_default()),
         ("ENGINE__DISK_FREE_BYTES_MIN", "1004", |s| s.engine.disk_free_bytes_min.to_string()),
         ("ENGINE__CLOCK_BEHIND_MS_MAX", "1005", |s| {
             s.engine.clock_behind_ms_max.unwrap_or_default().to_string()
@@ -198,7 +197,9 @@ fn every_key_has_an_effect() {
         ca_file: Some("114".into()),
         forward: true,
     };
-    assert_eq!(settings(&follow).unwrap().follow, Some(expected));
+    let follower = settings(&follow).unwrap();
+    assert!(follower.engine.follows && !settings(&[]).unwrap().engine.follows);
+    assert_eq!(follower.follow, Some(expected));
     let names = settings(&[("NEARPRINT_SERVER__HOST_NAMES", "a.example")]).unwrap().http.host_names;
     assert_eq!(names, "a.example".parse().unwrap());
     let model = [("NEARPRINT_DATA__RECIPE", "spectral-8"), ("NEARPRINT_DATA__MODEL_FILE", "112")];
@@ -206,7 +207,7 @@ fn every_key_has_an_effect() {
     // Keys that are seen together; the list names all others of the file.
     let in_file = toml::from_str::<toml::Table>(DEFAULT_TOML).unwrap();
     let in_file: usize = in_file.values().map(|keys| keys.as_table().unwrap().len()).sum();
-    assert_eq!(in_file, keys.len() - 3 + 11, "a key without a test");
+    assert_eq!(in_file, keys.len() - 3 + 12, "a key without a test");
 }
 
 #[test]

@@ -16,7 +16,7 @@ use nearprint_engine::OpenError;
 use crate::remote::RemoteError;
 use primary::PrimaryError;
 pub(crate) use primary::seed;
-pub(crate) use state::{Following, Position};
+pub(crate) use state::{FollowState, Following};
 pub(crate) use thread::FollowThread;
 
 /// Why a primary cannot be followed.

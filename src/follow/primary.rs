@@ -6,14 +6,14 @@ use std::time::Duration;
 
 use axum::http::StatusCode;
 use axum::http::header::AUTHORIZATION;
-use nearprint_engine::following::{Place, follower};
+use nearprint_engine::following::{FollowerPosition, follower};
 use serde::Deserialize;
 use ureq::{Agent, Body};
 
 use super::FollowOptions;
 use crate::remote::{self, RemoteError};
 
-/// The primary sends something every second; it begins an export once it has taken a snapshot.
+/// The primary takes a snapshot before it begins to send an export.
 const EXPORT_BEGINS: Duration = Duration::from_mins(10);
 
 /// The longest error document that is read.
@@ -76,11 +76,14 @@ impl Primary {
         })
     }
 
-    /// The changes after a place, as a stream that does not end.
-    pub(super) fn changes(&self, place: &Place) -> Result<impl Read + use<>, PrimaryError> {
-        let path = match place.record {
-            None => format!("/v1/changes?after={}", place.sequence),
-            Some(record) => format!("/v1/changes?after={}&record={record:016x}", place.sequence),
+    /// The changes after a position, as a stream that does not end.
+    pub(super) fn changes(
+        &self,
+        position: &FollowerPosition,
+    ) -> Result<impl Read + use<>, PrimaryError> {
+        let path = match position.record {
+            None => format!("/v1/changes?after={}", position.sequence),
+            Some(record) => format!("/v1/changes?after={}&record={record:016x}", position.sequence),
         };
         self.get(&path)
     }

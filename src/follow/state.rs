@@ -16,14 +16,14 @@ pub(super) const SILENCE_MAX: Duration = Duration::from_secs(5);
 #[derive(Debug)]
 pub(crate) struct Following {
     pub(super) options: FollowOptions,
-    state: Mutex<State>,
+    progress: Mutex<Progress>,
     forwarder: Option<Forwarder>,
     /// The primary no longer has the changes that this copy lacks.
     pub(super) outdated: Notify,
 }
 
 #[derive(Debug)]
-struct State {
+struct Progress {
     /// When it last had everything that the primary had; the start before that.
     level_at: Instant,
     /// Whether it ever had, since the start.
@@ -35,9 +35,9 @@ struct State {
     halted: Option<String>,
 }
 
-/// How far the copy has come.
+/// Whether a follower follows.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Position {
+pub(crate) enum FollowState {
     /// It has not had everything since it was started.
     CatchingUp,
     /// It has had everything, and goes on.
@@ -46,19 +46,28 @@ pub(crate) enum Position {
     Halted(String),
 }
 
+impl Progress {
+    fn is_connected(&self) -> bool {
+        self.heard_at.is_some_and(|at| at.elapsed() < SILENCE_MAX)
+    }
+}
+
 impl Following {
+    /// For a service that works on this many requests at one time.
+    ///
     /// # Errors
     /// [`FollowError`]: a file that the options name cannot be used.
-    pub(crate) fn new(options: FollowOptions) -> Result<Self, FollowError> {
-        let forwarder = options.forward.then(|| Forwarder::new(&options)).transpose()?;
-        let state = State {
+    pub(crate) fn new(options: FollowOptions, in_flight_max: usize) -> Result<Self, FollowError> {
+        let forwarder = options.forward.then(|| Forwarder::new(&options, in_flight_max));
+        let forwarder = forwarder.transpose()?;
+        let progress = Progress {
             level_at: Instant::now(),
             was_level: false,
             is_level: false,
             heard_at: None,
             halted: None,
         };
-        Ok(Self { options, state: Mutex::new(state), forwarder, outdated: Notify::new() })
+        Ok(Self { options, progress: Mutex::new(progress), forwarder, outdated: Notify::new() })
     }
 
     /// Resolves when the primary no longer has what this copy lacks.
@@ -76,23 +85,22 @@ impl Following {
         self.forwarder.as_ref()
     }
 
-    pub(crate) fn position(&self) -> Position {
-        let state = self.state();
-        match &state.halted {
-            Some(why) => Position::Halted(why.clone()),
-            None if state.was_level => Position::Following,
-            None => Position::CatchingUp,
+    pub(crate) fn state(&self) -> FollowState {
+        let progress = self.progress();
+        match &progress.halted {
+            Some(why) => FollowState::Halted(why.clone()),
+            None if progress.was_level => FollowState::Following,
+            None => FollowState::CatchingUp,
         }
     }
 
     /// How long ago it had everything that the primary had; none while it has everything.
     pub(crate) fn lag(&self) -> Duration {
-        let state = self.state();
-        let hears = state.heard_at.is_some_and(|at| at.elapsed() < SILENCE_MAX);
-        if state.is_level && hears && state.halted.is_none() {
+        let progress = self.progress();
+        if progress.is_level && progress.is_connected() {
             Duration::ZERO
         } else {
-            state.level_at.elapsed()
+            progress.level_at.elapsed()
         }
     }
 
@@ -103,33 +111,69 @@ impl Following {
 
     /// Whether the primary was heard a moment ago.
     pub(crate) fn is_connected(&self) -> bool {
-        let state = self.state();
-        state.halted.is_none() && state.heard_at.is_some_and(|at| at.elapsed() < SILENCE_MAX)
+        self.progress().is_connected()
     }
 
     /// Notes a message of the primary, and whether everything is enacted with it.
     pub(super) fn heard(&self, is_level: bool) {
-        let mut state = self.state();
+        let mut progress = self.progress();
         let now = Instant::now();
-        state.heard_at = Some(now);
-        state.is_level = is_level;
+        progress.heard_at = Some(now);
+        progress.is_level = is_level;
         if is_level {
-            (state.level_at, state.was_level) = (now, true);
+            (progress.level_at, progress.was_level) = (now, true);
         }
     }
 
     /// Notes that the connection has ended.
     pub(super) fn lost(&self) {
-        let mut state = self.state();
-        (state.is_level, state.heard_at) = (false, None);
+        let mut progress = self.progress();
+        (progress.is_level, progress.heard_at) = (false, None);
     }
 
     pub(super) fn halt(&self, why: String) {
-        self.state().halted = Some(why);
+        self.progress().halted = Some(why);
     }
 
     /// Poison is ignored: the fields are plain.
-    fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    fn progress(&self) -> MutexGuard<'_, Progress> {
+        self.progress.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MOMENT: Duration = Duration::from_millis(700);
+
+    fn following() -> Following {
+        let url = "http://primary:7878".to_owned();
+        let options = FollowOptions { url, token_file: None, ca_file: None, forward: false };
+        Following::new(options, 2).unwrap()
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn the_lag_begins_when_something_is_missing_or_nothing_is_heard() {
+        let following = following();
+        assert_eq!(following.state(), FollowState::CatchingUp);
+        following.heard(false);
+        tokio::time::advance(MOMENT).await;
+        assert_eq!((following.lag(), following.is_connected()), (MOMENT, true));
+        following.heard(true);
+        tokio::time::advance(MOMENT).await;
+        assert_eq!((following.lag_ms(), following.state()), (0, FollowState::Following));
+        following.heard(false);
+        assert_eq!(following.lag(), MOMENT, "since it last had everything");
+        following.heard(true);
+        tokio::time::advance(SILENCE_MAX).await;
+        assert_eq!((following.lag(), following.is_connected()), (SILENCE_MAX, false));
+        following.heard(true);
+        following.lost();
+        tokio::time::advance(MOMENT).await;
+        assert_eq!((following.lag(), following.is_connected()), (MOMENT, false));
+        assert_eq!(following.state(), FollowState::Following, "it was level once");
+        following.halt("another history".to_owned());
+        assert_eq!(following.state(), FollowState::Halted("another history".to_owned()));
     }
 }

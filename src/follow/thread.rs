@@ -15,7 +15,7 @@ use super::state::{Following, SILENCE_MAX};
 /// How long it waits before it asks the primary again: at first, and at most.
 const AGAIN: [Duration; 2] = [Duration::from_millis(200), Duration::from_secs(5)];
 
-/// The thread that follows; ends when it is dropped, within [`SILENCE_MAX`].
+/// The thread that follows; ends when it is dropped, as soon as its connection lets it.
 #[derive(Debug)]
 pub(crate) struct FollowThread {
     stop: Option<Sender<()>>,
@@ -33,11 +33,16 @@ impl FollowThread {
         let thread = thread::Builder::new().name("follow".to_owned()).spawn(run)?;
         Ok(Self { stop: Some(stop), thread: Some(thread) })
     }
+
+    /// Asks it to end, and does not wait.
+    pub(crate) fn ask_to_stop(&mut self) {
+        drop(self.stop.take());
+    }
 }
 
 impl Drop for FollowThread {
     fn drop(&mut self) {
-        drop(self.stop.take());
+        self.ask_to_stop();
         if let Some(thread) = self.thread.take() {
             drop(thread.join());
         }
@@ -82,7 +87,7 @@ impl Follower {
                     return;
                 }
                 Next::Halt(why) => {
-                    tracing::error!(why, "no longer following; look-ups go on with what is here");
+                    tracing::error!(why, "stopped following; look-ups continue on this copy");
                     self.following.halt(why);
                     return;
                 }
@@ -97,13 +102,13 @@ impl Follower {
 
     /// Follows for as long as a connection lasts.
     fn follow(&mut self, heard: &mut bool) -> Next {
-        let place = match self.engine.place() {
-            Ok(place) => place,
+        let position = match self.engine.follower_position() {
+            Ok(position) => position,
             Err(refused) => return Next::Again(refused.to_string()),
         };
         // The token is read each time, so that it can be replaced.
         let changes = Primary::new(&self.following.options, SILENCE_MAX)
-            .and_then(|primary| primary.changes(&place));
+            .and_then(|primary| primary.changes(&position));
         let mut changes = match changes {
             Ok(changes) => changes,
             Err(error) => return after(&error),
@@ -128,7 +133,7 @@ impl Follower {
     /// Logs why it waits, once.
     fn tell(&mut self, why: String) {
         if self.why != why {
-            tracing::warn!(why, "not following for now; trying again");
+            tracing::warn!(why, "cannot follow the primary; retrying");
             self.why = why;
         }
     }

@@ -116,10 +116,10 @@ codes! {
     PrimaryUnreachable = SERVICE_UNAVAILABLE, "primary_unreachable",
         "The primary does not answer", again after 1;
     OutcomeUnknown = SERVICE_UNAVAILABLE, "outcome_unknown",
-        "Whether it was done is not known", again after 1;
+        "It is not known whether the request was carried out", again after 1;
     Behind = SERVICE_UNAVAILABLE, "behind", "This copy does not have the change yet", again after 1;
     FollowerHalted = SERVICE_UNAVAILABLE, "follower_halted",
-        "This copy follows its primary no longer", again after 10;
+        "This follower has stopped following its primary", again after 10;
     StorageFailed = SERVICE_UNAVAILABLE, "storage_failed", "Storage failed and writes have stopped",
         again after 5;
     DirectoryUnusable = SERVICE_UNAVAILABLE, "directory_unusable",

@@ -4,6 +4,7 @@ use std::cell::Cell;
 use std::io::Write as _;
 use std::net::SocketAddr;
 use std::panic::resume_unwind;
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -14,7 +15,7 @@ use tokio::runtime::Runtime;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::oneshot;
 use tokio::task::{JoinHandle, spawn_blocking};
-use tokio::time::{Instant, timeout};
+use tokio::time::{Instant, sleep, timeout};
 
 use super::accept::AcceptLoop;
 use super::credentials::Credentials;
@@ -38,6 +39,9 @@ const BLOCKING_THREADS_MAX: usize = 64;
 
 /// How long the engine may take to close, if the requests have left it no more of the grace.
 const CLOSING_MIN: Duration = Duration::from_secs(2);
+
+/// How long a follower waits before it tries to copy its primary once more.
+const COPY_AGAIN: Duration = Duration::from_secs(5);
 
 /// How often the metrics fold recorded samples into their buckets.
 const UPKEEP_INTERVAL: Duration = Duration::from_secs(5);
@@ -123,13 +127,8 @@ async fn start(
     if let Some(options) = &settings.follow {
         let data = settings.engine.data.clone();
         if copies || follower::needs_seed(&data)? {
-            let options = options.clone();
-            let copying = spawn_blocking(move || follow::seed(&options, &data));
             return tokio::select! {
-                copied = copying => {
-                    copied.unwrap_or_else(|fault| resume_unwind(fault.into_panic()))?;
-                    Ok(Ended::Copied)
-                }
+                copied = copy_primary(options, &data, copies) => copied.map(|()| Ended::Copied),
                 () = signals.next() => {
                     tracing::info!("stopped before the primary was copied; nothing was served");
                     Ok(Ended::Stopped)
@@ -175,6 +174,26 @@ async fn start(
     };
     // Who has stopped it does not want it to begin again.
     outcome.map(|ended| if signalled.get() { Ended::Stopped } else { ended })
+}
+
+/// Fills the directory of a follower from its primary. One that has served before tries until it
+/// succeeds; a new one says at once what is wrong.
+async fn copy_primary(
+    options: &FollowOptions,
+    data: &Path,
+    has_served: bool,
+) -> Result<(), ServeError> {
+    loop {
+        let (options, data) = (options.clone(), data.to_owned());
+        let copying = spawn_blocking(move || follow::seed(&options, &data)).await;
+        match copying.unwrap_or_else(|fault| resume_unwind(fault.into_panic())) {
+            Err(error) if has_served => {
+                tracing::warn!(%error, "cannot copy the primary; retrying");
+                sleep(COPY_AGAIN).await;
+            }
+            copied => return copied.map_err(ServeError::from),
+        }
+    }
 }
 
 /// Opens the engine of the service, which reports its work to the metrics. Blocks.
@@ -223,14 +242,15 @@ struct Server {
 impl Server {
     async fn run(self, shutdown: impl Future<Output = ()> + Send) -> Result<Ended, ServeError> {
         let Self { listener, engine, options, http, follow, credentials } = self;
-        let following = follow.map(Following::new).transpose()?.map(Arc::new);
+        let following = follow.map(|options| Following::new(options, http.requests_in_flight_max));
+        let following = following.transpose()?.map(Arc::new);
         let access = credentials.access;
         let service = http::Service::of_follower(engine.clone(), http, access, following.clone());
         let router = http::router(Arc::clone(&service));
         let thread = following.as_ref().map(|following| {
             FollowThread::start(Arc::clone(following), engine.clone()).map_err(FollowError::Thread)
         });
-        let thread = thread.transpose()?;
+        let mut thread = thread.transpose()?;
         let upkeep = tokio::spawn(fold_metrics());
         let grace = options.shutdown_grace;
         let accepting = AcceptLoop::start(listener, router, credentials.tls, options);
@@ -241,6 +261,8 @@ impl Server {
         };
         service.stop();
         drop(service);
+        // It ends while requests finish.
+        thread.iter_mut().for_each(FollowThread::ask_to_stop);
         tracing::info!(failed = outcome.is_err(), "stopping");
         let begun = Instant::now();
         // 1. Accept no more connections; close idle ones, and let busy ones finish their request.
@@ -250,8 +272,8 @@ impl Server {
         // 2. Write what was accepted, sync, take a snapshot, release the directory.
         let left = grace.saturating_sub(begun.elapsed()).max(CLOSING_MIN);
         let close = move || {
-            drop(thread);
             engine.close();
+            drop(thread);
         };
         let closing = timeout(left, spawn_blocking(close)).await;
         // 3. Only now may the process end.

@@ -217,3 +217,22 @@ fn every_reply_has_a_request_id_and_may_not_be_sniffed() {
     }
     assert_eq!(second.header("x-content-type-options"), Some("nosniff"));
 }
+
+#[test]
+fn a_request_for_changes_names_what_is_wrong_with_it() {
+    let server = Server::start();
+    server.post("/v1/insert", &json!({"fingerprint": 1})).json();
+    for (query, status, code) in [
+        ("", 400, "invalid_value"),
+        ("?after=x", 400, "invalid_value"),
+        ("?after=-1", 400, "invalid_value"),
+        ("?after=1&record=12", 400, "invalid_value"),
+        ("?after=1&record=+123456789abcdef", 400, "invalid_value"),
+        ("?after=1&limit=2", 400, "unknown_field"),
+        ("?after=2", 409, "diverged"),
+        ("?after=1&record=0123456789abcdef", 409, "diverged"),
+    ] {
+        let reply = server.get(&format!("/v1/changes{query}"));
+        assert_eq!(reply.problem(), (status, code.to_owned()), "{query}");
+    }
+}

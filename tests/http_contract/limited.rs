@@ -280,6 +280,23 @@ fn an_unlimited_token_sees_sequences_and_how_far_jobs_have_come() {
 }
 
 #[test]
+fn a_limited_token_cannot_ask_how_much_is_written() {
+    let tokens = Tokens::new();
+    let server = tokens.server(|_| {});
+    let document = json!({"id": "1", "fingerprint": hex(1), "namespace": "a"});
+    tokens.client(&server, 2).send("POST /v1/insert", &document).json();
+    let document = "GET /v1/documents/1?namespace=a";
+    let (limited, operator) = (tokens.client(&server, 0), tokens.client(&server, 2));
+    assert_eq!(limited.send(document, &Value::Null).status, 200);
+    for wanted in [0, 1, 1_000_000] {
+        let asked = limited.send(&format!("{document}&min_sequence={wanted}"), &Value::Null);
+        assert_eq!(asked.problem(), (403, "namespace_not_allowed".to_owned()), "{wanted}");
+    }
+    let seen = operator.send(&format!("{document}&min_sequence=1"), &Value::Null);
+    assert_eq!(seen.status, 200);
+}
+
+#[test]
 fn a_failed_job_of_a_limited_token_does_not_tell_how_much_memory_others_take() {
     let tokens = Tokens::new();
     let server = tokens.server(|config| config.groups.memory_bytes_max = 1 << 20);

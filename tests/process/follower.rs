@@ -2,10 +2,13 @@
 //! the follower has what was answered; it passes writes on, refuses them, waits, copies again, halts
 //! and takes the place of its primary.
 
+use std::io::Write as _;
 use std::net::TcpListener;
 use std::path::Path;
 use std::process::Command;
 
+use flate2::Compression;
+use flate2::write::GzEncoder;
 use serde_json::{Value, json};
 
 use crate::load::{compare, pause, under_load, workers};
@@ -79,7 +82,10 @@ fn a_follower_has_what_was_answered_although_both_are_killed() {
             pause(random.below(300));
             primary.kill();
         });
-        // Look-ups go on.
+        // Look-ups go on, and writes say that nothing was done.
+        let body = json!({"id": "nobody", "fingerprint": "00000000000000ff"});
+        let (status, reply) = copy.client().post("/v1/insert", &body).unwrap();
+        assert_eq!((status, &reply["code"]), (503, &json!("primary_unreachable")), "{reply}");
         let near = json!({"text": "a text that nobody has stored, of a few words only"});
         Client::expect(copy.client().post("/v1/query", &near));
         primary = started(Server::command_at(&[], &address, &one), &one);
@@ -88,8 +94,31 @@ fn a_follower_has_what_was_answered_although_both_are_killed() {
         compare(&mut workers, &copy.client());
         until_level(&primary.client(), &copy.client());
     }
-    assert!(copy.terminate().success(), "{}", log(&two));
+    // What is compressed is passed on as it is.
+    let words: Vec<String> = (0..3_000).map(|word| format!("word-{}", word % 500)).collect();
+    let text = words.join(" ");
+    let mut packed = GzEncoder::new(Vec::new(), Compression::default());
+    packed.write_all(text.as_bytes()).unwrap();
+    let request = ureq::post(format!("{}/v1/insert?id=packed", copy.url()));
+    let request = request.content_type("text/plain").header("content-encoding", "gzip");
+    let mut reply = request.send(&packed.finish().unwrap()[..]).unwrap();
+    let stored: Value = reply.body_mut().read_json().unwrap();
+    let plain = copy.client().post("/v1/fingerprint", &json!({"text": text}));
+    assert_eq!(stored["fingerprint"], Client::expect(plain)["fingerprint"]);
+    // A write is passed on once: a copy of the copy has nobody who takes it.
+    let three = folder.path().join("third");
+    let second = copy.url().trim_start_matches("http://").to_owned();
+    let third = started(follower(&second, &three, true), &three);
+    until_level(&copy.client(), &third.client());
+    let body = json!({"id": "b", "fingerprint": "00000000000000ff"});
+    assert_eq!(copy.client().post("/v1/insert", &body).unwrap().0, 200);
+    let (status, reply) = third.client().post("/v1/insert", &body).unwrap();
+    assert_eq!((status, &reply["code"]), (503, &json!("follower")), "{reply}");
+    drop(third);
+    // The stream of changes does not hold up the stop of its server.
     assert!(primary.terminate().success(), "{}", log(&one));
+    assert!(!log(&one).contains("were cut off"), "{}", log(&one));
+    assert!(copy.terminate().success(), "{}", log(&two));
 }
 
 #[test]
@@ -192,4 +221,16 @@ fn a_follower_that_is_far_behind_copies_again_and_one_of_another_history_halts()
     assert_eq!(stats["sequence"], last);
     assert!(stats["following"]["halted"].as_str().unwrap().contains("lost"), "{stats}");
     assert_eq!(copy.client().get("/v1/documents?prefix=0").unwrap().0, 200, "look-ups go on");
+    // Who reaches nothing or not everything does not learn how far it is.
+    assert!(copy.terminate().success());
+    let mut command = follower(&address, &two, false);
+    let digest = "0".repeat(64);
+    command.env("NEARPRINT_ACCESS__TOKENS", format!("a read sha256:{digest} namespaces=a"));
+    let copy = started(command, &two);
+    until("it halts again", || {
+        copy.client().get("/readyz").unwrap().1["code"] == "follower_halted"
+    });
+    let reply = copy.client().get("/readyz").unwrap().1;
+    let detail = reply["detail"].as_str().unwrap();
+    assert!(detail.contains("the log says why") && !detail.contains("lost"), "{reply}");
 }

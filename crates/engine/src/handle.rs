@@ -84,7 +84,8 @@ impl Engine {
     /// As [`Self::open`].
     pub fn open_to_read_at_least(options: Options) -> Result<Self, OpenError> {
         // What follows a primary is only read here, and keeps following it.
-        let options = Options { primary: follower::primary_at(&options.data), ..options };
+        let follows = follower::primary_at(&options.data).is_ok_and(|primary| primary.is_some());
+        let options = Options { follows, ..options };
         if !options.data.is_dir() || RealDisk::check_writable(&options.data).is_ok() {
             return Self::open(options);
         }
@@ -529,7 +530,7 @@ impl Engine {
         if let Some(refused) = self.shared.refusal(bounds) {
             return Err(refused);
         }
-        if self.shared.options.primary.is_some() {
+        if self.shared.options.follows {
             return Err(Refused::Follower);
         }
         let changes = bounds.changes.min(self.shared.options.queue_changes_max) as u32;

@@ -3,7 +3,6 @@
 //! socket.
 
 mod directory;
-
 mod service;
 mod waiting;
 
@@ -394,6 +393,9 @@ impl Collection {
                     "to raise the maximum of a stopped directory: nearprint reindex --data DIR --distance N"
                 }
                 (_, "follower") => "name its primary: --server URL",
+                (_, "outcome_unknown") => {
+                    "look whether it was done; documents with ids may be sent again in any case"
+                }
                 (_, "job_not_found") => "`nearprint jobs` lists the jobs",
                 _ => return Err(Error::new(problem).context(refused)),
             };
@@ -438,9 +440,10 @@ impl From<&Problem> for ProblemReply {
 
 impl ProblemReply {
     /// The service was busy, and the same request may succeed later. A follower takes writes only
-    /// once somebody has made it a primary.
+    /// once somebody has made it a primary, and what may have been done is not done again.
     pub(super) fn is_temporary(&self) -> bool {
-        matches!(self.status, 429 | 503) && self.code != "follower"
+        let is_lasting = matches!(self.code.as_str(), "follower" | "outcome_unknown");
+        matches!(self.status, 429 | 503) && !is_lasting
     }
 
     /// Nothing of a nearprint service is there: it refuses with a code, and never redirects. Proxies

@@ -1,4 +1,4 @@
-//! Says for what a command waits.
+//! Prints what a command is waiting for.
 
 use std::io::{self, Read};
 use std::sync::Arc;

@@ -61,7 +61,7 @@ fn without(uri: &Uri, query: &str) -> Result<Uri, Problem> {
     let path = uri.path();
     let path = if query.is_empty() { path.to_owned() } else { format!("{path}?{query}") };
     let mut parts = uri.clone().into_parts();
-    let malformed = |_| Problem::internal("a part of a URI is none");
+    let malformed = |_| Problem::internal("a part of the URI is malformed");
     parts.path_and_query = Some(path.parse().map_err(malformed)?);
-    Uri::from_parts(parts).map_err(|_| Problem::internal("a URI without a parameter is none"))
+    Uri::from_parts(parts).map_err(|_| Problem::internal("the rest of the URI is malformed"))
 }

@@ -82,10 +82,9 @@ pub(crate) async fn observe(
     let admitted = head::check(service, observed.route, &request)
         .and_then(|()| access::check(service, observer.rules, observed.route, &mut request))
         .and_then(|()| observed.take_permit());
-    let (mut head, body) = request.into_parts();
+    let (head, body) = request.into_parts();
     let expects_continue = head.headers.contains_key(EXPECT);
     let (body, rest) = lingering(body);
-    let body = coding::decoded(&service.bodies, &mut head.headers, body);
     let request = Request::from_parts(head, body);
     let mut response = match admitted {
         Ok(()) => {
@@ -131,7 +130,9 @@ async fn answer(
     {
         return problem.into_response();
     }
-    next.run(request).await
+    let (mut head, body) = request.into_parts();
+    let body = coding::decoded(&service.bodies, &mut head.headers, body);
+    next.run(Request::from_parts(head, body)).await
 }
 
 /// Whether a path is a health probe or the metrics, which are answered however busy the service is.

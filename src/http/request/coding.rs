@@ -9,7 +9,7 @@ use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 
 use axum::body::Body;
-use axum::http::header::{ACCEPT_ENCODING, CONTENT_ENCODING};
+use axum::http::header::{ACCEPT_ENCODING, CONTENT_ENCODING, CONTENT_LENGTH};
 use axum::http::{HeaderMap, HeaderValue};
 use bytes::{Buf as _, Bytes};
 use flate2::{Decompress, FlushDecompress, Status};
@@ -54,8 +54,8 @@ const WINDOW_TOO_LARGE: &str = "its window is above 8 MiB, the most that RFC 965
 /// expand to 5 to 50 times; gzip can reach 1,032, and Zstandard 30,000.
 const EXPANSION_MAX: u64 = 256;
 
-/// Wraps a body whose coding is known, and takes the header away that names it. Any other coding stays
-/// there for [`check`].
+/// Wraps a body whose coding is known, and takes the headers away that are about the compressed bytes.
+/// Any other coding stays there for [`check`].
 pub(crate) fn decoded(bodies: &Bodies, headers: &mut HeaderMap, body: Body) -> Body {
     // Nearly every body comes as it is.
     if !headers.contains_key(CONTENT_ENCODING) {
@@ -63,6 +63,7 @@ pub(crate) fn decoded(bodies: &Bodies, headers: &mut HeaderMap, body: Body) -> B
     }
     let Some(decoder) = Decoder::of(headers) else { return body };
     headers.remove(CONTENT_ENCODING);
+    headers.remove(CONTENT_LENGTH);
     Body::new(Decoded {
         body,
         decoder,

@@ -6,7 +6,7 @@ use axum::Json;
 use axum::extract::State;
 use nearprint_engine::{Readiness, Refused};
 
-use crate::follow::{Following, Position};
+use crate::follow::{FollowState, Following};
 use crate::http::problem::{Code, Problem};
 use crate::http::reply::wire::HealthReply;
 use crate::http::request::reach::NamespaceAccess;
@@ -22,7 +22,8 @@ pub(crate) async fn get_healthz() -> Json<HealthReply> {
 /// The service is recovered and accepts writes, or is a follower that is fit for look-ups; 503 with
 /// the reason otherwise.
 #[utoipa::path(get, path = "/readyz", tag = "operations",
-    responses((status = 200, description = "The service accepts writes", body = HealthReply)))]
+    responses((status = 200, body = HealthReply,
+        description = "The service accepts writes, or is a follower fit for look-ups")))]
 pub(crate) async fn get_readyz(
     State(service): State<Arc<Service>>,
     reach: NamespaceAccess,
@@ -51,16 +52,15 @@ fn follower(
     }
     // How far it is behind tells how much others write.
     let lag_ms = reach.is_unlimited().then(|| following.lag_ms());
-    match following.position() {
-        Position::Following => Ok(Json(HealthReply { status: "following", lag_ms })),
-        Position::CatchingUp => {
-            let detail =
-                "The copy has not had everything that its primary has since it was started.";
+    match following.state() {
+        FollowState::Following => Ok(Json(HealthReply { status: "following", lag_ms })),
+        FollowState::CatchingUp => {
+            let detail = "This follower has not caught up with its primary since it was started.";
             Err(Problem::new(Code::Behind, detail))
         }
-        Position::Halted(why) => {
+        FollowState::Halted(why) => {
             let why = if reach.is_unlimited() { why } else { "the log says why".to_owned() };
-            let detail = format!("{why}. Look-ups go on with what is here.");
+            let detail = format!("{why}. Look-ups continue on this copy.");
             Err(Problem::new(Code::FollowerHalted, detail))
         }
     }

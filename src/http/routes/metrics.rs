@@ -7,7 +7,7 @@ use axum::http::header::CONTENT_TYPE;
 use axum::response::IntoResponse;
 use nearprint_engine::{Readiness, Stats};
 
-use crate::follow::{Following, Position};
+use crate::follow::{FollowState, Following};
 use crate::http::routes::stats;
 use crate::http::service::Service;
 use crate::metrics::{self, float};
@@ -103,17 +103,17 @@ fn set_follower_gauges(following: &Following) {
     let flag = |name, is: bool, help| metrics::set(name, help, float(is.into()));
     metrics::set(
         "nearprint_follower_lag_seconds",
-        "How long ago this follower had everything that its primary has.",
+        "Time since this follower last had all changes of its primary; 0 while it is up to date.",
         following.lag().as_secs_f64(),
     );
     flag(
         "nearprint_follower_connected",
         following.is_connected(),
-        "1 when this follower hears its primary, else 0.",
+        "1 while this follower receives messages from its primary, else 0.",
     );
     flag(
         "nearprint_follower_halted",
-        matches!(following.position(), Position::Halted(_)),
-        "1 when this follower follows no longer and somebody has to look at it, else 0.",
+        matches!(following.state(), FollowState::Halted(_)),
+        "1 when this follower has halted and needs an operator, else 0.",
     );
 }

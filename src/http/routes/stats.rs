@@ -11,7 +11,7 @@ use procfs::process::Process;
 use serde::Serialize;
 use utoipa::ToSchema;
 
-use crate::follow::{Following, Position};
+use crate::follow::{FollowState, Following};
 use crate::http::problem::Problem;
 use crate::http::reply::documents::NamespaceReply;
 use crate::http::reply::wire::SnapshotReply;
@@ -119,9 +119,9 @@ impl FollowingReply {
             primary: following.primary().to_owned(),
             connected: following.is_connected(),
             lag_ms: following.lag_ms(),
-            halted: match following.position() {
-                Position::Halted(why) => Some(why),
-                Position::CatchingUp | Position::Following => None,
+            halted: match following.state() {
+                FollowState::Halted(why) => Some(why),
+                FollowState::CatchingUp | FollowState::Following => None,
             },
         }
     }

@@ -128,7 +128,7 @@ pub enum OpenError {
     /// The directory follows a primary, and may lack its newest changes.
     #[error(
         "the data directory is a copy that follows {primary}, so it takes no writes; `nearprint promote` \
-         makes it a primary in the place of the other one"
+         makes it the primary"
     )]
     Follower {
         /// The address of the primary.
@@ -142,7 +142,7 @@ pub enum OpenError {
     NodeOfCluster,
     /// The directory has documents of its own, and cannot follow another.
     #[error(
-        "the data directory is not that of a follower, and a copy of a primary has no place in it; \
+        "the data directory is neither empty nor a follower's, so it cannot hold a copy; \
          nothing was changed"
     )]
     NotAFollower,

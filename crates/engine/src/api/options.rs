@@ -56,9 +56,8 @@ pub struct Options {
     /// A directory is not opened if its newest change was made later than the clock says, by more
     /// than this; `None` accepts every clock.
     pub clock_behind_ms_max: Option<u64>,
-    /// The address of the primary whose changes the directory follows; such an engine decides no
-    /// writes. `None` for a directory that takes writes.
-    pub primary: Option<String>,
+    /// The directory follows a primary ([`crate::following`]), so this engine decides no writes.
+    pub follows: bool,
     /// The directory is that of a node of a cluster, which decides nothing without the others.
     pub is_node: bool,
 }
@@ -89,7 +88,7 @@ impl Options {
             groups_memory_bytes_max: 1 << 30,
             disk_free_bytes_min: 256 << 20,
             clock_behind_ms_max: Some(5 * 60 * 1_000),
-            primary: None,
+            follows: false,
             is_node: false,
         }
     }

@@ -179,7 +179,7 @@ mod tests {
             groups_memory_bytes_max: 1 << 30,
             disk_free_bytes_min: 0,
             clock_behind_ms_max: None,
-            primary: None,
+            follows: false,
             is_node: false,
         };
         let disk: Arc<dyn Disk> = Arc::new(SimulatedDisk::new());

@@ -73,12 +73,13 @@ impl Threads {
             })?),
             Durability::Always | Durability::None => None,
         };
-        let removals = match shared.options.primary {
-            None => Some(Stoppable::spawn(shared, "removals", |stopped| {
+        let removals = if shared.options.follows {
+            None
+        } else {
+            Some(Stoppable::spawn(shared, "removals", |stopped| {
                 let remover = remover::Remover::new(new_shared(), stopped);
                 move || remover.run()
-            })?),
-            Some(_) => None,
+            })?)
         };
         Ok(Self {
             writer: spawn(shared, "writer", move || writer.run())?,

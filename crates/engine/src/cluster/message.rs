@@ -74,7 +74,7 @@ impl fmt::Debug for Digest {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct LeaderId(pub u64);
 
-/// What a message does beside its records.
+/// What a message does in addition to carrying records.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Role<'a> {
     /// Its leader leads from here on, and is reached at this address.

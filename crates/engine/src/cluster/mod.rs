@@ -15,8 +15,8 @@
 //! reorder what is sent. No clock takes part in what counts.
 //!
 //! The core of a node is tested as a whole, three of them on simulated disks over a simulated log, by
-//! `simulation/cluster`. The rule alone is tested without the engine by random schedules of nodes with crashes, pauses and partitions over a
-//! simulated log, and by mutants that the same schedules must catch (`tests`).
+//! `simulation/cluster`. The rule alone is tested without the engine (`tests`). Both draw crashes,
+//! pauses and partitions, and must catch mutants.
 
 pub mod chain;
 pub mod message;

@@ -34,7 +34,7 @@ use crate::write::command::Bounds;
 use crate::write::core::{Core, Durable};
 use crate::write::queued::{QueuedWrite, decide_group};
 
-/// What a node is, beside its content.
+/// What a node is, apart from its content.
 #[derive(Debug, Clone)]
 pub(crate) struct NodeSettings {
     pub(crate) identity: Identity,

@@ -1,6 +1,6 @@
 //! The file `cluster`: which node of which log a data directory is, and how far it has read.
 //!
-//! It is replaced from time to time. Its position is always behind the durable end of the journal,
+//! It is replaced from time to time. Its position is never ahead of the durable end of the journal,
 //! so whatever the log has from there on is either in the journal, and skipped, or enacted. A crash
 //! between two replacements costs only reading.
 

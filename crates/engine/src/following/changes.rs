@@ -35,12 +35,12 @@ const RECORDS_BYTES: usize = MESSAGE_BYTES_MAX / 2;
 /// The size of a read of the journal.
 const READ_BYTES: usize = 256 << 10;
 
-/// The number of documents of a message in the middle of a run, which nobody knows any more.
+/// Stands for the number of documents in messages with changes, where it is not known.
 pub(crate) const DOCUMENTS_UNKNOWN: u64 = u64::MAX;
 
 /// How far a copy has come.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Place {
+pub struct FollowerPosition {
     /// The last change that it has.
     pub sequence: Sequence,
     /// The XXH3-64 of the record of this change; `None` if it is not there any more.
@@ -61,15 +61,15 @@ pub enum ChangesEnd {
     Refused(#[from] Refused),
 }
 
-/// The changes after a place, without an end.
+/// The changes after a position, without an end.
 #[derive(Debug)]
 pub struct Changes {
     shared: Arc<Shared>,
     prev: Digest,
     /// The sequence of the next change to send.
     next: u64,
-    /// The file that was read last, and where it goes on.
-    place: Option<(String, u64)>,
+    /// The file that was read last, and the offset of the first record that was not.
+    read_upto: Option<(String, u64)>,
     /// The number of documents after the last change, if the follower does not know yet that it has
     /// everything.
     level: Option<u64>,
@@ -81,20 +81,20 @@ impl Engine {
     ///
     /// # Errors
     /// [`Refused::Unreadable`].
-    pub fn place(&self) -> Result<Place, Refused> {
+    pub fn follower_position(&self) -> Result<FollowerPosition, Refused> {
         let state = self.shared.published.load();
         let sequence = state.view.sequence();
-        Ok(Place { sequence, record: record_digest(&state.records, sequence)? })
+        Ok(FollowerPosition { sequence, record: record_digest(&state.records, sequence)? })
     }
 
-    /// The changes after the place of a follower. Blocks for a read or two.
+    /// The changes after the position of a follower. Blocks for a read or two.
     ///
     /// # Errors
     /// [`ChangesEnd`].
-    pub fn changes(&self, place: &Place) -> Result<Changes, ChangesEnd> {
+    pub fn changes(&self, after: &FollowerPosition) -> Result<Changes, ChangesEnd> {
         let shared = Arc::clone(&self.shared);
         let state = shared.published.load_full();
-        let (own, theirs) = (state.view.sequence(), place.sequence);
+        let (own, theirs) = (state.view.sequence(), after.sequence);
         if theirs > own {
             return Err(ChangesEnd::Diverged(format!(
                 "the follower has {theirs} changes, and its primary has {own}: the primary has lost \
@@ -102,21 +102,21 @@ impl Engine {
             )));
         }
         let own_record = record_digest(&state.records, theirs)?;
-        if let (Some(own), Some(theirs)) = (own_record, place.record)
+        if let (Some(own), Some(theirs)) = (own_record, after.record)
             && own != theirs
         {
             return Err(ChangesEnd::Diverged(format!(
                 "change {} of the follower is another one than that of its primary",
-                place.sequence
+                after.sequence
             )));
         }
         let named = shared.touches.subscribe();
         let level = (theirs == own).then(|| state.view.documents());
         let next = theirs.next().get();
-        let mut changes = Changes { shared, prev: Digest(0), next, place: None, level, named };
+        let changes = Changes { shared, prev: Digest(0), next, read_upto: None, level, named };
         if level.is_none() {
             // Whether the journal still has them shows before the reply begins.
-            changes.find(&state.records)?;
+            find_record(&state.records, next, None)?;
         }
         Ok(changes)
     }
@@ -180,19 +180,15 @@ impl Changes {
         last: Sequence,
         documents: u64,
     ) -> Result<Vec<u8>, ChangesEnd> {
-        let (next, place) = (self.next, self.place.take());
-        let read = move || read(&records, next, last.get(), place);
-        let (read, place) = tokio::task::spawn_blocking(read)
+        let (next, read_upto) = (self.next, self.read_upto.take());
+        let read = move || read_records(&records, next, last.get(), read_upto);
+        let (read, read_upto) = tokio::task::spawn_blocking(read)
             .await
             .unwrap_or(Err(ChangesEnd::Refused(Refused::Failed)))?;
-        self.place = Some(place);
+        self.read_upto = Some(read_upto);
         let message = self.message(&read, DOCUMENTS_UNKNOWN);
         self.level = (self.next > last.get()).then_some(documents);
         Ok(message)
-    }
-
-    fn find(&mut self, records: &Records) -> Result<(), ChangesEnd> {
-        find(records, self.next, None).map(drop)
     }
 
     fn message(&mut self, records: &[StoredRecord], documents: u64) -> Vec<u8> {
@@ -220,13 +216,13 @@ fn borrowed(record: &StoredRecord) -> RecordRef<'_> {
 }
 
 /// Reads records from `next` on, up to `last`, until a message is full enough.
-fn read(
+fn read_records(
     records: &Records,
     next: u64,
     last: u64,
-    place: Option<(String, u64)>,
+    read_upto: Option<(String, u64)>,
 ) -> Result<(Vec<StoredRecord>, (String, u64)), ChangesEnd> {
-    let (file, mut offset) = find(records, next, place)?;
+    let (file, mut offset) = find_record(records, next, read_upto)?;
     let (mut next, mut bytes, mut found) = (next, 0, Vec::new());
     let mut window = FileWindow::new(&*file.file, READ_BYTES);
     let failed = |error: StorageError| ChangesEnd::Refused(unreadable(&error));
@@ -257,12 +253,12 @@ fn read(
     Ok((found, (file.name, offset)))
 }
 
-/// The file with the record of a change, and where it begins in it; `place` is where the last read
-/// has ended.
-fn find(
+/// The file with the record of a change, and the offset at which it begins; `read_upto` is where the
+/// last read has ended.
+fn find_record(
     records: &Records,
     next: u64,
-    place: Option<(String, u64)>,
+    read_upto: Option<(String, u64)>,
 ) -> Result<(ExportFile, u64), ChangesEnd> {
     let mut files = records.files();
     let first = |file: &ExportFile| record_range(&file.name).map_or(0, |(first, _)| first);
@@ -272,7 +268,7 @@ fn find(
     if record_range(&file.name).is_none_or(|(_, pack_ends)| pack_ends.is_some()) {
         return Err(packed());
     }
-    let begin = match place {
+    let begin = match read_upto {
         Some((name, offset)) if name == file.name => return Ok((file, offset)),
         _ => JOURNAL_HEADER_BYTES as u64,
     };

@@ -9,9 +9,8 @@ use std::path::Path;
 use crate::api::error::OpenError;
 use crate::directory_file::{self, RESTORE_MARKER};
 use crate::open::offline::{LOCK_OF_EARLIER_BUILDS, restore_on};
-use crate::operator_file;
 use crate::storage::export::Exported;
-use crate::storage::{DirectoryLock, Disk, RealDisk, StorageError};
+use crate::storage::{DirectoryLock, Disk, ReadingDisk, RealDisk, StorageError};
 
 /// The name of the mark.
 pub(crate) const MARK: &str = "follower";
@@ -20,11 +19,11 @@ pub(crate) const MARK: &str = "follower";
 const ADDRESS_BYTES_MAX: usize = 2_048;
 
 /// The primary that the directory at a path follows; `None` if it follows none.
-pub fn primary_at(path: &Path) -> Option<String> {
-    let mark = path.join(MARK);
-    let is_there = mark.symlink_metadata().is_ok();
-    is_there
-        .then(|| shown(&operator_file::read(&mark, ADDRESS_BYTES_MAX as u64).unwrap_or_default()))
+///
+/// # Errors
+/// [`StorageError::Io`].
+pub fn primary_at(path: &Path) -> Result<Option<String>, StorageError> {
+    primary_of(&ReadingDisk::open(path)?)
 }
 
 /// The primary that the directory on a disk follows; `None` if it follows none.
@@ -78,7 +77,7 @@ pub fn seed(source: &mut dyn Read, path: &Path, primary: &str) -> Result<Exporte
     if !is_follower && !is_empty(&names) {
         return Err(OpenError::NotAFollower);
     }
-    mark(&disk, primary)?;
+    mark(&disk, primary, is_follower)?;
     // Without this file the rest is nothing that opens.
     disk.remove_if_present(directory_file::NAME)?;
     disk.sync_directory()?;
@@ -97,7 +96,7 @@ pub fn promote(path: &Path) -> Result<String, OpenError> {
     if !path.is_dir() {
         return Err(not("is not a directory"));
     }
-    let Some(primary) = primary_at(path) else {
+    let Some(primary) = primary_at(path)? else {
         return Err(not("does not follow a primary"));
     };
     if needs_seed(path)? {
@@ -111,11 +110,8 @@ pub fn promote(path: &Path) -> Result<String, OpenError> {
 }
 
 /// Writes the mark durably, in place of the one that is there.
-fn mark(disk: &dyn Disk, primary: &str) -> Result<(), StorageError> {
-    let file = match disk.create(MARK) {
-        Ok(created) => created,
-        Err(_) => disk.open(MARK)?,
-    };
+fn mark(disk: &dyn Disk, primary: &str, is_there: bool) -> Result<(), StorageError> {
+    let file = if is_there { disk.open(MARK)? } else { disk.create(MARK)? };
     let text = format!("{primary}\n");
     file.write_at(0, text.as_bytes())?;
     file.truncate(text.len() as u64)?;

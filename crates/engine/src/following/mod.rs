@@ -17,5 +17,5 @@ pub(crate) mod changes;
 pub mod follower;
 pub(crate) mod reader;
 
-pub use changes::{Changes, ChangesEnd, Place};
+pub use changes::{Changes, ChangesEnd, FollowerPosition};
 pub use reader::FollowEnd;

@@ -11,8 +11,9 @@ use crate::following::changes::DOCUMENTS_UNKNOWN;
 use crate::handle::Engine;
 use crate::machine::change::Record;
 use crate::originals::touches::Touch;
-use crate::shared::{Life, Message as ToWriter};
+use crate::shared::Message as ToWriter;
 use crate::write::enact::{DecidedRecord, Enactment};
+use crate::write::queued::QueuedWrite as _;
 
 /// Why a follower follows no longer.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -38,7 +39,7 @@ struct Received {
 type Enacting = oneshot::Receiver<Result<Sequence, Refused>>;
 
 impl Engine {
-    /// Follows the changes of a primary from this copy's place on, until the stream ends. `heard`
+    /// Follows the changes of a primary from this copy's position on, until the stream ends. `heard`
     /// is called after each message, with whether everything is enacted with it; it ends the
     /// following when it returns false. Blocks.
     ///
@@ -85,10 +86,8 @@ impl Engine {
 
     fn begin_enactment(&self, records: Vec<DecidedRecord>) -> Result<Enacting, Refused> {
         let (enactment, enacted) = Enactment::new(records);
-        match self.shared.life() {
-            Life::Running => {}
-            Life::Stopping => return Err(Refused::Stopping),
-            Life::Failed => return Err(Refused::Failed),
+        if let Some(refused) = self.shared.refusal(enactment.bounds()) {
+            return Err(refused);
         }
         self.shared.writer.send(ToWriter::Write(enactment)).map_err(|_| Refused::Stopping)?;
         Ok(enacted)

@@ -64,10 +64,10 @@ fn check_role(disk: &dyn Disk, options: &Options) -> Result<(), OpenError> {
     if !options.is_node && ClusterFile::is_there(disk)? {
         return Err(OpenError::NodeOfCluster);
     }
-    match (follower::primary_of(disk)?, &options.primary) {
-        (Some(primary), None) => Err(OpenError::Follower { primary }),
-        (None, Some(_)) => Err(OpenError::NotAFollower),
-        (Some(_), Some(_)) | (None, None) => Ok(()),
+    match (follower::primary_of(disk)?, options.follows) {
+        (Some(primary), false) => Err(OpenError::Follower { primary }),
+        (None, true) => Err(OpenError::NotAFollower),
+        (Some(_), true) | (None, false) => Ok(()),
     }
 }
 

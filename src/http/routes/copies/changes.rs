@@ -6,7 +6,7 @@ use std::sync::Arc;
 use axum::extract::{Request, State};
 use axum::response::Response;
 use nearprint_engine::document::Sequence;
-use nearprint_engine::following::{Changes, ChangesEnd, Place};
+use nearprint_engine::following::{Changes, ChangesEnd, FollowerPosition};
 use nearprint_files::fields;
 use nearprint_files::offer::FieldKind;
 
@@ -41,10 +41,10 @@ pub(crate) async fn get_changes(
     request: Request,
 ) -> Result<Response, Problem> {
     let parameters: ChangesParameters = parameters::read(request.uri().query())?;
-    let place = place(&parameters)?;
-    let seat = service.exports.take()?;
+    let position = position(&parameters)?;
+    let place = service.exports.take()?;
     let engine = service.engine.clone();
-    let begun = tokio::task::spawn_blocking(move || engine.changes(&place)).await;
+    let begun = tokio::task::spawn_blocking(move || engine.changes(&position)).await;
     let changes =
         begun.map_err(|fault| Problem::internal(format!("reading the journal: {fault}")))??;
     let pieces =
@@ -54,7 +54,7 @@ pub(crate) async fn get_changes(
         });
     // A cut is noticed; the follower asks again.
     let cut = |_: Problem| Err(io::ErrorKind::TimedOut.into());
-    Ok(seat.respond("application/octet-stream", Box::pin(pieces), cut))
+    Ok(place.respond("application/octet-stream", Box::pin(pieces), cut))
 }
 
 /// The next message; `None` when the service stops.
@@ -66,7 +66,7 @@ async fn next(changes: &mut Changes, service: &Service) -> io::Result<Option<axu
     message.map(|message| Some(message.into())).map_err(io::Error::other)
 }
 
-fn place(parameters: &ChangesParameters) -> Result<Place, Problem> {
+fn position(parameters: &ChangesParameters) -> Result<FollowerPosition, Problem> {
     let Some(after) = parameters.after else {
         return Err(Problem::invalid("after", "after is missing: the last change that is there."));
     };
@@ -75,7 +75,7 @@ fn place(parameters: &ChangesParameters) -> Result<Place, Problem> {
         let read = if is_form { u64::from_str_radix(digits, 16).ok() } else { None };
         read.ok_or_else(|| Problem::invalid("record", "record must have 16 hex digits."))
     });
-    Ok(Place { sequence: Sequence::new(after), record: record.transpose()? })
+    Ok(FollowerPosition { sequence: Sequence::new(after), record: record.transpose()? })
 }
 
 impl From<ChangesEnd> for Problem {
