@@ -339,7 +339,7 @@ class PrimaryUnreachable(NearprintError):
 
 
 class OutcomeUnknown(NearprintError):
-    """Whether it was done is not known."""
+    """It is not known whether the request was carried out."""
 
     code = "outcome_unknown"
 
@@ -351,7 +351,7 @@ class Behind(NearprintError):
 
 
 class FollowerHalted(NearprintError):
-    """This copy follows its primary no longer."""
+    """This follower has stopped following its primary."""
 
     code = "follower_halted"
 

@@ -51,7 +51,7 @@ pub(super) fn serve_error(error: ServeError) -> ErrorReport {
         }
         ServeError::Open(OpenError::ClockBehind { .. }) => CLOCK_BEHIND_NEXT,
         ServeError::Follow(_) => {
-            "look at the primary: its address, and a token with the scope admin in follow.token_file"
+            "check the primary, its address, and follow.token_file: a token with the scope admin"
         }
         ServeError::Open(OpenError::Follower { .. }) => {
             "start it with --follow URL, or make it a primary: nearprint promote --data DIR"

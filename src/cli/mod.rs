@@ -109,7 +109,7 @@ enum Command {
     Repair(repair::RepairArgs),
     /// Give a stopped service's data directory another maximum distance
     Reindex(reindex::ReindexArgs),
-    /// Make a stopped follower's data directory that of a primary
+    /// Promote a stopped follower to a primary
     Promote(promote::PromoteArgs),
     /// Print a script that completes the command line in a shell
     Completions(generate::CompletionsArgs),

@@ -48,7 +48,7 @@ class AsyncClient:
     :param connections: At most this many requests are under way at one time; more calls wait, and
         are sent together.
     :param reply_bytes_max: A longer reply is not taken, by default one of more than 256 MiB. A
-        server that is no nearprint may send without an end.
+        server other than nearprint may send without end.
     :param ca_file: The certificates that sign that of the service, if the system lacks them.
     :param ssl_context: All of TLS, instead of ``ca_file``.
     """

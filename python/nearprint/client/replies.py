@@ -1,6 +1,6 @@
 """What the replies of a service look like, by operation.
 
-Whatever answers at an address may be no nearprint: a proxy with its page, another service. A reply
+The server at an address may not be nearprint: a proxy with its page, another service. A reply
 without the form of its operation is :class:`Foreign`, whatever is wrong with it.
 """
 

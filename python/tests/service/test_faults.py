@@ -92,6 +92,13 @@ def test_overloaded_says_what_was_done(proxy: Proxy, connect: Connect) -> None:
         assert part in str(raised.value)
 
 
+def test_what_a_follower_refuses_is_not_sent_again(proxy: Proxy, connect: Connect) -> None:
+    proxy.always(problem(503, "follower", Retry_After="0"))
+    with pytest.raises(errors.Follower):
+        connect(proxy.url).insert(text(1))
+    assert len(proxy.seen) == 1
+
+
 def test_a_long_input_that_ends_early_says_how_far_it_came(proxy: Proxy, connect: Connect) -> None:
     client = connect(proxy.url)
     proxy.then(forward, forward)

@@ -23,8 +23,8 @@ pub(crate) struct ServeArgs {
     /// The data directory [default: ./nearprint-data]
     #[arg(long, value_name = "DIR")]
     data: Option<PathBuf>,
-    /// Be a copy of the primary at this address, and answer look-ups (docs/cluster.md); the data
-    /// directory must be empty at first
+    /// Run as a follower of the primary at this address (docs/cluster.md); at first, the data
+    /// directory must be empty or missing
     #[arg(long, value_name = "URL")]
     follow: Option<String>,
     /// A configuration file; `config/default.toml` explains every key

@@ -26,7 +26,7 @@ pub(crate) struct PromoteArgs {
 
 pub(crate) fn run(args: &PromoteArgs, out: &mut dyn Write) -> Result<()> {
     let directory = args.data.directory()?;
-    let Some(primary) = follower::primary_at(&directory) else {
+    let Some(primary) = follower::primary_at(&directory)? else {
         let what = format!("{} does not follow a primary", directory.display());
         let next = "name the directory of a follower: --data DIR";
         return Err(ErrorReport::new(what, next).into());
@@ -35,9 +35,9 @@ pub(crate) fn run(args: &PromoteArgs, out: &mut dyn Write) -> Result<()> {
     drop(args.data.open()?);
     writeln!(
         out,
-        "{directory} is a copy of {primary}. What that primary has acknowledged and this copy has not \
-         heard of is lost, and the primary must never take a write again: from here on each has a \
-         history of its own. To bring it back, empty its directory and let it follow this one",
+        "{directory} is a copy of {primary}. Writes that it acknowledged and this copy did not \
+         receive will be lost, and the primary must never take writes again: the two histories \
+         diverge. To bring it back, empty its directory and start it as a follower of this one",
         directory = directory.display()
     )?;
     if !args.yes && !confirmation::agreed("promote it?")? {
