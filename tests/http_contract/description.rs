@@ -111,6 +111,33 @@ fn pairs_that_exclude_each_other_are_described_as_such() {
     assert!(demands.contains(r#"{"required":["vector"]}"#), "{demands}");
 }
 
+/// A flag excludes a field at one of its values: the description says which, and the service agrees.
+#[test]
+fn a_flag_excludes_a_field_at_one_value_only() {
+    let server = Server::start();
+    let document = server.get("/openapi.json").json();
+    for (flag, value, other, given) in [
+        ("all_namespaces", true, "namespace", json!("a")),
+        ("verified", false, "min_similarity", json!(0.5)),
+    ] {
+        let excluded = json!({"not": {
+            "properties": { flag: {"const": value} }, "required": [flag, other],
+        }});
+        let described = &document["components"]["schemas"]["GroupsBody"]["allOf"];
+        assert!(described.as_array().unwrap().contains(&excluded), "{described}");
+        let refused = server.post("/v1/groups", &json!({ flag: value, other: given }));
+        assert_eq!(refused.problem_at().2, flag);
+        let taken = server.post("/v1/groups", &json!({ flag: !value, other: given }));
+        assert_eq!(taken.status, 202, "{flag} {}", !value);
+    }
+    for path in ["/v1/documents", "/v1/originals"] {
+        let pairs = document["paths"][path]["get"]["x-dependencies"].to_string();
+        assert!(pairs.contains("IF all_namespaces==true THEN NOT namespace"), "{path}: {pairs}");
+        let taken = server.get(&format!("{path}?namespace=a&all_namespaces=false"));
+        assert_eq!(taken.status, 200, "{path}");
+    }
+}
+
 /// No field of a request is described as nullable. Null is as good as a missing field, except where
 /// that would remove more.
 #[test]

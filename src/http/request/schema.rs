@@ -35,13 +35,49 @@ pub(crate) fn object<'f>(doc: &str, fields: impl Iterator<Item = &'f Field>) -> 
 /// The field whose range depends on the service.
 const DISTANCE: &str = "distance";
 
-/// Which fields exclude each other, wherever both are taken.
-const EXCLUSIVE: &[[&str; 2]] = &[
-    ["expires_in", "expires_at"],
-    ["namespace", "all_namespaces"],
-    ["verified", "min_similarity"],
-    ["id", "id_from"],
+/// Two fields that exclude each other, wherever both are taken.
+struct Exclusion {
+    one: &'static str,
+    /// The value of `one` that excludes `other`; `None`: any value.
+    value: Option<bool>,
+    other: &'static str,
+}
+
+const fn exclusion(one: &'static str, value: Option<bool>, other: &'static str) -> Exclusion {
+    Exclusion { one, value, other }
+}
+
+const EXCLUSIONS: &[Exclusion] = &[
+    exclusion("expires_in", None, "expires_at"),
+    exclusion("all_namespaces", Some(true), "namespace"),
+    exclusion("verified", Some(false), "min_similarity"),
+    exclusion("id", None, "id_from"),
 ];
+
+impl Exclusion {
+    fn applies(&self, has: &dyn Fn(&str) -> bool) -> bool {
+        has(self.one) && has(self.other)
+    }
+
+    /// It in JSON Schema.
+    fn in_schema(&self) -> Json {
+        let Self { one, value, other } = self;
+        let mut both = json!({"required": [one, other]});
+        if let Some(value) = value {
+            both["properties"] = json!({ *one: {"const": value} });
+        }
+        json!({ "not": both })
+    }
+
+    /// It among query parameters, in IDL4OAS.
+    fn in_query(&self) -> String {
+        let Self { one, value, other } = self;
+        match value {
+            None => format!("ZeroOrOne({one}, {other})"),
+            Some(value) => format!("IF {one}=={value} THEN NOT {other}"),
+        }
+    }
+}
 
 /// The forms of a document; it has exactly one.
 const CONTENTS: [&str; 5] = ["text", "html", "features", "vector", "fingerprint"];
@@ -52,10 +88,10 @@ const WITHOUT_TEXT: [&str; 3] = ["features", "vector", "fingerprint"];
 /// What the fields of an object demand of each other, in JSON Schema. It stands in an `allOf`, because
 /// tools that make types of a schema pass over that, and those that check values do not.
 fn demands(has: &dyn Fn(&str) -> bool) -> Vec<Json> {
-    let together = |names: &[&str]| json!({"required": names});
-    let one_of = |names: &[&str]| names.iter().map(|name| together(&[*name])).collect::<Vec<_>>();
-    let pairs = EXCLUSIVE.iter().filter(|pair| pair.iter().all(|name| has(name)));
-    let mut demands: Vec<_> = pairs.map(|pair| json!({"not": together(pair)})).collect();
+    let one_of =
+        |names: &[&str]| names.iter().map(|name| json!({"required": [name]})).collect::<Vec<_>>();
+    let pairs = EXCLUSIONS.iter().filter(|pair| pair.applies(has));
+    let mut demands: Vec<_> = pairs.map(Exclusion::in_schema).collect();
     if CONTENTS.iter().all(|name| has(name)) {
         demands.push(json!({"oneOf": one_of(&CONTENTS)}));
         demands.push(json!({"dependentRequired": {"sketch": ["fingerprint", "recipe"]}}));
@@ -82,13 +118,12 @@ pub(crate) fn exclusions(parameters: Option<&[RefOr<Parameter>]>) -> Option<Exte
     let in_query = |parameter: &&Parameter| parameter.parameter_in == ParameterIn::Query;
     let names: Vec<_> = parameters.filter(in_query).map(|one| one.name.as_str()).collect();
     let has = |name: &str| names.contains(&name);
-    let pair = |[one, other]: [&str; 2]| format!("ZeroOrOne({one}, {other})");
-    let both = EXCLUSIVE.iter().filter(|pair| pair.iter().all(|name| has(name)));
-    let mut pairs: Vec<_> = both.copied().map(pair).collect();
+    let both = EXCLUSIONS.iter().filter(|pair| pair.applies(&has));
+    let mut pairs: Vec<_> = both.map(Exclusion::in_query).collect();
     if has("id") && has("prefix") {
         // The id of one document, where the others choose many.
         let others = ["all_namespaces", "prefix", "after", "limit", "include"];
-        pairs.extend(others.map(|other| pair(["id", other])));
+        pairs.extend(others.map(|other| exclusion("id", None, other).in_query()));
     }
     (!pairs.is_empty()).then(|| Extensions::from_iter([("x-dependencies", pairs)]))
 }
