@@ -2,11 +2,15 @@
 //!
 //! Knows no message: entries are bytes at positions, numbered from 1 without gaps. Asked of a log is
 //! one order for all readers, entries of [`MESSAGE_BYTES_MAX`] bytes, and reading from a position.
-//! It may lose, repeat or reorder what is appended, and leave an append unanswered; a log that
-//! forgets what it acknowledged is noticed by [`chain`](crate::cluster::chain), not here. Nothing
-//! more is used: no conditional append, no deduplication, no state of readers.
+//! It may lose, repeat or reorder what is appended, and leave an append unanswered. Nothing more is
+//! used: no conditional append, no deduplication, no state of readers.
 //!
-//! Tests use `simulated`, whose faults are drawn from a seed.
+//! A log that forgets what it acknowledged is noticed by [`chain`](crate::cluster::chain). A reader
+//! reports it too where its log lets it see that; [`required`] is what a node asks of a log before
+//! it begins.
+//!
+//! Implementations that need a client of a log are not in this crate. Tests use `simulated`, whose
+//! faults are drawn from a seed.
 //!
 //! [`MESSAGE_BYTES_MAX`]: crate::cluster::message::MESSAGE_BYTES_MAX
 
@@ -16,6 +20,7 @@ use std::time::Duration;
 
 use tokio::sync::oneshot;
 
+pub mod required;
 #[cfg(test)]
 pub(crate) mod simulated;
 
@@ -32,7 +37,7 @@ pub trait Log: Debug + Send + Sync {
     /// Which positions it has.
     ///
     /// # Errors
-    /// [`LogError::Unreachable`].
+    /// [`LogError::Unreachable`], or [`LogError::Another`].
     fn bounds(&self) -> Result<Bounds, LogError>;
 
     /// What it promises.
@@ -48,7 +53,8 @@ pub trait Reader: Debug + Send {
     /// so the reader has come to the end.
     ///
     /// # Errors
-    /// [`LogError`]. After [`LogError::Unreachable`] it can be asked again.
+    /// [`LogError::Unreachable`] if there is neither an entry nor an end; it can be asked again. All
+    /// others say that there will be no next entry here.
     fn next(&mut self, wait: Duration) -> Result<Option<Entry>, LogError>;
 }
 
@@ -82,6 +88,8 @@ pub struct Settings {
     pub syncs: Option<bool>,
     /// The size from which it discards its oldest entries.
     pub bytes_max: u64,
+    /// The largest entry that it takes, in bytes.
+    pub entry_bytes_max: u64,
 }
 
 /// Why a log has no answer.
@@ -95,5 +103,28 @@ pub enum LogError {
     Discarded {
         /// The oldest that it has.
         first: u64,
+    },
+    /// It has the next entry no more, though neither the entries before it nor those after it were
+    /// discarded.
+    #[error("the log has a gap: entry {got} comes after {read}")]
+    Gap {
+        /// The last entry that was read.
+        read: u64,
+        /// The one that came then.
+        got: u64,
+    },
+    /// It ends before what was read.
+    #[error("the log has regressed: it ends at {last}, and entry {read} has been read")]
+    Regressed {
+        /// Its last entry.
+        last: u64,
+        /// The last one that was read.
+        read: u64,
+    },
+    /// It is another one than before, with the same name.
+    #[error("the log was begun anew: its identity is {identity}")]
+    Another {
+        /// Which it is now.
+        identity: u64,
     },
 }

@@ -184,7 +184,8 @@ impl Log for SimulatedLog {
 
     fn settings(&self) -> Result<Settings, LogError> {
         let identity = self.state().identity;
-        Ok(Settings { identity, replicas: 3, syncs: Some(true), bytes_max: 1 << 30 })
+        let (bytes_max, entry_bytes_max) = (1 << 30, 1 << 20);
+        Ok(Settings { identity, replicas: 3, syncs: Some(true), bytes_max, entry_bytes_max })
     }
 }
 
