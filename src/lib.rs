@@ -18,6 +18,8 @@ pub mod allocator;
 #[doc(hidden)]
 pub mod cli;
 #[doc(hidden)]
+pub mod cluster;
+#[doc(hidden)]
 pub mod config;
 #[doc(hidden)]
 pub mod follow;
