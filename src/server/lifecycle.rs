@@ -256,7 +256,7 @@ impl Server {
         let accepting = AcceptLoop::start(listener, router, credentials.tls, options);
         let outcome = tokio::select! {
             () = shutdown => Ok(Ended::Stopped),
-            () = engine.failed() => Err(ServeError::StorageFailed),
+            _ = engine.ended() => Err(ServeError::StorageFailed),
             () = outdated(following.as_deref()) => Ok(Ended::Outdated),
         };
         service.stop();

@@ -2,6 +2,7 @@
 
 use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex, OnceLock};
+use std::time::Duration;
 
 use arc_swap::{ArcSwap, Guard};
 use nearprint_fingerprint::{Distance, Fingerprint, Margins};
@@ -23,6 +24,8 @@ use crate::background::threads::Threads;
 use crate::background::watcher::DiskState;
 use crate::blocking::off_async;
 use crate::clock;
+use crate::cluster::member::{EngineEnd, Member, NodeOptions};
+use crate::cluster::offline;
 use crate::document::{DocumentId, Namespace, Packed};
 use crate::following::follower;
 use crate::groups::board::Board;
@@ -74,7 +77,7 @@ impl Engine {
     pub fn open_observed(options: Options, observer: Arc<dyn Observer>) -> Result<Self, OpenError> {
         let disk: Arc<dyn Disk> = Arc::new(RealDisk::open(&options.data)?);
         let lock = DirectoryLock::acquire(&options.data)?;
-        Self::open_on(&disk, lock, options, observer)
+        Self::open_on(&disk, lock, (options, None), observer)
     }
 
     /// As [`Self::open`], for commands that change nothing: a directory that this process may not
@@ -85,19 +88,21 @@ impl Engine {
     pub fn open_to_read_at_least(options: Options) -> Result<Self, OpenError> {
         // What follows a primary is only read here, and keeps following it.
         let follows = follower::primary_at(&options.data).is_ok_and(|primary| primary.is_some());
-        let options = Options { follows, ..options };
+        // What is read of a node it has, if not the newest of its cluster.
+        let is_node = offline::is_node(&options.data).is_ok_and(|is_node| is_node);
+        let options = Options { follows, is_node, ..options };
         if !options.data.is_dir() || RealDisk::check_writable(&options.data).is_ok() {
             return Self::open(options);
         }
         let disk: Arc<dyn Disk> = Arc::new(ReadingDisk::open(&options.data)?);
         let lock = DirectoryLock::acquire_to_read(&options.data)?;
-        Self::open_on(&disk, lock, options, Arc::new(()))
+        Self::open_on(&disk, lock, (options, None), Arc::new(()))
     }
 
-    fn open_on(
+    pub(super) fn open_on(
         disk: &Arc<dyn Disk>,
         lock: DirectoryLock,
-        options: Options,
+        (options, node): (Options, Option<NodeOptions>),
         observer: Arc<dyn Observer>,
     ) -> Result<Self, OpenError> {
         let mut entropy = [0; 40];
@@ -105,7 +110,8 @@ impl Engine {
             what: format!("no random numbers for a new data directory: {error}"),
         })?;
         let recovered = recover(disk, &options, &entropy)?;
-        Self::start((options, observer), disk, recovered, lock)
+        let node = node.map(|node| Member::open(node, &**disk, &recovered));
+        Self::start((options, observer), disk, (recovered, node.transpose()?), lock)
     }
 
     /// The model of the recipe, if it needs one.
@@ -117,7 +123,7 @@ impl Engine {
     pub(super) fn start(
         (options, observer): (Options, Arc<dyn Observer>),
         disk: &Arc<dyn Disk>,
-        recovered: Recovered,
+        (recovered, member): (Recovered, Option<Member>),
         lock: DirectoryLock,
     ) -> Result<Self, OpenError> {
         let Recovered { core, mut snapshots, model } = recovered;
@@ -146,12 +152,14 @@ impl Engine {
             flusher: OnceLock::new(),
             merging: Mutex::default(),
             snapshot_merge_lock: tokio::sync::Mutex::default(),
+            node: member.as_ref().map(Member::membership),
             options,
             observer,
             model,
             writer,
         });
-        let threads = Threads::start(&shared, disk, (core, snapshots), inbox, lock)?;
+        let writing = (core, member, inbox);
+        let threads = Threads::start(&shared, disk, writing, snapshots, lock)?;
         Ok(Self { shared, threads: Arc::new(Mutex::new(Some(threads))) })
     }
 
@@ -459,12 +467,18 @@ impl Engine {
         }
     }
 
-    /// Resolves when a fault has stopped writes for good: the process should exit with an error.
-    pub async fn failed(&self) {
+    /// Resolves when the engine has ended without having been closed. It has to be closed all the
+    /// same.
+    pub async fn ended(&self) -> EngineEnd {
         let mut life = self.shared.life.subscribe();
-        // The sender lives in `shared`, as long as this handle.
-        let failed = life.wait_for(|life| *life == Life::Failed).await;
-        debug_assert!(failed.is_ok(), "the sender outlives the handle");
+        loop {
+            if let Life::Ended(end) = *life.borrow_and_update() {
+                return end;
+            }
+            // The sender lives in `shared`, as long as this handle.
+            let changed = life.changed().await;
+            debug_assert!(changed.is_ok(), "the sender outlives the handle");
+        }
     }
 
     /// Finds the matches of a document, and finishes the look-up: off the async threads if that
@@ -533,6 +547,9 @@ impl Engine {
         if self.shared.options.follows {
             return Err(Refused::Follower);
         }
+        if self.shared.options.is_node && !self.shared.leads() {
+            return Err(Refused::NoLeader);
+        }
         let changes = bounds.changes.min(self.shared.options.queue_changes_max) as u32;
         let permits = Arc::clone(&self.shared.permits);
         let permits = match admission {
@@ -544,12 +561,10 @@ impl Engine {
             }
         };
         let (queued, pending) = Queued::new(command, at_ms, Some(permits), bytes);
-        let gone = || match self.shared.life() {
-            Life::Failed => Refused::Failed,
-            Life::Running | Life::Stopping => Refused::Stopping,
-        };
-        self.shared.writer.send(Message::Write(queued)).map_err(|_| gone())?;
-        Ok(pending)
+        let sent = self.shared.writer.send(Message::Write(queued));
+        sent.map_err(|_| self.shared.end_refusal())?;
+        let wait_max = self.shared.node.as_ref().map(|node| node.options.write_timeout_ms);
+        Ok(pending.no_longer_than(wait_max.map(Duration::from_millis)))
     }
 
     pub(super) fn check_distance(&self, asked: Distance) -> Result<(), Refused> {

@@ -17,6 +17,7 @@ use crate::api::options::Options;
 use crate::api::replies::{Readiness, RecordSpace, SnapshotInfo};
 use crate::background::survey::Survey;
 use crate::background::watcher::DiskState;
+use crate::cluster::member::{EngineEnd, Membership};
 use crate::document::Sequence;
 use crate::groups::board::Board;
 use crate::jobs::PurgeOwners;
@@ -28,6 +29,7 @@ use crate::storage::Identity;
 use crate::write::command::{Bounds, Command};
 use crate::write::core::Durable;
 use crate::write::queued::{Pending, Queued, QueuedWrite};
+use crate::write::writer::memory_stats;
 
 /// State shared by the handle, the writer and the background threads.
 #[derive(Debug)]
@@ -71,6 +73,8 @@ pub(crate) struct Shared {
     /// Snapshots and partitioned merges take turns, first come, first served: a snapshot would keep
     /// in memory what the merge has finished with, and write its intermediate results.
     pub(crate) snapshot_merge_lock: tokio::sync::Mutex<()>,
+    /// What it does as a node of a cluster, if it is one.
+    pub(crate) node: Option<Membership>,
 }
 
 /// The merge that is under way.
@@ -87,7 +91,8 @@ pub(crate) struct Merging {
 pub(crate) enum Life {
     Running,
     Stopping,
-    Failed,
+    /// It has ended, without having been stopped.
+    Ended(EngineEnd),
 }
 
 /// A message to the writer.
@@ -102,6 +107,8 @@ pub(crate) enum Message {
     Freeze { frozen: oneshot::Sender<Durable> },
     /// Sync what was written, and publish. Everything in the state that is sent back is durable.
     Sync { synced: oneshot::Sender<Durable> },
+    /// The log of the cluster has news.
+    Log,
     /// The engine has failed: refuse what waits, and end.
     Fail,
     /// Commit what waits, and end.
@@ -111,6 +118,11 @@ pub(crate) enum Message {
 impl Shared {
     pub(crate) fn life(&self) -> Life {
         *self.life.borrow()
+    }
+
+    /// Whether it is a node that leads its cluster.
+    pub(crate) fn leads(&self) -> bool {
+        self.node.as_ref().is_some_and(Membership::leads)
     }
 
     /// What is being merged. Poison is ignored, because a panic in any thread ends the process.
@@ -145,33 +157,57 @@ impl Shared {
         Ok(pending)
     }
 
+    /// Publishes a state, which is as durable as the policy promises.
+    pub(crate) fn publish(&self, published: Published) {
+        let bytes_max = self.options.memory_bytes_max;
+        let is_full = bytes_max > 0 && memory_stats(&published.view).total() > bytes_max;
+        let has_full_deltas = !published.view.full_deltas().is_empty();
+        self.memory_full.store(is_full, Ordering::Relaxed);
+        self.published.store(Arc::new(published));
+        self.changed.notify_waiters();
+        if has_full_deltas {
+            self.wake_flusher();
+        }
+    }
+
     pub(crate) fn wake_flusher(&self) {
         if let Some(flusher) = self.flusher.get() {
             flusher.unpark();
         }
     }
 
-    /// Enters a state, but never leaves [`Life::Failed`].
+    /// Enters a state, but never leaves [`Life::Ended`].
     pub(crate) fn enter(&self, life: Life) {
         self.life.send_modify(|now| {
-            if *now != Life::Failed {
+            if !matches!(now, Life::Ended(_)) {
                 *now = life;
             }
         });
     }
 
+    /// Why a command is refused that comes when the writer has ended.
+    pub(crate) fn end_refusal(&self) -> Refused {
+        match self.life() {
+            Life::Running | Life::Stopping => Refused::Stopping,
+            Life::Ended(EngineEnd::Failed) => Refused::Failed,
+            Life::Ended(EngineEnd::Deposed | EngineEnd::Outdated) => Refused::NoLeader,
+        }
+    }
+
     /// Stops the engine for good: it accepts no more commands, and the writer refuses those that
     /// wait.
     pub(crate) fn fail(&self) {
-        self.enter(Life::Failed);
+        self.enter(Life::Ended(EngineEnd::Failed));
         // If the writer has ended, nothing waits.
         drop(self.writer.send(Message::Fail));
     }
 
     pub(crate) fn readiness(&self) -> Readiness {
         match self.life() {
-            Life::Failed => Readiness::Failed,
-            Life::Stopping => Readiness::Stopping,
+            Life::Ended(EngineEnd::Failed) => Readiness::Failed,
+            Life::Stopping | Life::Ended(EngineEnd::Deposed | EngineEnd::Outdated) => {
+                Readiness::Stopping
+            }
             Life::Running if self.disk.fault.load().is_some() => Readiness::DirectoryUnusable,
             Life::Running if self.disk.is_full.load(Ordering::Relaxed) => Readiness::DiskFull,
             Life::Running if self.memory_full.load(Ordering::Relaxed) => Readiness::MemoryFull,
@@ -186,8 +222,7 @@ impl Shared {
     pub(crate) fn check_running(&self) -> Result<(), Refused> {
         match self.life() {
             Life::Running => Ok(()),
-            Life::Stopping => Err(Refused::Stopping),
-            Life::Failed => Err(Refused::Failed),
+            Life::Stopping | Life::Ended(_) => Err(self.end_refusal()),
         }
     }
 

@@ -140,6 +140,21 @@ pub enum OpenError {
          it was changed; next: start it as that node, or take another directory (--data DIR)"
     )]
     NodeOfCluster,
+    /// The directory is not that of a node of a cluster.
+    #[error(
+        "the data directory is not that of a node of a cluster; nothing was changed; next: make it the          first node (nearprint cluster create), or take an empty directory, which is filled from          another node"
+    )]
+    NotANode,
+    /// The journal ends before the change up to which the node has read the log.
+    #[error(
+        "the journal ends at change {journal}, and the file `cluster` says that the log was read up to          change {position}; restore the missing journal files from a copy, or take an empty directory,          which is filled from another node"
+    )]
+    BehindItsPosition {
+        /// The last sequence in the journal.
+        journal: u64,
+        /// The last sequence that was read in the log.
+        position: u64,
+    },
     /// The directory has documents of its own, and cannot follow another.
     #[error(
         "the data directory is neither empty nor a follower's, so it cannot hold a copy; \

@@ -82,6 +82,11 @@ impl Remover {
     pub(crate) fn run(mut self) {
         while self.waits(LOOK_EVERY) {
             self.rest = self.rest.saturating_sub(LOOK_EVERY);
+            if self.shared.options.is_node && !self.shared.leads() {
+                // What others store meanwhile may expire earlier than what was removed before.
+                self.expired_upto = 0;
+                continue;
+            }
             // An engine that refuses its own commands is about to stop.
             let _stopping =
                 self.look_at_clock().and_then(|()| self.expire()).and_then(|()| self.run_jobs());

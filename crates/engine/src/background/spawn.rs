@@ -185,7 +185,8 @@ mod tests {
         let disk: Arc<dyn Disk> = Arc::new(SimulatedDisk::new());
         let recovered = recover(&disk, &options, &[0x5e; 40]).unwrap();
         let lock = DirectoryLock::acquire(folder.path()).unwrap();
-        let engine = Engine::start((options, Arc::new(())), &disk, recovered, lock).unwrap();
+        let engine =
+            Engine::start((options, Arc::new(())), &disk, (recovered, None), lock).unwrap();
         assert!(DOOMED.take().is_none(), "there is a thread named {doomed}");
         (engine, panic_now, folder)
     }
@@ -214,7 +215,7 @@ mod tests {
             assert_eq!(engine.readiness(), Readiness::Ready, "{name}");
 
             drop(panic_now);
-            in_time(name, engine.failed()).await;
+            in_time(name, engine.ended()).await;
             assert_eq!(engine.readiness(), Readiness::Failed, "{name}");
             for write in writes {
                 let answered = in_time(name, write.wait()).await;

@@ -15,6 +15,10 @@ use crate::background::snapshot::snapshotter::{SnapshotRequest, Snapshotter};
 use crate::background::spawn::{Stoppable, join, spawn};
 use crate::background::{flusher, groups, merger, remover, syncer, watcher};
 use crate::clock;
+use crate::cluster::log_thread::{self, LogThread};
+use crate::cluster::member::Member;
+use crate::cluster::node::{Node, NodeSettings};
+use crate::cluster::writer::NodeWriter;
 use crate::shared::{Message, Shared};
 use crate::storage::{DirectoryLock, Disk};
 use crate::write::core::Core;
@@ -23,7 +27,8 @@ use crate::write::writer::Writer;
 /// The running threads, and the lock of their directory.
 #[derive(Debug)]
 pub(crate) struct Threads {
-    writer: JoinHandle<()>,
+    /// The writer, and in a node also the thread that reads the log for it, which ends after it.
+    writing: Vec<JoinHandle<()>>,
     flusher: JoinHandle<()>,
     snapshots: JoinHandle<()>,
     pub(crate) snapshot_requests: Sender<SnapshotRequest>,
@@ -46,8 +51,8 @@ impl Threads {
     pub(crate) fn start(
         shared: &Arc<Shared>,
         disk: &Arc<dyn Disk>,
-        (core, snapshots): (Core, Snapshots),
-        inbox: mpsc::UnboundedReceiver<Message>,
+        (core, member, inbox): (Core, Option<Member>, mpsc::UnboundedReceiver<Message>),
+        snapshots: Snapshots,
         lock: DirectoryLock,
     ) -> Result<Self, OpenError> {
         let new_shared = || Arc::clone(shared);
@@ -63,15 +68,24 @@ impl Threads {
             kept_index_bytes: [shared.published.load().view.settled_bytes(); 2],
         };
         let reclaimer = core.reclaimer();
-        let writer = Writer::new(core, new_shared(), inbox);
+        let writing = match member {
+            None => {
+                let writer = Writer::new(core, new_shared(), inbox);
+                vec![spawn(shared, "writer", move || writer.run())?]
+            }
+            Some(member) => start_node(shared, disk, (core, member), inbox)?,
+        };
         let (flushed, merged, synced) = (new_shared(), new_shared(), new_shared());
         let (grouped, watched) = (new_shared(), new_shared());
         let (watched_disk, records) = (Arc::clone(disk), reclaimer.records().clone());
         let syncs = match shared.options.durability {
-            Durability::Interval { ms } => Some(Stoppable::spawn(shared, "syncs", |stopped| {
-                move || syncer::run(&synced, Duration::from_millis(ms), &stopped)
-            })?),
-            Durability::Always | Durability::None => None,
+            // A node syncs whatever counts.
+            Durability::Interval { ms } if !shared.options.is_node => {
+                Some(Stoppable::spawn(shared, "syncs", |stopped| {
+                    move || syncer::run(&synced, Duration::from_millis(ms), &stopped)
+                })?)
+            }
+            Durability::Always | Durability::Interval { .. } | Durability::None => None,
         };
         let removals = if shared.options.follows {
             None
@@ -82,7 +96,7 @@ impl Threads {
             })?)
         };
         Ok(Self {
-            writer: spawn(shared, "writer", move || writer.run())?,
+            writing,
             snapshots: spawn(shared, "snapshots", move || snapshotter.run())?,
             snapshot_requests,
             flusher: spawn(shared, "flusher", move || flusher::run(&flushed, &settle_requests))?,
@@ -126,6 +140,29 @@ impl Threads {
         }
         // A writer that failed has ended already.
         drop(shared.writer.send(Message::Stop));
-        join(self.writer);
+        self.writing.into_iter().for_each(join);
     }
+}
+
+/// Starts the writer of a node, and the thread that reads the log for it.
+fn start_node(
+    shared: &Arc<Shared>,
+    disk: &Arc<dyn Disk>,
+    (core, Member { options, file }): (Core, Member),
+    inbox: mpsc::UnboundedReceiver<Message>,
+) -> Result<Vec<JoinHandle<()>>, OpenError> {
+    let settings = NodeSettings {
+        identity: shared.identity,
+        address: Arc::clone(&options.address),
+        distance_max: shared.options.distance_max.get(),
+    };
+    let touches = Arc::clone(&shared.touches);
+    let node = Node::open(core, file.position.clone(), settings, touches, 0);
+    let (told, news) = mpsc::channel(log_thread::NEWS_MAX);
+    let (inputs, disk) = ((inbox, news), Arc::clone(disk));
+    let writer = NodeWriter::new(node, Arc::clone(shared), inputs, (disk, file.clone()));
+    let reader = LogThread { shared: Arc::clone(shared), options, file, news: told };
+    let reader = spawn(shared, "log", move || reader.run())?;
+    let thread = reader.thread().clone();
+    Ok(vec![spawn(shared, "writer", move || writer.run(thread))?, reader])
 }

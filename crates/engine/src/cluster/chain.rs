@@ -14,7 +14,7 @@
 //! 5. Leading begins when a message with [`Role::Lead`] counts. A node tries when it has read to the
 //!    end and nothing counted for a while; a leader sends a beat every second for that reason.
 //!    Of several that try, one counts.
-//! 6. A leader resigns with its last message, and the next one begins at once.
+//! 6. A leader resigns with its last message, and the next one begins at once, as in a new log.
 //!
 //! Times only decide when something is sent, tried or given up, never what counts. They are
 //! arguments, in milliseconds of a clock that is never set. Knows no log, thread or random number.
@@ -119,6 +119,13 @@ pub enum Halt {
         "the log is another one: change {sequence} in it is not the one in this node's journal"
     )]
     Rewritten { sequence: u64 },
+    /// The log was begun anew at an earlier change.
+    #[error(
+        "the log was begun anew at change {first}, and this node has changes up to {}, which would be \
+         lost; next: begin it anew at this node (nearprint cluster refound), or empty its directory",
+        .next - 1
+    )]
+    Ahead { first: u64, next: u64 },
     /// The log has lost what the journal has.
     #[error("the log has regressed: it ends before change {next}, and this node has change {last}")]
     Lost { next: u64, last: u64 },
@@ -169,8 +176,6 @@ pub enum Due {
 #[derive(Debug)]
 pub struct Chain {
     position: Position,
-    /// The last message that counted was the last one of its leader.
-    resigned: bool,
     /// When a message came last that counted or may count on other nodes.
     heard_ms: u64,
     unfollowed: Option<Unfollowed>,
@@ -227,7 +232,7 @@ impl Position {
 impl Chain {
     /// Continues from a position.
     pub fn new(position: Position, now_ms: u64) -> Self {
-        Self { position, resigned: false, heard_ms: now_ms, unfollowed: None, own: None }
+        Self { position, heard_ms: now_ms, unfollowed: None, own: None }
     }
 
     /// How far it has read. It may be stored once the changes before `next` are durable.
@@ -246,11 +251,14 @@ impl Chain {
         self.own.as_ref().is_some_and(|own| own.leads)
     }
 
+    /// Whether this node leads, as far as it can tell, and does not resign.
+    pub fn is_followed(&self, now_ms: u64) -> bool {
+        self.own.as_ref().is_some_and(|own| own.may_send(now_ms) && !own.resigns)
+    }
+
     /// Whether this node may decide a group now.
     pub fn accepts(&self, now_ms: u64) -> bool {
-        self.own.as_ref().is_some_and(|own| {
-            own.may_send(now_ms) && !own.resigns && own.under_way.len() < UNDER_WAY_MAX
-        })
+        self.is_followed(now_ms) && self.under_way().count() < UNDER_WAY_MAX
     }
 
     /// The bytes of what was sent and has not counted, in order.
@@ -319,7 +327,6 @@ impl Chain {
         self.position.at_ms = message.at_ms;
         self.heard_ms = now_ms;
         self.unfollowed.take_if(|unfollowed| unfollowed.leader == message.leader);
-        self.resigned = message.role == Role::Resign;
         match message.role {
             Role::Lead { address } => {
                 let leader = Leader { id: message.leader, address: address.into() };
@@ -337,7 +344,7 @@ impl Chain {
         own.confirmed_ms = own.under_way.pop_front().map_or(0, |sent| sent.sent_ms);
         own.leads = true;
         own.wait(SEND_AGAIN_MS, now_ms);
-        self.own.take_if(|_| self.resigned);
+        self.own.take_if(|_| message.role == Role::Resign);
         Outcome::Counts(Whose::Own)
     }
 
@@ -380,12 +387,13 @@ impl Chain {
     }
 
     /// What is to be done. `is_fit` says whether this node could lead: it has no fault, and is not
-    /// stopping. `takeover_ms` is how long it waits before it tries, with its part that is drawn;
-    /// `None` while it has not read to the end.
+    /// stopping. `takeover_ms` is how long it waits for a silent leader before it tries, with its
+    /// part that is drawn; `None` while it has not read to the end.
     pub fn due(&mut self, is_fit: bool, takeover_ms: Option<u64>, now_ms: u64) -> Due {
         let silent_ms = now_ms.saturating_sub(self.heard_ms);
         let Some(own) = &mut self.own else {
-            let wait_ms = takeover_ms.map(|ms| if self.resigned { 0 } else { ms });
+            let is_led = self.position.leader.is_some();
+            let wait_ms = takeover_ms.map(|ms| if is_led { ms } else { 0 });
             let is_due = is_fit && wait_ms.is_some_and(|ms| silent_ms >= ms);
             return if is_due { Due::Lead } else { Due::Nothing };
         };
@@ -451,7 +459,8 @@ mod tests {
     use crate::storage::Identity;
 
     fn chain() -> Chain {
-        let position = Position { at: 7, digest: Digest(1), at_ms: 0, next: 5, leader: None };
+        let leader = Some(Leader { id: LeaderId(1), address: "there".into() });
+        let position = Position { at: 7, digest: Digest(1), at_ms: 0, next: 5, leader };
         Chain::new(position, 0)
     }
 

@@ -19,12 +19,16 @@
 //! pauses and partitions, and must catch mutants.
 
 pub mod chain;
+mod handle;
+pub(crate) mod log_thread;
+pub mod member;
 pub mod message;
 pub(crate) mod mutant;
-#[cfg_attr(not(test), expect(dead_code, reason = "only the simulation drives nodes so far"))]
 pub(crate) mod node;
+pub mod offline;
 pub mod position;
 mod touched;
+pub(crate) mod writer;
 
 #[cfg(test)]
 mod tests;

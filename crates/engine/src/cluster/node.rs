@@ -107,6 +107,8 @@ pub(crate) struct Node {
     /// The largest distance of the newest leader.
     leaders_distance_max: u8,
     halted: Option<Halt>,
+    /// It could not read a record that another node may be able to read.
+    met_unreadable: bool,
 }
 
 /// What was decided and sent together.
@@ -117,17 +119,16 @@ struct Group {
     state: Durable,
 }
 
-/// How many writes with these bounds, from the first one on, are a group: they have at most so many
+/// Whether a group has room for another write with such bounds: writes together have at most so many
 /// changes, the last one aside, and fit a message.
-pub(crate) fn group_length(writes: impl Iterator<Item = Bounds>, changes_max: usize) -> usize {
+pub(crate) fn room_in_group(changes_max: usize) -> impl FnMut(&Bounds) -> bool {
     let (mut changes, mut room) = (0, 0);
-    let fits = |bounds: &Bounds| {
-        let is_begun = changes >= changes_max;
+    move |bounds| {
+        let is_full = changes >= changes_max;
         changes += bounds.changes;
         room += room_of(bounds.records, bounds.payload_bytes);
-        !is_begun && room <= ROOM_BYTES
-    };
-    writes.take_while(fits).count()
+        !is_full && room <= ROOM_BYTES
+    }
 }
 
 impl Node {
@@ -153,6 +154,7 @@ impl Node {
             touched: None,
             leaders_distance_max: 0,
             halted: None,
+            met_unreadable: false,
             core,
             settings,
             touches,
@@ -181,7 +183,17 @@ impl Node {
 
     /// Whether nothing is under way, so that parts may be installed and the state frozen.
     pub(crate) fn is_settled(&self) -> bool {
-        self.under_way.is_empty()
+        self.under_way.is_empty() && !self.is_ahead()
+    }
+
+    /// Whether the machine has changes that did not count.
+    fn is_ahead(&self) -> bool {
+        self.core.view().sequence() != self.counted.view.sequence()
+    }
+
+    /// Whether it has changes that never will: it was halted with something under way.
+    pub(crate) fn is_ahead_for_good(&self) -> bool {
+        self.halted.is_some() && self.is_ahead()
     }
 
     /// Whether everything in the journal was read in the log.
@@ -189,12 +201,17 @@ impl Node {
         self.core.next_in_journal() == self.chain.position().next
     }
 
+    /// Whether it leads, as far as it can tell.
+    pub(crate) fn leads(&self, now_ms: u64) -> bool {
+        self.halted.is_none() && self.chain.is_followed(now_ms)
+    }
+
     /// Whether it may decide a group now.
     pub(crate) fn accepts(&self, now_ms: u64) -> bool {
         self.halted.is_none() && self.chain.accepts(now_ms)
     }
 
-    /// Decides a group, no longer than [`group_length`].
+    /// Decides a group that fits a message ([`room_in_group`]).
     ///
     /// # Errors
     /// [`StorageError`]: the node must be opened again.
@@ -209,6 +226,7 @@ impl Node {
         if let Err(refused) = decided {
             return Ok(Decided::Refused(refused, writes));
         }
+        self.met_unreadable |= writes.iter().any(|write| write.met_unreadable());
         let leader = self.own_id();
         self.send(Role::Write, leader, (documents, writes), clocks.now_ms).map(Decided::Send)
     }
@@ -224,7 +242,8 @@ impl Node {
             self.halt(Halt::Lost { next, last: self.core.next_in_journal() - 1 });
             return Due::Nothing;
         }
-        let is_fit = is_fit && self.settings.distance_max >= self.leaders_distance_max;
+        let can_search = self.settings.distance_max >= self.leaders_distance_max;
+        let is_fit = is_fit && can_search && !self.met_unreadable;
         self.chain.due(is_fit, takeover_ms, now_ms)
     }
 
@@ -337,7 +356,7 @@ impl Node {
         }
         if let Ok((message, _)) = &decoded
             && message.prev == digest
-            && self.is_settled()
+            && !self.is_ahead()
             && !self.reserve(message)?
         {
             return Ok(Taken::DiskFull);
@@ -392,8 +411,7 @@ impl Node {
                 for group in self.under_way.drain(..) {
                     group.writes.into_iter().for_each(|write| write.refuse(Refused::NoLeader));
                 }
-                let is_ahead = self.core.view().sequence() != self.counted.view.sequence();
-                if is_ahead && !mutant::is(Mutant::KeepsMemory) {
+                if self.is_ahead() && !mutant::is(Mutant::KeepsMemory) {
                     return Ok(Taken::Deposed);
                 }
                 let is_new = self.core.next_in_journal() <= message.first;
@@ -562,7 +580,8 @@ mod tests {
     #[test]
     fn a_group_is_what_fits_a_message() {
         let length = |sizes: &[usize], max| {
-            group_length(writes(sizes).iter().map(|write| write.bounds()), max)
+            let writes = writes(sizes);
+            writes.iter().map(|write| write.bounds()).take_while(room_in_group(max)).count()
         };
         assert_eq!(length(&[PACKED_MAX; 5], usize::MAX), 3);
         assert_eq!(length(&[PACKED_MAX; 5], 1), 1);

@@ -1,4 +1,4 @@
-//! The file `cluster`: which node of which log a data directory is, and how far it has read.
+//! The file `cluster`: of which log a data directory is a node, and how far it has read.
 //!
 //! It is replaced from time to time. Its position is never ahead of the durable end of the journal,
 //! so whatever the log has from there on is either in the journal, and skipped, or enacted. A crash
@@ -19,16 +19,12 @@ use crate::storage::{Disk, FileKind, Identity, SealedReader, SealedWriter, Stora
 pub(crate) const NAME: &str = "cluster";
 const KIND: FileKind = FileKind(8);
 
-/// The longest name of a node in bytes.
-pub const NODE_NAME_BYTES_MAX: usize = 128;
 const NUMBERS_BYTES: usize = 8 + 8 + 16 + 8 + 8;
-const BODY_BYTES_MAX: usize = NUMBERS_BYTES + 2 + NODE_NAME_BYTES_MAX + 8 + 2 + ADDRESS_BYTES_MAX;
+const BODY_BYTES_MAX: usize = NUMBERS_BYTES + 8 + 2 + ADDRESS_BYTES_MAX;
 
 /// What the file says.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ClusterFile {
-    /// The name of the node, at most [`NODE_NAME_BYTES_MAX`] bytes.
-    pub node: String,
     /// The [identity](crate::log::Settings::identity) of the log.
     pub log: u64,
     /// How far it was read. The changes before `next` are durable.
@@ -36,10 +32,9 @@ pub struct ClusterFile {
 }
 
 impl ClusterFile {
-    /// A node that has read nothing of a log.
-    pub fn new(node: &str, log: u64) -> Self {
-        let position = Position { at: 0, digest: Digest(0), at_ms: 0, next: 1, leader: None };
-        Self { node: node.to_owned(), log, position }
+    /// A node that has read nothing of a log, and has the changes before `next`.
+    pub fn new(log: u64, next: u64) -> Self {
+        Self { log, position: Position { at: 0, digest: Digest(0), at_ms: 0, next, leader: None } }
     }
 
     /// How a node begins with a log of this identity.
@@ -79,7 +74,7 @@ impl ClusterFile {
     /// [`StorageError::Io`].
     ///
     /// # Panics
-    /// If a name is too long.
+    /// If the address is too long.
     pub fn write(&self, disk: &Arc<dyn Disk>, identity: Identity) -> Result<(), StorageError> {
         let mut writer = SealedWriter::create(Arc::clone(disk), NAME, KIND, identity)?;
         let written = writer.write_all(&self.encode());
@@ -89,14 +84,12 @@ impl ClusterFile {
 
     fn encode(&self) -> Vec<u8> {
         let Position { at, digest, at_ms, next, leader } = &self.position;
-        assert!(self.node.len() <= NODE_NAME_BYTES_MAX, "the name of the node is checked before");
         let mut body = Vec::with_capacity(BODY_BYTES_MAX);
         body.extend_from_slice(&self.log.to_le_bytes());
         body.extend_from_slice(&at.to_le_bytes());
         body.extend_from_slice(&digest.0.to_le_bytes());
         body.extend_from_slice(&at_ms.to_le_bytes());
         body.extend_from_slice(&next.to_le_bytes());
-        encode_text(&self.node, &mut body);
         if let Some(Leader { id, address }) = leader {
             body.extend_from_slice(&id.0.to_le_bytes());
             encode_text(address, &mut body);
@@ -111,7 +104,6 @@ impl ClusterFile {
         let digest = Digest(take(&mut rest).map(u128::from_le_bytes)?);
         let at_ms = take(&mut rest).map(u64::from_le_bytes)?;
         let next = take(&mut rest).map(u64::from_le_bytes)?;
-        let node = decode_text(&mut rest)?.to_owned();
         let leader = if rest.is_empty() {
             None
         } else {
@@ -119,7 +111,7 @@ impl ClusterFile {
             Some(Leader { id, address: decode_text(&mut rest)?.into() })
         };
         let position = Position { at, digest, at_ms, next, leader };
-        rest.is_empty().then_some(Self { node, log, position })
+        rest.is_empty().then_some(Self { log, position })
     }
 }
 
@@ -149,7 +141,7 @@ mod tests {
 
     fn file(leader: Option<Leader>) -> ClusterFile {
         let position = Position { at: 0x0102, digest: Digest(0xab), at_ms: 7, next: 9, leader };
-        ClusterFile { position, ..ClusterFile::new("n1", 5) }
+        ClusterFile { position, ..ClusterFile::new(5, 1) }
     }
 
     fn leader() -> Leader {
@@ -165,9 +157,9 @@ mod tests {
         let numbers = "05000000000000000201000000000000\
                        ab000000000000000000000000000000\
                        07000000000000000900000000000000";
-        assert_eq!(hex(&file(None)), format!("{numbers}02006e31"));
+        assert_eq!(hex(&file(None)), numbers);
         let leads = "cd000000000000000900687474703a2f2f6e32";
-        assert_eq!(hex(&file(Some(leader()))), format!("{numbers}02006e31{leads}"));
+        assert_eq!(hex(&file(Some(leader()))), format!("{numbers}{leads}"));
     }
 
     #[test]
@@ -175,9 +167,8 @@ mod tests {
         let disk: Arc<dyn Disk> = Arc::new(SimulatedDisk::new());
         let identity = Identity::new([7; 16], "np2");
         assert_eq!(ClusterFile::read(&*disk, &identity).unwrap(), None);
-        let node = "n".repeat(NODE_NAME_BYTES_MAX);
         let address = "a".repeat(ADDRESS_BYTES_MAX).into();
-        let longest = ClusterFile { node, ..file(Some(Leader { address, ..leader() })) };
+        let longest = file(Some(Leader { address, ..leader() }));
         for file in [file(None), file(Some(leader())), longest] {
             file.write(&disk, identity).unwrap();
             assert_eq!(ClusterFile::read(&*disk, &identity).unwrap(), Some(file));
@@ -188,7 +179,7 @@ mod tests {
     fn what_is_cut_or_too_long_is_refused() {
         for file in [file(None), file(Some(leader()))] {
             let mut body = file.encode();
-            let without_leader = file.position.leader.as_ref().map(|_| 52);
+            let without_leader = file.position.leader.as_ref().map(|_| 48);
             for length in (0..body.len()).filter(|length| Some(*length) != without_leader) {
                 assert_eq!(ClusterFile::decode(&body[..length]), None, "{length} bytes");
             }

@@ -7,6 +7,7 @@ use std::io::Read;
 use std::path::Path;
 
 use crate::api::error::OpenError;
+use crate::cluster::position;
 use crate::directory_file::{self, RESTORE_MARKER};
 use crate::open::offline::{LOCK_OF_EARLIER_BUILDS, restore_on};
 use crate::storage::export::Exported;
@@ -59,7 +60,7 @@ pub fn needs_seed(path: &Path) -> Result<bool, OpenError> {
     if !has(MARK) {
         return if is_empty(&names) { Ok(true) } else { Err(OpenError::NotAFollower) };
     }
-    Ok(has(RESTORE_MARKER) || !has(directory_file::NAME))
+    Ok(has(RESTORE_MARKER) || has(position::NAME) || !has(directory_file::NAME))
 }
 
 /// Makes a directory a follower of the primary at an address, whose export the source has. Empties
@@ -84,7 +85,11 @@ pub fn seed(source: &mut dyn Read, path: &Path, primary: &str) -> Result<Exporte
     for name in names.iter().filter(|name| *name != MARK && *name != LOCK_OF_EARLIER_BUILDS) {
         disk.remove_if_present(name)?;
     }
-    restore_on(source, &disk, &[MARK, LOCK_OF_EARLIER_BUILDS])
+    let copied = restore_on(source, &disk, &[MARK, LOCK_OF_EARLIER_BUILDS])?;
+    // The primary may be a node of a cluster; its copy is not.
+    disk.remove_if_present(position::NAME)?;
+    disk.sync_directory()?;
+    Ok(copied)
 }
 
 /// Makes a follower's directory that of a primary. Returns the primary that it has followed.

@@ -4,11 +4,13 @@
 //! replicas are equal until one is made to [drift](SimulatedLog::drift).
 
 use std::sync::{Arc, Mutex, MutexGuard};
+use std::thread;
 use std::time::Duration;
 
 use tokio::sync::oneshot;
 
 use super::{Bounds, Entry, Log, LogError, Reader, Settings};
+use crate::clock;
 use crate::storage::simulated::Dice;
 
 /// How often each fault occurs: in one of so many appends; 0 is never.
@@ -196,8 +198,20 @@ struct SimulatedReader {
 }
 
 impl Reader for SimulatedReader {
-    /// Never waits.
-    fn next(&mut self, _wait: Duration) -> Result<Option<Entry>, LogError> {
+    fn next(&mut self, wait: Duration) -> Result<Option<Entry>, LogError> {
+        let begun = clock::now();
+        loop {
+            let read = self.look()?;
+            if read.is_some() || begun.elapsed() >= wait {
+                return Ok(read);
+            }
+            thread::park_timeout(Duration::from_millis(1));
+        }
+    }
+}
+
+impl SimulatedReader {
+    fn look(&mut self) -> Result<Option<Entry>, LogError> {
         let Bounds { first, .. } = self.log.bounds()?;
         if self.next < first {
             return Err(LogError::Discarded { first });

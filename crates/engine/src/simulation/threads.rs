@@ -145,7 +145,7 @@ fn engine(options: Options) -> (Engine, Gated, tempfile::TempDir) {
     let disk: Arc<dyn Disk> = Arc::new(gated.clone());
     let recovered = recover(&disk, &options, &ENTROPY).unwrap();
     let lock = DirectoryLock::acquire(folder.path()).unwrap();
-    let engine = Engine::start((options, Arc::new(())), &disk, recovered, lock).unwrap();
+    let engine = Engine::start((options, Arc::new(())), &disk, (recovered, None), lock).unwrap();
     (engine, gated, folder)
 }
 

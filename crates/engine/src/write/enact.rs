@@ -65,6 +65,10 @@ impl QueuedWrite for Enactment {
         Ok(())
     }
 
+    fn met_unreadable(&self) -> bool {
+        false
+    }
+
     /// Its reply reads nothing.
     fn pin(&mut self, _: &Records) {}
 

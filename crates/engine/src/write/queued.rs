@@ -5,8 +5,10 @@
 //! is durable, and only then acknowledges them.
 
 use std::fmt::Debug;
+use std::time::Duration;
 
 use tokio::sync::{OwnedSemaphorePermit, oneshot};
+use tokio::time::timeout;
 
 use crate::api::error::Refused;
 use crate::storage::{Records, StorageError};
@@ -23,6 +25,9 @@ pub(crate) trait QueuedWrite: Debug + Send {
     /// # Errors
     /// [`StorageError`]: the core must not be used again.
     fn decide(&mut self, core: &mut Core, group: &CommandGroup) -> Result<(), StorageError>;
+
+    /// Whether it was refused because a stored record cannot be read.
+    fn met_unreadable(&self) -> bool;
 
     /// Lets the reply read these records instead of those of the time when it was decided.
     fn pin(&mut self, records: &Records);
@@ -56,6 +61,8 @@ pub(crate) struct Queued<C: Command> {
 pub struct Pending<R> {
     reply: oneshot::Receiver<Result<R, Refused>>,
     bytes: usize,
+    /// The longest wait; of a lone engine, which does not depend on others, none.
+    wait_max: Option<Duration>,
 }
 
 impl<C: Command> Queued<C> {
@@ -76,7 +83,7 @@ impl<C: Command> Queued<C> {
             caller,
             _permits: permits,
         };
-        (Box::new(queued), Pending { reply, bytes })
+        (Box::new(queued), Pending { reply, bytes, wait_max: None })
     }
 }
 
@@ -90,6 +97,10 @@ impl<C: Command> QueuedWrite for Queued<C> {
             self.reply = core.decide(command, self.at_ms, group)?;
         }
         Ok(())
+    }
+
+    fn met_unreadable(&self) -> bool {
+        matches!(self.reply, Err(Refused::Unreadable))
     }
 
     fn pin(&mut self, records: &Records) {
@@ -114,13 +125,24 @@ impl<R> Pending<R> {
         self.bytes
     }
 
+    pub(crate) fn no_longer_than(self, wait_max: Option<Duration>) -> Self {
+        Self { wait_max, ..self }
+    }
+
     /// Waits until the write is as durable as the policy promises.
     ///
     /// # Errors
-    /// [`Refused`]: it was not done.
+    /// [`Refused`]: it was not done. [`Refused::OutcomeUnknown`]: it may be.
     pub async fn wait(self) -> Result<R, Refused> {
+        let replied = match self.wait_max {
+            None => self.reply.await,
+            Some(wait_max) => match timeout(wait_max, self.reply).await {
+                Ok(replied) => replied,
+                Err(_) => return Err(Refused::OutcomeUnknown),
+            },
+        };
         // The writer replies to every command, unless it panics.
-        self.reply.await.unwrap_or(Err(Refused::Failed))
+        replied.unwrap_or(Err(Refused::Failed))
     }
 
     /// The same on a thread that may block.

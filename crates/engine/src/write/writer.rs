@@ -12,8 +12,10 @@ use tokio::sync::mpsc;
 use crate::api::error::Refused;
 use crate::api::replies::MemoryStats;
 use crate::clock;
+use crate::cluster::member::EngineEnd;
 use crate::shared::{Life, Message, Shared};
 use crate::storage::StorageError;
+use crate::write::command::Bounds;
 use crate::write::core::Core;
 use crate::write::queued::{QueuedWrite, decide_group};
 
@@ -43,13 +45,10 @@ impl Writer {
             let error: &dyn std::error::Error = &error;
             let source = error.source().map(ToString::to_string);
             tracing::error!(%error, source, "writes have stopped; restart to recover from disk");
-            self.shared.enter(Life::Failed);
+            self.shared.enter(Life::Ended(EngineEnd::Failed));
         }
         self.inbox.close();
-        let refused = match self.shared.life() {
-            Life::Failed => Refused::Failed,
-            Life::Running | Life::Stopping => Refused::Stopping,
-        };
+        let refused = self.shared.end_refusal();
         while let Ok(message) = self.inbox.try_recv() {
             if let Message::Write(write) = message {
                 self.waiting.push_back(write);
@@ -61,7 +60,7 @@ impl Writer {
     fn serve(&mut self) -> Result<(), StorageError> {
         loop {
             self.take_all()?;
-            if self.shared.life() == Life::Failed {
+            if matches!(self.shared.life(), Life::Ended(_)) {
                 return Ok(());
             }
             // Once the engine is stopping the flusher may have ended, so the writer does not wait
@@ -122,8 +121,8 @@ impl Writer {
                 self.publish();
                 drop(synced.send(self.core.state()));
             }
-            // `serve` checks for a failure next.
-            Message::Fail => {}
+            // `serve` checks for a failure next. A lone engine has no log.
+            Message::Fail | Message::Log => {}
             Message::Stop => self.stopping = true,
         }
         Ok(())
@@ -131,7 +130,12 @@ impl Writer {
 
     /// Decides what waits, at most a group, and acknowledges it once it is durable.
     fn commit_group(&mut self) -> Result<(), StorageError> {
-        let mut group = self.next_group();
+        let (mut changes, changes_max) = (0, self.shared.options.group_changes_max);
+        let mut group = next_group(&self.shared, &mut self.waiting, |bounds| {
+            let has_room = changes < changes_max;
+            changes += bounds.changes;
+            has_room
+        });
         match self.decide_durably(&mut group) {
             Ok(Ok(())) => {
                 self.publish();
@@ -141,43 +145,15 @@ impl Writer {
                 Ok(())
             }
             Ok(Err(refused)) => {
-                // What removes documents frees space, and takes little.
-                let (adds, others): (Vec<_>, Vec<_>) =
-                    group.into_iter().partition(|write| write.bounds().adds);
-                if adds.is_empty() {
-                    refuse(others, &refused);
-                } else {
-                    refuse(adds, &refused);
-                    others.into_iter().rev().for_each(|write| self.waiting.push_front(write));
-                }
+                refuse_additions(group, &refused, &mut self.waiting);
                 Ok(())
             }
             Err(error) => {
-                self.shared.enter(Life::Failed);
+                self.shared.enter(Life::Ended(EngineEnd::Failed));
                 refuse(group, &Refused::Failed);
                 Err(error)
             }
         }
-    }
-
-    /// Takes a group from the queue, and refuses what cannot be taken now.
-    fn next_group(&mut self) -> Vec<Box<dyn QueuedWrite>> {
-        let mut group = Vec::new();
-        let mut changes = 0;
-        while changes < self.shared.options.group_changes_max
-            && let Some(write) = self.waiting.pop_front()
-        {
-            let bounds = write.bounds();
-            match self.shared.refusal(bounds) {
-                // What was queued before the stop is still done.
-                None | Some(Refused::Stopping) => {
-                    changes += bounds.changes;
-                    group.push(write);
-                }
-                Some(refused) => write.refuse(refused),
-            }
-        }
-        group
     }
 
     fn decide_durably(
@@ -205,15 +181,40 @@ impl Writer {
     }
 
     fn publish(&self) {
-        let view = self.core.view();
-        let bytes_max = self.shared.options.memory_bytes_max;
-        let full = bytes_max > 0 && memory_stats(view).total() > bytes_max;
-        self.shared.memory_full.store(full, Ordering::Relaxed);
-        self.shared.published.store(Arc::new(self.core.published()));
-        self.shared.changed.notify_waiters();
-        if !view.full_deltas().is_empty() {
-            self.shared.wake_flusher();
+        self.shared.publish(self.core.published());
+    }
+}
+
+/// Takes a group from the queue, as long as it has room, and refuses what cannot be taken now.
+pub(crate) fn next_group(
+    shared: &Shared,
+    waiting: &mut VecDeque<Box<dyn QueuedWrite>>,
+    mut has_room: impl FnMut(&Bounds) -> bool,
+) -> Vec<Box<dyn QueuedWrite>> {
+    let mut group = Vec::new();
+    while let Some(write) = waiting.pop_front_if(|write| has_room(&write.bounds())) {
+        match shared.refusal(write.bounds()) {
+            // What was queued before the stop is still done.
+            None | Some(Refused::Stopping) => group.push(write),
+            Some(refused) => write.refuse(refused),
         }
+    }
+    group
+}
+
+/// Refuses a group for which the disk has no space, except for what removes documents, which frees
+/// space and takes little: that goes back to the queue.
+pub(crate) fn refuse_additions(
+    group: Vec<Box<dyn QueuedWrite>>,
+    refused: &Refused,
+    waiting: &mut VecDeque<Box<dyn QueuedWrite>>,
+) {
+    let (adds, others): (Vec<_>, Vec<_>) = group.into_iter().partition(|write| write.bounds().adds);
+    if adds.is_empty() {
+        refuse(others, refused);
+    } else {
+        refuse(adds, refused);
+        others.into_iter().rev().for_each(|write| waiting.push_front(write));
     }
 }
 
@@ -240,7 +241,7 @@ pub(crate) fn memory_stats(view: &View) -> MemoryStats {
     memory
 }
 
-fn refuse(writes: impl IntoIterator<Item = Box<dyn QueuedWrite>>, refused: &Refused) {
+pub(crate) fn refuse(writes: impl IntoIterator<Item = Box<dyn QueuedWrite>>, refused: &Refused) {
     for write in writes {
         write.refuse(refused.clone());
     }

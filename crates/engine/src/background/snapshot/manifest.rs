@@ -7,6 +7,7 @@ use nearprint_index::view::Counts;
 
 use crate::api::replies::SnapshotInfo;
 use crate::background::survey::Survey;
+use crate::cluster::position;
 use crate::directory_file::{self, DirectoryFile};
 use crate::document::Sequence;
 use crate::storage::{
@@ -125,7 +126,8 @@ pub(crate) fn is_of_snapshot(name: &str) -> bool {
 
 /// Whether a file of this name belongs to the directory, and not to a process or a repair.
 pub(crate) fn is_exported(name: &str) -> bool {
-    let is_of_directory = name == directory_file::NAME || name == directory_file::MODEL_NAME;
+    let is_of_directory =
+        [directory_file::NAME, directory_file::MODEL_NAME, position::NAME].contains(&name);
     holds_records(name) || is_of_snapshot(name) || is_of_directory
 }
 

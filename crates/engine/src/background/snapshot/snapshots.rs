@@ -22,6 +22,7 @@ use crate::background::snapshot::manifest::{
 use crate::background::snapshot::parts::{Part, Written};
 use crate::background::snapshot::state_file::StateFile;
 use crate::background::survey::Survey;
+use crate::cluster::position::{self, ClusterFile};
 use crate::directory_file::{self, DirectoryFile};
 use crate::document::Sequence;
 use crate::machine::jobs::Jobs;
@@ -88,19 +89,27 @@ impl Snapshots {
         self.directory.identity
     }
 
-    /// An export of the newest snapshot, these files of records, and last the file `directory`,
-    /// without which a half-restored directory does not open.
+    /// An export of the newest snapshot, the files of records, and last the file `directory`,
+    /// without which a half-restored directory does not open. The file `cluster` of a node is opened
+    /// before the files of records, so that they have all that it says was read.
     ///
     /// # Errors
     /// [`StorageError`].
-    pub(crate) fn export(&self, records: Vec<ExportFile>) -> Result<Export, StorageError> {
+    pub(crate) fn export(
+        &self,
+        records: impl FnOnce() -> Vec<ExportFile>,
+    ) -> Result<Export, StorageError> {
+        let mut files = Vec::new();
+        if ClusterFile::is_there(&*self.disk)? {
+            files.push(open_to_export(&*self.disk, position::NAME.to_owned())?);
+        }
+        files.extend(records());
         let mut names = Vec::new();
         if let Some(newest) = self.kept.first() {
             let (_, files) = read_manifest_of(&*self.disk, &self.directory, &newest.name())?;
             names.extend(files.into_iter().map(|(name, _)| name));
         }
         names.push(directory_file::NAME.to_owned());
-        let mut files = records;
         for name in names {
             files.push(open_to_export(&*self.disk, name)?);
         }

@@ -82,7 +82,10 @@ impl Snapshotter {
                 }
                 Err(RecvTimeoutError::Disconnected) => {
                     let is_usable = self.shared.disk.fault.load().is_none();
-                    if self.shared.life() != Life::Failed && is_usable && self.is_unsaved() {
+                    if !matches!(self.shared.life(), Life::Ended(_))
+                        && is_usable
+                        && self.is_unsaved()
+                    {
                         self.take_snapshot();
                     }
                     return;
@@ -94,9 +97,8 @@ impl Snapshotter {
     /// Opens the files of an export. Nothing waits for its reader: open files stay readable when
     /// they are removed, and bytes appended later are not part of it.
     fn export(&self) -> Option<Export> {
-        let records = self.shared.published.load().records.files();
         self.snapshots
-            .export(records)
+            .export(|| self.shared.published.load().records.files())
             .inspect_err(|error| tracing::error!(%error, "an export failed"))
             .ok()
     }

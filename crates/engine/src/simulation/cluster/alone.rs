@@ -89,7 +89,7 @@ fn the_directory_of_a_node_does_not_start_alone() {
     let disk: Arc<dyn Disk> = Arc::new(SimulatedDisk::new());
     let alone = options(Durability::Always);
     recover(&disk, &alone, &ENTROPY).unwrap();
-    ClusterFile::new("n1", 1).write(&disk, identity()).unwrap();
+    ClusterFile::new(1, 1).write(&disk, identity()).unwrap();
     let refused = recover(&disk, &alone, &ENTROPY).map(drop);
     assert!(matches!(refused, Err(OpenError::NodeOfCluster)), "{refused:?}");
     let node = Options { is_node: true, ..alone };

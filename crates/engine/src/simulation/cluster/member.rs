@@ -92,7 +92,7 @@ impl Member {
         let shared: Arc<dyn Disk> = Arc::new(disk.clone());
         drop(recover(&shared, &options, &ENTROPY).unwrap());
         let log_identity = log.settings().unwrap().identity;
-        ClusterFile::new("node", log_identity).write(&shared, identity()).unwrap();
+        ClusterFile::new(log_identity, 1).write(&shared, identity()).unwrap();
         Self {
             log,
             disk,

@@ -11,6 +11,7 @@
 mod alone;
 mod asked;
 mod member;
+mod threads;
 mod world;
 
 use std::panic::{AssertUnwindSafe, catch_unwind};

@@ -1,0 +1,193 @@
+//! The thread that reads the log for a node.
+//!
+//! It decides nothing: what comes goes to the writer, in order, and waits there in bounded number. It
+//! is also the writer's clock, because it has something to tell many times a second.
+
+use std::sync::Arc;
+use std::thread;
+use std::time::Duration;
+
+use tokio::sync::mpsc::{Sender, error::TrySendError};
+
+use crate::cluster::chain::{Halt, Position, Start};
+use crate::cluster::member::NodeOptions;
+use crate::cluster::message::Message;
+use crate::cluster::position::ClusterFile;
+use crate::log::{Bounds, Entry, Log, LogError};
+use crate::shared::{Message as ToWriter, Shared};
+
+/// How often there is news at least.
+const TICK: Duration = Duration::from_millis(50);
+/// How long it waits before it tries to begin with the log again.
+const AGAIN: Duration = Duration::from_millis(500);
+/// The number of news that may wait for the writer. Entries take up to 256 KiB.
+pub(crate) const NEWS_MAX: usize = 64;
+
+/// What the log tells.
+#[derive(Debug)]
+pub(crate) enum News {
+    /// It can be appended to. Its entries follow.
+    Opened(Arc<dyn Log>),
+    /// Its next entry.
+    Entry(Entry),
+    /// All entries that it had a moment ago were told.
+    End,
+    /// It cannot be read now.
+    Fault(String),
+    /// It has discarded what would come next. Nothing follows.
+    Discarded,
+    /// It was begun anew where this node is, and has this identity. Nothing follows.
+    BegunAnew(u64),
+    /// It cannot be read any further. Nothing follows.
+    Halt(Halt),
+}
+
+/// Reads the log, from the position in the file on.
+#[derive(Debug)]
+pub(crate) struct LogThread {
+    pub(crate) shared: Arc<Shared>,
+    pub(crate) options: NodeOptions,
+    pub(crate) file: ClusterFile,
+    pub(crate) news: Sender<News>,
+}
+
+/// What a look at the log has shown.
+enum Begun {
+    Reads(Arc<dyn Log>),
+    Ends(News),
+}
+
+impl LogThread {
+    /// Runs until the writer has ended, or there is nothing more to tell.
+    pub(crate) fn run(self) {
+        let Some(log) = self.begin() else { return };
+        let mut reader = log.read(self.file.position.at + 1);
+        if !self.tell(News::Opened(log)) {
+            return;
+        }
+        loop {
+            let news = match reader.next(TICK) {
+                Ok(Some(entry)) => News::Entry(entry),
+                Ok(None) => News::End,
+                Err(LogError::Unreachable(why)) => News::Fault(why),
+                Err(LogError::Discarded { .. }) => News::Discarded,
+                Err(LogError::Gap { read, got }) => News::Halt(Halt::Gap { read, got }),
+                Err(LogError::Regressed { last, read }) => {
+                    News::Halt(Halt::Regressed { last, read })
+                }
+                Err(LogError::Another { identity }) => {
+                    News::Halt(Halt::OtherLog { read: self.file.log, found: identity })
+                }
+            };
+            let is_last = matches!(news, News::Discarded | News::Halt(_));
+            if !self.tell(news) || is_last {
+                return;
+            }
+        }
+    }
+
+    /// Opens the log, for as long as that takes. `None` if there is nothing to read, or nobody to
+    /// tell.
+    fn begin(&self) -> Option<Arc<dyn Log>> {
+        let mut suspected = None;
+        loop {
+            match self.look(&mut suspected) {
+                Ok(Begun::Reads(log)) => return Some(log),
+                Ok(Begun::Ends(news)) => {
+                    self.tell(news);
+                    return None;
+                }
+                Err(why) => {
+                    if !self.tell(News::Fault(why)) {
+                        return None;
+                    }
+                    thread::park_timeout(AGAIN);
+                }
+            }
+        }
+    }
+
+    /// Looks whether this node can go on with the log. What would halt it has to be found twice,
+    /// because one look may be at a server that has fallen behind.
+    fn look(&self, suspected: &mut Option<Halt>) -> Result<Begun, String> {
+        let log = self.options.log.open()?;
+        let settings = log.settings().map_err(text)?;
+        self.options.required.check(&settings).map_err(text)?;
+        let bounds = log.bounds().map_err(text)?;
+        let position = &self.file.position;
+        let halt = match self.file.start(settings.identity, bounds) {
+            Start::Read => return Ok(Begun::Reads(log)),
+            Start::Seed => return Ok(Begun::Ends(News::Discarded)),
+            Start::Halt(halt @ Halt::OtherLog { .. }) => {
+                match self.compare_with_first(&*log, bounds)? {
+                    Continuation::Here => {
+                        return Ok(Begun::Ends(News::BegunAnew(settings.identity)));
+                    }
+                    Continuation::Later => return Ok(Begun::Ends(News::Discarded)),
+                    Continuation::Earlier { first } => Halt::Ahead { first, next: position.next },
+                    Continuation::Elsewhere => halt,
+                }
+            }
+            Start::Halt(halt) => halt,
+        };
+        if suspected.replace(halt) == Some(halt) {
+            return Ok(Begun::Ends(News::Halt(halt)));
+        }
+        Err(halt.to_string())
+    }
+
+    /// Where a log that was begun anew continues, by its first entry.
+    fn compare_with_first(&self, log: &dyn Log, bounds: Bounds) -> Result<Continuation, String> {
+        if bounds.first > 1 {
+            return Ok(Continuation::Elsewhere);
+        }
+        let Some(entry) = log.read(1).next(AGAIN).map_err(text)? else {
+            return Err("the log was begun anew, and is empty".to_owned());
+        };
+        let Ok((message, _)) = Message::decode(&entry.bytes, &self.shared.identity) else {
+            return Ok(Continuation::Elsewhere);
+        };
+        let Position { digest, next, .. } = self.file.position;
+        Ok(if message.prev == digest && message.first == next {
+            Continuation::Here
+        } else if message.first > next {
+            Continuation::Later
+        } else if message.first < next {
+            Continuation::Earlier { first: message.first }
+        } else {
+            Continuation::Elsewhere
+        })
+    }
+
+    /// Tells the writer, once it has room; false if it has ended.
+    fn tell(&self, mut news: News) -> bool {
+        loop {
+            match self.news.try_send(news) {
+                Ok(()) => return self.shared.writer.send(ToWriter::Log).is_ok(),
+                Err(TrySendError::Closed(_)) => return false,
+                Err(TrySendError::Full(full)) => news = full,
+            }
+            // The writer may wait for something other than room.
+            if self.shared.writer.send(ToWriter::Log).is_err() {
+                return false;
+            }
+            thread::park_timeout(TICK);
+        }
+    }
+}
+
+/// Where a log that was begun anew continues.
+enum Continuation {
+    /// After the last message that counted here.
+    Here,
+    /// After more than this node has.
+    Later,
+    /// After less.
+    Earlier { first: u64 },
+    /// It has another history.
+    Elsewhere,
+}
+
+fn text(error: impl std::error::Error) -> String {
+    error.to_string()
+}
