@@ -4,11 +4,16 @@
 use nearprint_engine::OpenError;
 
 use crate::cli::error_report::ErrorReport;
+use crate::cluster::SeedError;
 use crate::config::{Config, ConfigError, Sources};
 use crate::server::{ServeError, Settings};
 
 /// What to do about a clock that is behind the data directory.
 pub(super) const CLOCK_BEHIND_NEXT: &str = "look at the clock: date -u; then set it right, or start once with nearprint serve --accept-time";
+
+/// What to do about a directory that is not that of a node.
+pub(super) const NOT_A_NODE_NEXT: &str = "to begin a cluster with its documents: nearprint cluster create; to join one: empty it, or \
+     name another directory: --data DIR";
 
 /// Loads and checks a configuration.
 pub(super) fn load(sources: &Sources) -> Result<(Config, Settings), ErrorReport> {
@@ -52,6 +57,17 @@ pub(super) fn serve_error(error: ServeError) -> ErrorReport {
         ServeError::Open(OpenError::ClockBehind { .. }) => CLOCK_BEHIND_NEXT,
         ServeError::Follow(_) => {
             "check the primary, its address, and follow.token_file: a token with the scope admin"
+        }
+        ServeError::Seed(SeedError::NoSeeds) => {
+            "make the first node with `nearprint cluster create`, or name other nodes in cluster.seeds"
+        }
+        ServeError::Seed(_) => {
+            "check cluster.seeds, and cluster.token_file: a token with the scope admin"
+        }
+        ServeError::Open(OpenError::NotANode) => NOT_A_NODE_NEXT,
+        ServeError::Open(OpenError::NodeOfCluster) => {
+            "start it with its section [cluster], or make it a service alone: nearprint cluster leave \
+             --data DIR"
         }
         ServeError::Open(OpenError::Follower { .. }) => {
             "start it with --follow URL, or make it a primary: nearprint promote --data DIR"

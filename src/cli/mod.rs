@@ -37,8 +37,8 @@ use commands::documents::{check, delete, get, insert, query};
 use commands::files::{dedup, import as import_files, matching};
 use commands::stored::{export, groups, jobs, list, namespaces, originals, purge, stats};
 use commands::{
-    check_config, compare, fingerprint, generate, health, inspect, plan, serve, snapshot, token,
-    train,
+    check_config, cluster, compare, fingerprint, generate, health, inspect, plan, serve, snapshot,
+    token, train,
 };
 use error_report::is_closed_pipe;
 
@@ -111,6 +111,8 @@ enum Command {
     Reindex(reindex::ReindexArgs),
     /// Promote a stopped follower to a primary
     Promote(promote::PromoteArgs),
+    /// Begin a cluster of services with the same documents, and look after its nodes
+    Cluster(cluster::ClusterArgs),
     /// Print a script that completes the command line in a shell
     Completions(generate::CompletionsArgs),
     /// Write the manual pages into a folder
@@ -198,6 +200,7 @@ fn run(command: Command) -> anyhow::Result<u8> {
         Command::Repair(args) => repair::run(&args, &mut out),
         Command::Reindex(args) => reindex::run(&args, &mut out),
         Command::Promote(args) => promote::run(&args, &mut out),
+        Command::Cluster(args) => cluster::run(&args, &mut out),
         Command::Completions(args) => generate::completions(&args, command_line(), &mut out),
         Command::Man(args) => generate::man(&args, command_line(), &mut out),
     }?;

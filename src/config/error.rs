@@ -76,6 +76,14 @@ pub enum ConfigError {
         /// The key that is not.
         missing: &'static str,
     },
+    /// Two keys that exclude each other.
+    #[error("`{one}` and `{other}` are both set; {why}, so leave one of them empty")]
+    Excluded {
+        one: &'static str,
+        other: &'static str,
+        /// Why not both.
+        why: &'static str,
+    },
     /// A value outside the range of its key.
     #[error("`{key}` is {value}; it must be {range}")]
     OutOfRange {

@@ -109,6 +109,24 @@ sections! {
         token_file: PathBuf,
         ca_file: PathBuf,
     }
+    /// `[cluster]`: the cluster that the service is a node of.
+    cluster: ClusterKeys {
+        name: String,
+        address: String,
+        seeds: Vec<String>,
+        token_file: PathBuf,
+        ca_file: PathBuf,
+        servers: Vec<String>,
+        monitors: Vec<String>,
+        replicas: u64,
+        trust_sync: bool,
+        credentials_file: PathBuf,
+        user: String,
+        password_file: PathBuf,
+        log_ca_file: PathBuf,
+        takeover_ms: u64,
+        write_timeout_ms: u64,
+    }
     /// `[log]`: what is logged.
     log: LogKeys {
         format: String,

@@ -179,12 +179,16 @@ fn merge_file(merged: &mut Layers, path: &Path) -> Result<(), ConfigError> {
     Ok(())
 }
 
-/// Sets a key from text: to a number or boolean if its default is one, otherwise to the text
-/// itself.
+/// Sets a key from text: to a number or boolean if its default is one, to what is between the
+/// commas if it is a list, and otherwise to the text itself.
 fn set_text(merged: &mut Layers, key: &str, text: &str, origin: &str) -> Result<(), ConfigError> {
-    let is_text = matches!(value_of(&mut merged.values, key), Some(Value::String(_)));
+    let words = || text.split(',').map(str::trim).filter(|word| !word.is_empty());
     let scalar = || format!("value = {text}").parse::<Table>().ok()?.remove("value");
-    let value = if is_text { None } else { scalar() };
+    let value = match value_of(&mut merged.values, key) {
+        Some(Value::Array(_)) => Some(Value::Array(words().map(Value::from).collect())),
+        Some(Value::String(_)) => None,
+        _ => scalar(),
+    };
     set(merged, key, value.unwrap_or_else(|| Value::String(text.to_owned())), origin)
 }
 
@@ -214,6 +218,11 @@ fn set(merged: &mut Layers, key: &str, value: Value, origin: &str) -> Result<(),
         (Value::Integer(_), Value::Integer(negative)) if negative < 0 => {
             return Err(wrong_kind("a whole number of 0 or more", "a negative one"));
         }
+        // All lists are of strings.
+        (Value::Array(_), Value::Array(items)) => match items.iter().find(|item| !item.is_str()) {
+            Some(item) => return Err(wrong_kind("a list of strings", kind(item))),
+            None => Value::Array(items),
+        },
         (current, value) if current.same_type(&value) => value,
         (current, value) => return Err(wrong_kind(kind(current), kind(&value))),
     };

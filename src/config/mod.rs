@@ -9,6 +9,7 @@
 //! `tests` changes every key and checks the setting it ends in; `tests/http_contract/limits.rs`
 //! checks its effect on a running server.
 
+mod cluster;
 mod error;
 mod keys;
 mod layers;
@@ -20,8 +21,8 @@ mod variables;
 
 pub use error::{ConfigError, UnknownVariable};
 pub use keys::{
-    AccessKeys, Config, DEFAULT_TOML, DataKeys, DocumentsKeys, EngineKeys, FollowKeys, GroupsKeys,
-    LogKeys, OriginalsKeys, QueryKeys, ServerKeys,
+    AccessKeys, ClusterKeys, Config, DEFAULT_TOML, DataKeys, DocumentsKeys, EngineKeys, FollowKeys,
+    GroupsKeys, LogKeys, OriginalsKeys, QueryKeys, ServerKeys,
 };
 pub use layers::Sources;
 pub use variables::OPTION_VARIABLES;

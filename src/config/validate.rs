@@ -18,7 +18,7 @@ use crate::server::Settings;
 use crate::{access, follow, http, server, telemetry};
 
 const MS_MIN: u64 = 10;
-const MINUTES_10_MS: u64 = 600_000;
+pub(super) const MINUTES_10_MS: u64 = 600_000;
 const HOUR_MS: u64 = 3_600_000;
 const DAY_MS: u64 = 86_400_000;
 const WEEK_MS: u64 = 604_800_000;
@@ -38,6 +38,7 @@ macro_rules! key {
         (concat!(stringify!($section), ".", stringify!($key)), $config.$section.$key)
     };
 }
+pub(super) use key;
 
 impl Config {
     /// Checks every range and every relation between keys.
@@ -56,6 +57,7 @@ impl Config {
             http: http_options(self)?,
             engine: engine_options(self)?,
             follow: follow_options(self)?,
+            cluster: super::cluster::options(self)?,
             log: log_options(self)?,
         })
     }
@@ -102,7 +104,7 @@ fn tls_source(config: &Config) -> Result<Option<server::TlsSource>, ConfigError>
 }
 
 /// A path, unless it is empty.
-fn given(path: &Path) -> Option<PathBuf> {
+pub(super) fn given(path: &Path) -> Option<PathBuf> {
     (!path.as_os_str().is_empty()).then(|| path.to_owned())
 }
 
@@ -227,18 +229,24 @@ fn follow_options(config: &Config) -> Result<Option<follow::FollowOptions>, Conf
     if keys.url.is_empty() {
         return Ok(None);
     }
-    let url = keys.url.trim_end_matches('/');
-    let host = url.strip_prefix("http://").or_else(|| url.strip_prefix("https://"));
-    if host.is_none_or(|host| host.is_empty() || host.contains(['/', '?', '#', '@', ' '])) {
+    let Some(url) = address(&keys.url, &["http://", "https://"]) else {
         let range = "empty, or the address of the primary, such as http://10.0.0.1:7878";
         return Err(wrong("follow.url", &keys.url, range));
-    }
+    };
     Ok(Some(follow::FollowOptions {
-        url: url.to_owned(),
+        url,
         token_file: given(&keys.token_file),
         ca_file: given(&keys.ca_file),
         forward: keys.forward,
     }))
+}
+
+/// A URL of one of these schemes that names a host, and perhaps a port, without a `/` at its end.
+pub(super) fn address(url: &str, schemes: &[&str]) -> Option<String> {
+    let url = url.trim_end_matches('/');
+    let host = schemes.iter().find_map(|scheme| url.strip_prefix(scheme))?;
+    let is_host = !host.is_empty() && !host.contains(['/', '?', '#', '@', ' ', ',']);
+    is_host.then(|| url.to_owned())
 }
 
 fn durability(config: &Config) -> Result<Durability, ConfigError> {
@@ -318,7 +326,7 @@ fn length(key: Key, range: RangeInclusive<u64>) -> Result<usize, ConfigError> {
     usize::try_from(value).map_err(|_| wrong(key.0, value, "a size that this machine can address"))
 }
 
-fn within(key: Key, range: RangeInclusive<u64>) -> Result<u64, ConfigError> {
+pub(super) fn within(key: Key, range: RangeInclusive<u64>) -> Result<u64, ConfigError> {
     let (name, value) = key;
     if range.contains(&value) {
         return Ok(value);
@@ -326,6 +334,6 @@ fn within(key: Key, range: RangeInclusive<u64>) -> Result<u64, ConfigError> {
     Err(wrong(name, value, &format!("{} to {}", range.start(), range.end())))
 }
 
-fn wrong(key: &'static str, value: impl Display, range: &str) -> ConfigError {
+pub(super) fn wrong(key: &'static str, value: impl Display, range: &str) -> ConfigError {
     ConfigError::OutOfRange { key, value: value.to_string(), range: range.to_owned() }
 }

@@ -1,6 +1,6 @@
 //! Follows a primary: seeds the data directory from its export, and then enacts its changes.
 //!
-//! [`primary`] speaks to the primary; [`thread`] is the thread that follows; [`state`] is what the
+//! [`primary`] asks the primary; [`thread`] is the thread that follows; [`state`] is what the
 //! rest of the service sees of it; [`forward`] passes writes on. The engine verifies and enacts
 //! ([`nearprint_engine::following`]).
 
@@ -13,8 +13,8 @@ use std::path::PathBuf;
 
 use nearprint_engine::OpenError;
 
+use crate::copying::peer::PeerError;
 use crate::remote::RemoteError;
-use primary::PrimaryError;
 pub(crate) use primary::seed;
 pub(crate) use state::{FollowState, Following};
 pub(crate) use thread::FollowThread;
@@ -24,7 +24,7 @@ pub(crate) use thread::FollowThread;
 pub enum FollowError {
     /// The primary does not answer, or refuses.
     #[error(transparent)]
-    Primary(#[from] PrimaryError),
+    Primary(#[from] PeerError),
     /// A file of certificates cannot be used.
     #[error(transparent)]
     Credentials(#[from] RemoteError),

@@ -9,8 +9,9 @@ use std::time::Duration;
 use nearprint_engine::Engine;
 use nearprint_engine::following::FollowEnd;
 
-use super::primary::{Primary, PrimaryError};
+use super::primary;
 use super::state::{Following, SILENCE_MAX};
+use crate::copying::peer::PeerError;
 
 /// How long it waits before it asks the primary again: at first, and at most.
 const AGAIN: [Duration; 2] = [Duration::from_millis(200), Duration::from_secs(5)];
@@ -107,8 +108,7 @@ impl Follower {
             Err(refused) => return Next::Again(refused.to_string()),
         };
         // The token is read each time, so that it can be replaced.
-        let changes = Primary::new(&self.following.options, SILENCE_MAX)
-            .and_then(|primary| primary.changes(&position));
+        let changes = primary::changes(&self.following.options, &position, SILENCE_MAX);
         let mut changes = match changes {
             Ok(changes) => changes,
             Err(error) => return after(&error),
@@ -140,10 +140,10 @@ impl Follower {
 }
 
 /// What comes after an error of the primary.
-fn after(error: &PrimaryError) -> Next {
+fn after(error: &PeerError) -> Next {
     let code = match error {
-        PrimaryError::Refused { code, .. } => code.as_str(),
-        PrimaryError::Credentials(_) | PrimaryError::Unreachable { .. } => "",
+        PeerError::Refused { code, .. } => code.as_str(),
+        PeerError::Credentials(_) | PeerError::Unreachable { .. } => "",
     };
     match code {
         "changes_packed" => Next::Seed(error.to_string()),

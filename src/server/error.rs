@@ -6,6 +6,7 @@ use nearprint_engine::OpenError;
 
 use super::tls::TlsError;
 use crate::access::AccessError;
+use crate::cluster::SeedError;
 use crate::follow::FollowError;
 
 /// Why the server does not start, or stops by itself.
@@ -33,6 +34,9 @@ pub enum ServeError {
     /// The primary cannot be copied or followed.
     #[error("cannot follow the primary: {0}")]
     Follow(#[from] FollowError),
+    /// The directory of a node cannot be filled.
+    #[error("cannot fill the data directory from another node: {0}")]
+    Seed(#[from] SeedError),
     /// The operator would not wait for the end of the stop.
     #[error(
         "a second signal ended the stop before it was done; everything acknowledged is on disk, and \

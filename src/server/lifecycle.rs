@@ -4,27 +4,27 @@ use std::cell::Cell;
 use std::io::Write as _;
 use std::net::SocketAddr;
 use std::panic::resume_unwind;
-use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use nearprint_engine::following::follower;
+use nearprint_engine::cluster::member::EngineEnd;
 use nearprint_engine::{Engine, OpenError, Options};
 use tokio::net::{TcpListener, TcpSocket};
-use tokio::runtime::Runtime;
+use tokio::runtime::{Handle, Runtime};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::oneshot;
 use tokio::task::{JoinHandle, spawn_blocking};
-use tokio::time::{Instant, sleep, timeout};
+use tokio::time::{Instant, timeout};
 
 use super::accept::AcceptLoop;
 use super::credentials::Credentials;
 use super::descriptors;
 use super::error::ServeError;
 use super::options::{ServerOptions, Settings};
+use crate::copying::Source;
 use crate::follow::{FollowError, FollowOptions, FollowThread, Following};
 use crate::metrics::{self, EngineMetrics};
-use crate::{follow, http, telemetry};
+use crate::{http, telemetry};
 
 /// Connections that the operating system queues until they are accepted.
 const BACKLOG: u32 = 1_024;
@@ -40,9 +40,6 @@ const BLOCKING_THREADS_MAX: usize = 64;
 /// How long the engine may take to close, if the requests have left it no more of the grace.
 const CLOSING_MIN: Duration = Duration::from_secs(2);
 
-/// How long a follower waits before it tries to copy its primary once more.
-const COPY_AGAIN: Duration = Duration::from_secs(5);
-
 /// How often the metrics fold recorded samples into their buckets.
 const UPKEEP_INTERVAL: Duration = Duration::from_secs(5);
 
@@ -51,10 +48,11 @@ const UPKEEP_INTERVAL: Duration = Duration::from_secs(5);
 pub enum Ended {
     /// Somebody has stopped it.
     Stopped,
-    /// A follower has copied its primary: it can be started.
-    Copied,
-    /// A follower has fallen so far behind that it has to copy its primary again.
-    Outdated,
+    /// It has to be started again.
+    Again {
+        /// First it fills its directory anew from another service, whatever it has.
+        copies: bool,
+    },
 }
 
 /// The process that serves: its log, its metrics, its threads, and the signals that stop it. They
@@ -86,7 +84,7 @@ impl Process {
     }
 
     /// Runs the service until SIGTERM, Ctrl-C or a fault. A second signal ends it at once. Blocks.
-    /// `copies` says that a follower must copy its primary, whatever its directory has.
+    /// `copies` says that it fills its directory from another service, whatever it has.
     ///
     /// Prints one line on standard output when requests are accepted: `listening on ADDRESS`.
     ///
@@ -123,21 +121,24 @@ async fn start(
     }
     // 3. Signals stop the process cleanly, even during recovery.
     let _reloads = reload_on_hangup(&credentials).map_err(ServeError::Runtime)?;
-    // 4. A follower without a copy makes one, and begins again with what came with it.
-    if let Some(options) = &settings.follow {
-        let data = settings.engine.data.clone();
-        if copies || follower::needs_seed(&data)? {
-            return tokio::select! {
-                copied = copy_primary(options, &data, copies) => copied.map(|()| Ended::Copied),
-                () = signals.next() => {
-                    tracing::info!("stopped before the primary was copied; nothing was served");
-                    Ok(Ended::Stopped)
-                }
-            };
-        }
+    // 4. A copy of another service that has nothing yet is filled, and begins again with what came.
+    if let Some(source) = Source::of(&settings)
+        && (copies || source.is_needed()?)
+    {
+        return tokio::select! {
+            filled = source.fill(copies) => filled.map(|()| Ended::Again { copies: false }),
+            () = signals.next() => {
+                tracing::info!("stopped before the data directory was filled; nothing was served");
+                Ok(Ended::Stopped)
+            }
+        };
     }
     // 5. Recover. Whatever ends a recovery, the next start begins it again.
-    let recovery = spawn_blocking(move || open_engine(settings.engine));
+    let node = settings.cluster.as_ref().map(|cluster| cluster.of_node(&Handle::current()));
+    let recovery = spawn_blocking(move || match node {
+        Some(node) => Engine::open_node(settings.engine, node, Arc::new(EngineMetrics)),
+        None => open_engine(settings.engine),
+    });
     let engine = tokio::select! {
         recovered = recovery => recovered.unwrap_or_else(|fault| resume_unwind(fault.into_panic()))?,
         () = signals.next() => {
@@ -176,27 +177,7 @@ async fn start(
     outcome.map(|ended| if signalled.get() { Ended::Stopped } else { ended })
 }
 
-/// Fills the directory of a follower from its primary. One that has served before tries until it
-/// succeeds; a new one says at once what is wrong.
-async fn copy_primary(
-    options: &FollowOptions,
-    data: &Path,
-    has_served: bool,
-) -> Result<(), ServeError> {
-    loop {
-        let (options, data) = (options.clone(), data.to_owned());
-        let copying = spawn_blocking(move || follow::seed(&options, &data)).await;
-        match copying.unwrap_or_else(|fault| resume_unwind(fault.into_panic())) {
-            Err(error) if has_served => {
-                tracing::warn!(%error, "cannot copy the primary; retrying");
-                sleep(COPY_AGAIN).await;
-            }
-            copied => return copied.map_err(ServeError::from),
-        }
-    }
-}
-
-/// Opens the engine of the service, which reports its work to the metrics. Blocks.
+/// Opens the engine of a service alone, which reports its work to the metrics. Blocks.
 ///
 /// # Errors
 /// As [`Engine::open`].
@@ -256,9 +237,11 @@ impl Server {
         let accepting = AcceptLoop::start(listener, router, credentials.tls, options);
         let outcome = tokio::select! {
             () = shutdown => Ok(Ended::Stopped),
-            _ = engine.ended() => Err(ServeError::StorageFailed),
-            () = outdated(following.as_deref()) => Ok(Ended::Outdated),
+            end = engine.ended() => after(end),
+            () = outdated(following.as_deref()) => Ok(Ended::Again { copies: true }),
         };
+        // A leader gives the lead away while requests finish.
+        engine.stand_down();
         service.stop();
         drop(service);
         // It ends while requests finish.
@@ -275,7 +258,12 @@ impl Server {
             engine.close();
             drop(thread);
         };
-        let closing = timeout(left, spawn_blocking(close)).await;
+        let closing = spawn_blocking(close);
+        let closing = match outcome {
+            // The next start needs the directory.
+            Ok(Ended::Again { .. }) => Ok(closing.await),
+            Ok(Ended::Stopped) | Err(_) => timeout(left, closing).await,
+        };
         // 3. Only now may the process end.
         upkeep.abort();
         match closing {
@@ -292,6 +280,15 @@ impl Server {
                 outcome
             }
         }
+    }
+}
+
+/// What comes after an engine that has ended by itself.
+const fn after(end: EngineEnd) -> Result<Ended, ServeError> {
+    match end {
+        EngineEnd::Failed => Err(ServeError::StorageFailed),
+        EngineEnd::Deposed => Ok(Ended::Again { copies: false }),
+        EngineEnd::Outdated => Ok(Ended::Again { copies: true }),
     }
 }
 

@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use super::tls::TlsSource;
-use crate::{access, follow, http, telemetry};
+use crate::{access, cluster, follow, http, telemetry};
 
 /// Everything that a running service needs, in the types of the modules it goes to.
 #[derive(Debug, Clone)]
@@ -17,6 +17,8 @@ pub struct Settings {
     pub engine: nearprint_engine::Options,
     /// The primary to follow, if it is a follower.
     pub follow: Option<follow::FollowOptions>,
+    /// The cluster that it is a node of, if so.
+    pub cluster: Option<cluster::ClusterOptions>,
     pub log: telemetry::LogOptions,
 }
 

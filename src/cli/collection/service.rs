@@ -3,10 +3,11 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use anyhow::Result;
+use anyhow::{Result, anyhow};
 use axum::http::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE};
 use axum::http::{Method, Request};
 use bytes::Bytes;
+use serde_json::Value;
 use ureq::Agent;
 use ureq::tls::TlsConfig;
 
@@ -33,6 +34,16 @@ pub(crate) struct ClientCredentials {
 }
 
 impl ClientCredentials {
+    /// The same, with these files where nothing was given.
+    pub(crate) fn or(self, token_file: Option<PathBuf>, ca_file: Option<PathBuf>) -> Self {
+        let has_token = self.token.is_some() || self.token_file.is_some();
+        Self {
+            token_file: if has_token { self.token_file } else { token_file },
+            ca_file: self.ca_file.or(ca_file),
+            token: self.token,
+        }
+    }
+
     /// The token; a file that is named comes before the variable, which is set for all commands.
     fn token(&self) -> Result<Option<String>> {
         let Some(path) = &self.token_file else { return Ok(self.token.clone()) };
@@ -138,6 +149,20 @@ impl RemoteService {
         let request = self.agent.get(&url).config();
         let response = request.timeout_global(Some(timeout)).build().call();
         Ok(response.map_err(|error| self.unreachable(error))?.status().as_u16())
+    }
+
+    /// Gets a path once, without waiting for a busy service, and reads the reply, which must be JSON.
+    pub(crate) fn get_once(&self, path: &str, timeout: Duration) -> Result<Value> {
+        let mut request = self.agent.get(format!("{}{path}", self.address));
+        if let Some(authorization) = &self.authorization {
+            request = request.header(AUTHORIZATION, authorization);
+        }
+        let mut reply = request.config().timeout_global(Some(timeout)).build().call()?;
+        let body: Value = reply.body_mut().read_json()?;
+        if reply.status().is_success() {
+            return Ok(body);
+        }
+        Err(anyhow!("{}: {}", reply.status().as_u16(), body["detail"].as_str().unwrap_or_default()))
     }
 
     fn unreachable(&self, error: ureq::Error) -> ErrorReport {

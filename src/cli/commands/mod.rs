@@ -1,6 +1,7 @@
 //! One file a command of `nearprint`; `serve`, `import` and `query` are the ones most used.
 
 pub(crate) mod check_config;
+pub(crate) mod cluster;
 pub(crate) mod compare;
 pub(crate) mod directory;
 pub(crate) mod documents;

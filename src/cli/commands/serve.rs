@@ -55,10 +55,9 @@ pub(crate) fn run(args: ServeArgs) -> Result<()> {
     loop {
         match process.serve(settings, copies).map_err(serve_error)? {
             Ended::Stopped => return Ok(()),
-            // What is fixed when a directory is created comes with the copy.
-            Ended::Copied => copies = false,
-            Ended::Outdated => copies = true,
+            Ended::Again { copies: again } => copies = again,
         }
+        // What is fixed when a directory is created comes with a copy.
         settings = configured()?;
     }
 }

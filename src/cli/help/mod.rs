@@ -28,6 +28,7 @@ const GROUPS: &[(&str, &[&str])] = &[
     ),
     ("Work on files, without a service", &["dedup", "match", "compare", "fingerprint", "train"]),
     ("Look after a data directory", &["snapshot", "inspect", "repair", "reindex", "promote"]),
+    ("Run a cluster", &["cluster"]),
     ("Get help", &["help", "completions", "man"]),
 ];
 

@@ -272,7 +272,11 @@ async fn connect(options: &NatsOptions) -> Result<Context, NatsError> {
     Ok(context)
 }
 
-fn stream_name(name: &str) -> Result<String, NatsError> {
+/// The stream of the log of this name.
+///
+/// # Errors
+/// [`NatsError::Name`].
+pub(crate) fn stream_name(name: &str) -> Result<String, NatsError> {
     let is_plain = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '_';
     if (1..=NAME_BYTES_MAX).contains(&name.len()) && name.chars().all(is_plain) {
         Ok(format!("{STREAM_PREFIX}{name}"))

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use async_nats::{Client, ConnectOptions, Event, ServerAddr};
+use nearprint_engine::operator_file;
 
 use super::NatsError;
 
@@ -16,8 +17,11 @@ const PING_INTERVAL: Duration = Duration::from_secs(1);
 /// The longest pause between two attempts to connect. Short, because nothing is written meanwhile.
 const RECONNECT_PAUSE_MAX: Duration = Duration::from_millis(500);
 
+/// The largest file with a password.
+const PASSWORD_BYTES_MAX: u64 = 4 << 10;
+
 /// Where a log is.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct NatsOptions {
     /// URLs of some of the servers, such as `nats://10.0.0.1:4222`; `tls://` requires TLS. They tell
     /// of the others.
@@ -34,7 +38,7 @@ pub struct NatsOptions {
 }
 
 /// What a node proves who it is with.
-#[derive(Clone, Default)]
+#[derive(Clone, Default, PartialEq, Eq)]
 pub enum SignIn {
     /// Nothing.
     #[default]
@@ -45,8 +49,8 @@ pub enum SignIn {
     Password {
         /// The user.
         user: String,
-        /// The password.
-        password: String,
+        /// The file with the password and nothing else.
+        file: PathBuf,
     },
     /// A token.
     Token(String),
@@ -101,8 +105,12 @@ impl NatsOptions {
                 let signed = options.credentials_file(path).await;
                 signed.map_err(|source| NatsError::Options { what: what(), source })?
             }
-            SignIn::Password { user, password } => {
-                options.user_and_password(user.clone(), password.clone())
+            SignIn::Password { user, file } => {
+                let what = || format!("password file {}", file.display());
+                let password = operator_file::read_text(file, PASSWORD_BYTES_MAX)
+                    .map_err(|source| NatsError::Options { what: what(), source })?;
+                let password = password.trim_end_matches(['\r', '\n']).to_owned();
+                options.user_and_password(user.clone(), password)
             }
             SignIn::Token(token) => options.token(token.clone()),
         };
@@ -148,9 +156,7 @@ mod tests {
 
     #[test]
     fn secrets_are_not_shown() {
-        let password = SignIn::Password { user: "u".to_owned(), password: "secret".to_owned() };
-        for sign_in in [password, SignIn::Token("secret".to_owned())] {
-            assert!(!format!("{sign_in:?}").contains("secret"));
-        }
+        let token = SignIn::Token("secret".to_owned());
+        assert!(!format!("{token:?}").contains("secret"));
     }
 }

@@ -6,6 +6,7 @@
 //!   chain     which messages count, who leads, and when to send, to repeat and to take over (pure)
 //!   node      the core of a node: decides, journals what counts, answers (no threads, no log)
 //!   position  the file that says how far a node has read
+//!   seeding   filling the directory of a node from another node
 //! ```
 //!
 //! Each message names the digest of the one that it was decided after, and counts only if that is
@@ -27,6 +28,7 @@ pub(crate) mod mutant;
 pub(crate) mod node;
 pub mod offline;
 pub mod position;
+pub mod seeding;
 mod touched;
 pub(crate) mod writer;
 

@@ -9,7 +9,7 @@ use std::path::Path;
 use crate::api::error::OpenError;
 use crate::cluster::position;
 use crate::directory_file::{self, RESTORE_MARKER};
-use crate::open::offline::{LOCK_OF_EARLIER_BUILDS, restore_on};
+use crate::open::offline::{LOCK_OF_EARLIER_BUILDS, is_empty, refill};
 use crate::storage::export::Exported;
 use crate::storage::{DirectoryLock, Disk, ReadingDisk, RealDisk, StorageError};
 
@@ -79,13 +79,7 @@ pub fn seed(source: &mut dyn Read, path: &Path, primary: &str) -> Result<Exporte
         return Err(OpenError::NotAFollower);
     }
     mark(&disk, primary, is_follower)?;
-    // Without this file the rest is nothing that opens.
-    disk.remove_if_present(directory_file::NAME)?;
-    disk.sync_directory()?;
-    for name in names.iter().filter(|name| *name != MARK && *name != LOCK_OF_EARLIER_BUILDS) {
-        disk.remove_if_present(name)?;
-    }
-    let copied = restore_on(source, &disk, &[MARK, LOCK_OF_EARLIER_BUILDS])?;
+    let copied = refill(source, &disk, &[MARK, LOCK_OF_EARLIER_BUILDS])?;
     // The primary may be a node of a cluster; its copy is not.
     disk.remove_if_present(position::NAME)?;
     disk.sync_directory()?;
@@ -122,8 +116,4 @@ fn mark(disk: &dyn Disk, primary: &str, is_there: bool) -> Result<(), StorageErr
     file.truncate(text.len() as u64)?;
     file.sync_data()?;
     disk.sync_directory()
-}
-
-fn is_empty(names: &[String]) -> bool {
-    names.iter().all(|name| name == LOCK_OF_EARLIER_BUILDS)
 }

@@ -222,11 +222,30 @@ impl OfflineDirectory {
 pub fn restore(source: &mut dyn Read, path: &Path) -> Result<Exported, OpenError> {
     let disk = RealDisk::open(path)?;
     let _lock = DirectoryLock::acquire(path)?;
-    if disk.list()?.iter().any(|name| name != LOCK_OF_EARLIER_BUILDS) {
+    if !is_empty(&disk.list()?) {
         let what = format!("{} is not empty; nothing was restored", path.display());
         return Err(OpenError::System { what });
     }
     restore_on(source, &disk, &[LOCK_OF_EARLIER_BUILDS])
+}
+
+/// Replaces everything on a disk by an export, except for what is to be kept. After a crash at any
+/// point the disk has [`RESTORE_MARKER`], or nothing else than what is to be kept.
+///
+/// # Errors
+/// Those of the source and the disk; then only what is to be kept is left.
+pub(crate) fn refill(
+    source: &mut dyn Read,
+    disk: &dyn Disk,
+    kept: &[&str],
+) -> Result<Exported, OpenError> {
+    mark_unfinished(disk)?;
+    // Without this file the rest is nothing that opens.
+    disk.remove_if_present(directory_file::NAME)?;
+    disk.sync_directory()?;
+    let kept_while_restoring = [kept, &[RESTORE_MARKER]].concat();
+    remove_all(disk, &kept_while_restoring)?;
+    restore_on(source, disk, kept)
 }
 
 /// Restores an export on a disk that has nothing else than what is to be kept.
@@ -238,8 +257,7 @@ pub(crate) fn restore_on(
     disk: &dyn Disk,
     kept: &[&str],
 ) -> Result<Exported, OpenError> {
-    drop(disk.create(RESTORE_MARKER)?);
-    disk.sync_directory()?;
+    mark_unfinished(disk)?;
     match read_export(source, Some(disk)) {
         Ok(restored) => {
             disk.remove(RESTORE_MARKER)?;
@@ -247,12 +265,32 @@ pub(crate) fn restore_on(
             Ok(restored)
         }
         Err(error) => {
-            for name in disk.list()?.iter().filter(|name| !kept.contains(&name.as_str())) {
-                disk.remove(name)?;
-            }
+            let kept_while_removing = [kept, &[RESTORE_MARKER]].concat();
+            remove_all(disk, &kept_while_removing)?;
+            disk.remove(RESTORE_MARKER)?;
             Err(StorageError::from_io(error, "restore", "the export").into())
         }
     }
+}
+
+/// Whether a directory with these files has nothing.
+pub(crate) fn is_empty(names: &[String]) -> bool {
+    names.iter().all(|name| name == LOCK_OF_EARLIER_BUILDS)
+}
+
+/// Says that what the disk has is not whole.
+fn mark_unfinished(disk: &dyn Disk) -> Result<(), StorageError> {
+    if !disk.list()?.iter().any(|name| name == RESTORE_MARKER) {
+        drop(disk.create(RESTORE_MARKER)?);
+    }
+    disk.sync_directory()
+}
+
+/// Removes everything but what is to be kept.
+pub(crate) fn remove_all(disk: &dyn Disk, kept: &[&str]) -> Result<(), StorageError> {
+    let names = disk.list()?;
+    let mut others = names.iter().filter(|name| !kept.contains(&name.as_str()));
+    others.try_for_each(|name| disk.remove(name))
 }
 
 /// Reads an export and verifies all of it.

@@ -1,0 +1,78 @@
+//! `cluster create`: makes the log of a new cluster, and the first node.
+
+use std::io::Write;
+use std::path::Path;
+
+use anyhow::Result;
+use nearprint_engine::OpenError;
+use nearprint_engine::cluster::{offline, seeding};
+use nearprint_engine::following::follower;
+use nearprint_engine::open::offline::OfflineDirectory;
+
+use super::NodeArgs;
+use super::log::{EmptyLog, LogArgs};
+use crate::cli::error_report::ErrorReport;
+use crate::cli::measure::numbers::count;
+
+#[derive(Debug, clap::Args)]
+pub(super) struct CreateArgs {
+    #[command(flatten)]
+    node: NodeArgs,
+    #[command(flatten)]
+    log: LogArgs,
+}
+
+pub(super) fn run(args: &CreateArgs, out: &mut dyn Write) -> Result<()> {
+    let (options, engine) = args.node.options()?;
+    let directory = engine.data.display();
+    // Before a log is made for it.
+    check(&engine.data)?;
+    let log = EmptyLog::open(&options, &args.log)?;
+    let found = offline::found(&engine, log.identity()).map_err(|error| {
+        let what = format!("{directory} was not made a node; {} is empty", log.description());
+        let next = "set that right, then run it again with --existing";
+        ErrorReport::new(what, next).because(error)
+    })?;
+    writeln!(
+        out,
+        "log   {}\n\
+         node  {directory} is the first node, with {} documents\n\
+         next  start it: {}\n      \
+         start the others, each with an empty data directory and {} in cluster.seeds",
+        log.description(),
+        count(found.documents),
+        args.node.serve(),
+        options.address,
+    )?;
+    Ok(())
+}
+
+/// Refuses a directory that cannot become the first node.
+fn check(data: &Path) -> Result<(), ErrorReport> {
+    let directory = data.display();
+    let cannot = |what: String, next: &str| Err(ErrorReport::new(what, next));
+    match seeding::needs_seed(data) {
+        Ok(true) => Ok(()),
+        Ok(false) => cannot(
+            format!("{directory} is that of a node already; nothing was changed"),
+            "start it, or name another directory: --data DIR",
+        ),
+        Err(OpenError::NotANode) => {
+            match (follower::primary_at(data), OfflineDirectory::open(data)) {
+                (Ok(Some(primary)), _) => cannot(
+                    format!("{directory} is a copy that follows {primary}; nothing was changed"),
+                    "name the directory of the primary, or promote it first: nearprint promote",
+                ),
+                (Ok(None), Ok(_)) => Ok(()),
+                (Err(error), _) => Err(unusable(data).because(error)),
+                (Ok(None), Err(error)) => Err(unusable(data).because(error)),
+            }
+        }
+        Err(error) => Err(unusable(data).because(error)),
+    }
+}
+
+fn unusable(data: &Path) -> ErrorReport {
+    let what = format!("{} cannot become a node; nothing was changed", data.display());
+    ErrorReport::new(what, "stop the service that uses it, or name another directory: --data DIR")
+}

@@ -1,0 +1,106 @@
+//! Fills the directory of a node from another node.
+
+use std::fmt;
+use std::path::Path;
+use std::time::Duration;
+
+use axum::http::StatusCode;
+use nearprint_engine::OpenError;
+use nearprint_engine::cluster::seeding;
+
+use super::ClusterOptions;
+use crate::copying::peer::{EXPORT_BEGINS, Peer, PeerError};
+
+/// A node that has not answered in this time is passed over.
+const ANSWERS: Duration = Duration::from_secs(10);
+
+/// Why a directory cannot be filled.
+#[derive(Debug, thiserror::Error)]
+pub enum SeedError {
+    /// There is no node to copy.
+    #[error("it is empty, and cluster.seeds names no other node")]
+    NoSeeds,
+    /// None of the seeds can be copied now.
+    #[error("{}", Listed(.0))]
+    Refused(Vec<Refusal>),
+    /// The copy cannot be stored.
+    #[error(transparent)]
+    Open(#[from] OpenError),
+}
+
+/// Why one seed cannot be copied.
+#[derive(Debug, thiserror::Error)]
+pub enum Refusal {
+    /// It does not answer, or refuses.
+    #[error(transparent)]
+    Peer(#[from] PeerError),
+    /// It is a service alone.
+    #[error("{url} is not a node of a cluster")]
+    Alone {
+        /// The address.
+        url: String,
+    },
+}
+
+struct Listed<'a>(&'a [Refusal]);
+
+impl fmt::Display for Listed<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (number, refusal) in self.0.iter().enumerate() {
+            let separator = if number == 0 { "" } else { "; " };
+            write!(f, "{separator}{refusal}")?;
+        }
+        Ok(())
+    }
+}
+
+impl SeedError {
+    /// Whether it may go away by itself: nodes that start together wait for each other.
+    pub(crate) fn may_pass(&self) -> bool {
+        match self {
+            Self::NoSeeds | Self::Open(_) => false,
+            Self::Refused(refusals) => refusals.iter().any(Refusal::may_pass),
+        }
+    }
+}
+
+impl Refusal {
+    fn may_pass(&self) -> bool {
+        match self {
+            Self::Peer(PeerError::Unreachable { .. }) => true,
+            Self::Peer(PeerError::Refused { status, .. }) => {
+                StatusCode::from_u16(*status).is_ok_and(|status| status.is_server_error())
+            }
+            Self::Peer(PeerError::Credentials(_)) | Self::Alone { .. } => false,
+        }
+    }
+}
+
+/// Fills a directory from the first seed that can be copied. Blocks for as long as that takes.
+///
+/// # Errors
+/// [`SeedError`].
+pub(crate) fn seed(options: &ClusterOptions, data: &Path) -> Result<(), SeedError> {
+    let mut refusals = Vec::new();
+    for url in options.other_nodes() {
+        match export(options, url) {
+            Ok(mut export) => {
+                tracing::info!(from = url, directory = %data.display(), "copying a node");
+                let copied = seeding::seed(&mut export, data)?;
+                tracing::info!(files = copied.files, bytes = copied.bytes, "copied a node");
+                return Ok(());
+            }
+            Err(refusal) => refusals.push(refusal),
+        }
+    }
+    Err(if refusals.is_empty() { SeedError::NoSeeds } else { SeedError::Refused(refusals) })
+}
+
+/// The export of a node. A service alone is refused before anything is emptied for it.
+fn export(options: &ClusterOptions, url: &str) -> Result<impl std::io::Read + use<>, Refusal> {
+    let files = (options.token_file.as_deref(), options.ca_file.as_deref());
+    if !Peer::new(url, files, ANSWERS)?.stats()?["cluster"].is_object() {
+        return Err(Refusal::Alone { url: url.to_owned() });
+    }
+    Ok(Peer::new(url, files, EXPORT_BEGINS)?.export()?)
+}
