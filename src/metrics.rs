@@ -208,6 +208,11 @@ pub fn set(name: &'static str, help: &'static str, number: f64) {
     gauge(name, help).set(number);
 }
 
+/// Sets a count that is kept elsewhere.
+pub fn set_count(name: &'static str, help: &'static str, number: u64) {
+    count(name, help).absolute(number);
+}
+
 pub fn set_index_memory(part: &'static str, bytes: u64) {
     let name = "nearprint_index_memory_bytes";
     describe_gauge!(name, "Memory of the index, by part.");

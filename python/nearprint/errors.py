@@ -327,7 +327,7 @@ class Stopping(NearprintError):
 
 
 class Follower(NearprintError):
-    """This service is a copy and takes no writes."""
+    """Only the primary of this copy can do this."""
 
     code = "follower"
 
@@ -344,6 +344,12 @@ class OutcomeUnknown(NearprintError):
     code = "outcome_unknown"
 
 
+class NoLeader(NearprintError):
+    """No node of the cluster leads now."""
+
+    code = "no_leader"
+
+
 class Behind(NearprintError):
     """This copy does not have the change yet."""
 
@@ -354,6 +360,12 @@ class FollowerHalted(NearprintError):
     """This follower has stopped following its primary."""
 
     code = "follower_halted"
+
+
+class NodeHalted(NearprintError):
+    """This node has stopped reading the log of its cluster."""
+
+    code = "node_halted"
 
 
 class StorageFailed(NearprintError):

@@ -58,6 +58,7 @@ pub(super) fn serve_error(error: ServeError) -> ErrorReport {
         ServeError::Follow(_) => {
             "check the primary, its address, and follow.token_file: a token with the scope admin"
         }
+        ServeError::Remote(_) => "name a PEM file of certificates, or leave cluster.ca_file empty",
         ServeError::Seed(SeedError::NoSeeds) => {
             "make the first node with `nearprint cluster create`, or name other nodes in cluster.seeds"
         }

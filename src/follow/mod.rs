@@ -1,10 +1,8 @@
 //! Follows a primary: seeds the data directory from its export, and then enacts its changes.
 //!
 //! [`primary`] asks the primary; [`thread`] is the thread that follows; [`state`] is what the
-//! rest of the service sees of it; [`forward`] passes writes on. The engine verifies and enacts
-//! ([`nearprint_engine::following`]).
+//! rest of the service sees of it. The engine verifies and enacts ([`nearprint_engine::following`]).
 
-pub(crate) mod forward;
 mod primary;
 mod state;
 mod thread;

@@ -6,8 +6,8 @@ use std::time::Duration;
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
-use super::forward::Forwarder;
 use super::{FollowError, FollowOptions};
+use crate::http::Forwarder;
 
 /// A primary that is beyond this without a word is taken for gone: it sends something every second.
 pub(super) const SILENCE_MAX: Duration = Duration::from_secs(5);
@@ -58,7 +58,8 @@ impl Following {
     /// # Errors
     /// [`FollowError`]: a file that the options name cannot be used.
     pub(crate) fn new(options: FollowOptions, in_flight_max: usize) -> Result<Self, FollowError> {
-        let forwarder = options.forward.then(|| Forwarder::new(&options, in_flight_max));
+        let ca_file = options.ca_file.as_deref();
+        let forwarder = options.forward.then(|| Forwarder::new(ca_file, in_flight_max));
         let forwarder = forwarder.transpose()?;
         let progress = Progress {
             level_at: Instant::now(),

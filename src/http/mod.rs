@@ -5,6 +5,8 @@
 //!
 //! - [`mod@router`] lists every route; [`routes`] holds the handlers, one file a resource.
 //! - [`middleware`] runs around every handler: checks of the head, tokens, the access log.
+//! - [`role`] knows who decides what is asked: this service, a primary or a leader; [`forward`] passes
+//!   requests on to it.
 //! - [`request`] reads bodies and query strings, within their limits, and names the field that is wrong.
 //! - [`reply`] has the JSON of the replies; [`problem`] is the only table of errors.
 //! - [`budget`] bounds the bytes of bodies and replies in memory; [`analyses`] is the queue of long
@@ -26,21 +28,25 @@ pub(crate) mod batch;
 mod budget;
 mod cipher;
 mod description;
+mod forward;
 mod host;
 mod middleware;
 mod options;
 pub(crate) mod problem;
 pub(crate) mod reply;
 mod request;
+mod role;
 mod router;
 mod routes;
 mod service;
 
 pub(crate) use crate::http::middleware::guard::Guarded;
 pub(crate) use crate::http::middleware::observe::is_probe;
+pub(crate) use forward::Forwarder;
 pub use host::{BadHostNames, HostNames};
 pub use options::{HttpOptions, RequestDefaults};
-pub(crate) use problem::{Code, Problem, too_many_connections};
+pub(crate) use problem::too_many_connections;
 pub(crate) use request::body::ReadingStopped;
+pub(crate) use role::{ClusterNode, Role};
 pub use router::{openapi, router};
 pub use service::Service;

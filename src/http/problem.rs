@@ -111,15 +111,19 @@ codes! {
         "The transfer coding is not supported";
     Overloaded = SERVICE_UNAVAILABLE, "overloaded", "Too much at one time", again after 1;
     Stopping = SERVICE_UNAVAILABLE, "stopping", "The service is stopping", again after 1;
-    Follower = SERVICE_UNAVAILABLE, "follower", "This service is a copy and takes no writes",
+    Follower = SERVICE_UNAVAILABLE, "follower", "Only the primary of this copy can do this",
         again after 5;
     PrimaryUnreachable = SERVICE_UNAVAILABLE, "primary_unreachable",
         "The primary does not answer", again after 1;
     OutcomeUnknown = SERVICE_UNAVAILABLE, "outcome_unknown",
         "It is not known whether the request was carried out", again after 1;
+    NoLeader = SERVICE_UNAVAILABLE, "no_leader", "No node of the cluster leads now",
+        again after 1;
     Behind = SERVICE_UNAVAILABLE, "behind", "This copy does not have the change yet", again after 1;
     FollowerHalted = SERVICE_UNAVAILABLE, "follower_halted",
         "This follower has stopped following its primary", again after 10;
+    NodeHalted = SERVICE_UNAVAILABLE, "node_halted",
+        "This node has stopped reading the log of its cluster", again after 10;
     StorageFailed = SERVICE_UNAVAILABLE, "storage_failed", "Storage failed and writes have stopped",
         again after 5;
     DirectoryUnusable = SERVICE_UNAVAILABLE, "directory_unusable",
@@ -325,8 +329,7 @@ impl IntoResponse for Problem {
 impl From<Refused> for Problem {
     fn from(refused: Refused) -> Self {
         match refused {
-            // No service is a node of a cluster yet, so nobody is refused for want of a leader.
-            Refused::Overloaded | Refused::NoLeader => Self::new(
+            Refused::Overloaded => Self::new(
                 Code::Overloaded,
                 "The write queue is full; nothing was changed. Try again after the time in Retry-After.",
             ),
@@ -337,7 +340,15 @@ impl From<Refused> for Problem {
                 Code::Follower,
                 "This service follows a primary, which takes the writes; nothing was changed.",
             ),
-            Refused::Failed | Refused::OutcomeUnknown => Self::new(
+            Refused::NoLeader => Self::new(
+                Code::NoLeader,
+                "This node no longer leads the cluster; nothing was changed. The next request is passed on to the new leader.",
+            ),
+            Refused::OutcomeUnknown => Self::new(
+                Code::OutcomeUnknown,
+                "The log of the cluster has not confirmed the change in time. Whether it will be carried out is not known; a document with an id may be sent again.",
+            ),
+            Refused::Failed => Self::new(
                 Code::StorageFailed,
                 "A write or sync failed, and the service must be restarted. Whether this change was kept will show then; it may be sent again.",
             ),

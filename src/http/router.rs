@@ -20,10 +20,10 @@ use crate::http::description;
 use crate::http::description::problems::{
     self, ADDITION, BODY, BUSY, CHANGE, CHANGES, DISTANCE, DOCUMENT, FINGERPRINT, FOUND_GROUPS,
     Group, JSON, METADATA, NAMESPACE, NEW_JOB, ONE_DOCUMENT, ONE_JOB, ONE_SEARCH, PACKED,
-    PARAMETERS, READ, READINESS, TYPES, WHILE_RUNNING,
+    PARAMETERS, PASSES_ON, READ, READINESS, TYPES, WHILE_RUNNING,
 };
 use crate::http::middleware::access::{self, Concerned, Rule, Rules};
-use crate::http::middleware::min_sequence::MinSequence;
+use crate::http::middleware::freshness::Freshness;
 use crate::http::middleware::observe::{RequestObserver, observe};
 use crate::http::problem;
 use crate::http::problem::{Code, Problem};
@@ -116,6 +116,7 @@ fn routes() -> Routes {
         )
         .add(Nothing, Named, routes!(health::get_healthz), &[])
         .add(Nothing, Named, routes!(health::get_readyz), &[&[READINESS]])
+        .add(Nothing, Named, routes!(health::get_readyz_writes), &[&[READINESS, PASSES_ON]])
         .add(Read, All, routes!(metrics::get_metrics), &[])
         .add(Token, Named, routes!(get_openapi), &[&[PARAMETERS, BUSY]])
         .add(Token, Named, page_file(routes!(page::get_page)), &[&[BUSY]])
@@ -155,9 +156,10 @@ impl Routes {
         for (_, operation) in paths.paths.values_mut().flat_map(access::operations) {
             problems::describe(operation, &problems, rule);
             if rule.need == Permission::Read.into() {
-                operation.parameters.get_or_insert_default().extend(
-                    schema::parameters(MinSequence::FIELDS.iter()).into_iter().map(RefOr::T),
-                );
+                operation
+                    .parameters
+                    .get_or_insert_default()
+                    .extend(schema::parameters(Freshness::FIELDS.iter()).into_iter().map(RefOr::T));
             }
             operation.extensions = schema::exclusions(operation.parameters.as_deref());
         }

@@ -3,6 +3,7 @@
 use std::sync::{Arc, OnceLock};
 
 use axum::extract::Request;
+use nearprint_engine::cluster::member::NodeStatus;
 use nearprint_engine::{Engine, Readiness, Refused};
 use nearprint_text::Recipe;
 use tokio::sync::{Semaphore, watch};
@@ -20,6 +21,7 @@ use crate::http::request::body::{self, Bodies};
 use crate::http::request::prepare::{self, Prepared, Setting};
 use crate::http::request::reach::NamespaceAccess;
 use crate::http::request::types::RequestKind;
+use crate::http::role::{self, ClusterNode, Decider, Role};
 
 /// Bodies up to this size are analysed on the async thread, where a text of this size costs 0.15 ms
 /// of CPU. Handing a body over costs as much as analysing 8 KB. Above this size other requests of
@@ -41,8 +43,8 @@ pub struct Service {
     pub(crate) exports: Arc<Places>,
     /// For the cursors of pages and the names of jobs.
     pub(crate) cipher: Cipher,
-    /// The primary that it follows, if it is a follower.
-    pub(crate) following: Option<Arc<Following>>,
+    /// What it is among other services.
+    pub(crate) role: Role,
     /// Whether it stops: replies without an end have to end.
     stopping: watch::Sender<bool>,
     /// The OpenAPI document, once somebody has asked for it.
@@ -53,15 +55,15 @@ pub struct Service {
 impl Service {
     /// The service over a running engine.
     pub fn new(engine: Engine, options: HttpOptions, access: Arc<Access>) -> Arc<Self> {
-        Self::of_follower(engine, options, access, None)
+        Self::with_role(engine, options, access, Role::Alone)
     }
 
-    /// The same, which may follow a primary.
-    pub(crate) fn of_follower(
+    /// The same among others. The engine of a node has to be one.
+    pub(crate) fn with_role(
         engine: Engine,
         mut options: HttpOptions,
         access: Arc<Access>,
-        following: Option<Arc<Following>>,
+        role: Role,
     ) -> Arc<Self> {
         options.defaults.model = engine.model();
         Arc::new(Self {
@@ -70,7 +72,7 @@ impl Service {
             in_flight: Arc::new(Semaphore::new(options.requests_in_flight_max)),
             bodies: Bodies::new(&options),
             cipher: Cipher::new(&engine.secret()),
-            following,
+            role,
             stopping: watch::Sender::new(false),
             description: OnceLock::new(),
             analyses: Analyses::new(cores(), options.bodies_held_bytes_max),
@@ -90,6 +92,31 @@ impl Service {
     pub(crate) async fn stopped(&self) {
         // The sender is in this service.
         drop(self.stopping.subscribe().wait_for(|stopping| *stopping).await);
+    }
+
+    /// The node of a cluster that it is, if so, and what that does now.
+    pub(crate) fn node(&self) -> Option<(&ClusterNode, Arc<NodeStatus>)> {
+        match &self.role {
+            Role::Alone | Role::Follower(_) => None,
+            Role::Node(node) => Some((node, self.engine.node()?)),
+        }
+    }
+
+    /// The following of a primary, if it is a follower.
+    pub(crate) fn following(&self) -> Option<&Following> {
+        match &self.role {
+            Role::Follower(following) => Some(following),
+            Role::Alone | Role::Node(_) => None,
+        }
+    }
+
+    /// Who decides now.
+    pub(crate) fn decider(&self) -> Decider<'_> {
+        match (&self.role, self.node()) {
+            (Role::Follower(following), _) => role::decider_of_follower(following),
+            (_, Some((node, status))) => node.decider(&status),
+            (Role::Alone | Role::Node(_), None) => Decider::Here,
+        }
     }
 
     /// Refuses while the engine accepts no writes, for requests that cannot be refused later. Only

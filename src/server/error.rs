@@ -8,6 +8,7 @@ use super::tls::TlsError;
 use crate::access::AccessError;
 use crate::cluster::SeedError;
 use crate::follow::FollowError;
+use crate::remote::RemoteError;
 
 /// Why the server does not start, or stops by itself.
 #[derive(Debug, thiserror::Error)]
@@ -34,6 +35,9 @@ pub enum ServeError {
     /// The primary cannot be copied or followed.
     #[error("cannot follow the primary: {0}")]
     Follow(#[from] FollowError),
+    /// A file with the certificates of other nodes cannot be used.
+    #[error("cluster.ca_file: {0}")]
+    Remote(#[from] RemoteError),
     /// The directory of a node cannot be filled.
     #[error("cannot fill the data directory from another node: {0}")]
     Seed(#[from] SeedError),

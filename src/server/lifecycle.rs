@@ -21,8 +21,10 @@ use super::credentials::Credentials;
 use super::descriptors;
 use super::error::ServeError;
 use super::options::{ServerOptions, Settings};
+use crate::cluster::ClusterOptions;
 use crate::copying::Source;
 use crate::follow::{FollowError, FollowOptions, FollowThread, Following};
+use crate::http::{ClusterNode, Role};
 use crate::metrics::{self, EngineMetrics};
 use crate::{http, telemetry};
 
@@ -157,6 +159,7 @@ async fn start(
         options,
         http: settings.http,
         follow: settings.follow,
+        cluster: settings.cluster,
         credentials,
     };
     // 7. Serve until a signal, and stop in order, or at once when there is a second one.
@@ -198,7 +201,8 @@ pub async fn run(
     shutdown: impl Future<Output = ()> + Send,
 ) -> Result<(), ServeError> {
     let credentials = Credentials::open(&options)?;
-    let server = Server { listener, engine, options, http, follow: None, credentials };
+    let server =
+        Server { listener, engine, options, http, follow: None, cluster: None, credentials };
     server.run(shutdown).await.map(drop)
 }
 
@@ -217,16 +221,26 @@ struct Server {
     options: ServerOptions,
     http: http::HttpOptions,
     follow: Option<FollowOptions>,
+    cluster: Option<ClusterOptions>,
     credentials: Credentials,
 }
 
 impl Server {
     async fn run(self, shutdown: impl Future<Output = ()> + Send) -> Result<Ended, ServeError> {
-        let Self { listener, engine, options, http, follow, credentials } = self;
+        let Self { listener, engine, options, http, follow, cluster, credentials } = self;
         let following = follow.map(|options| Following::new(options, http.requests_in_flight_max));
         let following = following.transpose()?.map(Arc::new);
+        let node = cluster.map(|options| {
+            let ca_file = options.ca_file.as_deref();
+            ClusterNode::new(options.address.into(), ca_file, http.requests_in_flight_max)
+        });
+        let role = match (node.transpose()?, following.clone()) {
+            (Some(node), _) => Role::Node(node),
+            (None, Some(following)) => Role::Follower(following),
+            (None, None) => Role::Alone,
+        };
         let access = credentials.access;
-        let service = http::Service::of_follower(engine.clone(), http, access, following.clone());
+        let service = http::Service::with_role(engine.clone(), http, access, role);
         let router = http::router(Arc::clone(&service));
         let thread = following.as_ref().map(|following| {
             FollowThread::start(Arc::clone(following), engine.clone()).map_err(FollowError::Thread)

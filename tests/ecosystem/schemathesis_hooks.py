@@ -53,9 +53,16 @@ def filter_case(context, case):
     if re.fullmatch(r"0*[1-9][0-9]*", str((case.query or {}).get("min_sequence", ""))):
         return False
     rules = case.operation.definition.raw.get("x-dependencies", [])
-    query = case.query or {}
-    pairs = [re.findall(r"\w+", rule)[1:] for rule in rules]
-    return not any(all(name in query for name in pair) for pair in pairs)
+    return not any(breaks(rule, case.query or {}) for rule in rules)
+
+
+def breaks(rule, query):
+    """Whether a query string breaks a rule of IDL4OAS, of the two forms that the description has."""
+    if condition := re.fullmatch(r"IF (\w+)==(\w+) THEN NOT (\w+)", rule):
+        flag, value, other = condition.groups()
+        return other in query and str(query.get(flag)).lower() == value
+    one, other = re.fullmatch(r"ZeroOrOne\((\w+), (\w+)\)", rule).groups()
+    return one in query and other in query
 
 
 @schemathesis.hook

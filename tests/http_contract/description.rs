@@ -6,7 +6,8 @@ use serde_json::json;
 use crate::support::{Server, hex};
 
 /// Probes and browsers append parameters of their own, so these routes pass over any.
-const LENIENT: &[&str] = &["/healthz", "/readyz", "/metrics", "/", "/page.css", "/page.js"];
+const LENIENT: &[&str] =
+    &["/healthz", "/readyz", "/readyz/writes", "/metrics", "/", "/page.css", "/page.js"];
 
 #[test]
 fn a_query_parameter_that_a_route_does_not_take_is_refused() {

@@ -294,6 +294,8 @@ fn a_limited_token_cannot_ask_how_much_is_written() {
     }
     let seen = operator.send(&format!("{document}&min_sequence=1"), &Value::Null);
     assert_eq!(seen.status, 200);
+    let fresh = limited.send(&format!("{document}&fresh=true"), &Value::Null);
+    assert_eq!(fresh.status, 200, "it tells nothing about others");
 }
 
 #[test]

@@ -76,7 +76,7 @@ fn requests_in_flight_are_bounded_and_probes_still_answered() {
     let refused = server.post("/v1/query", &json!({"fingerprint": hex(1)}));
     assert_eq!(refused.problem(), (503, "overloaded".to_owned()));
     assert_eq!(refused.header("retry-after"), Some("1"));
-    for path in ["/healthz", "/readyz", "/metrics"] {
+    for path in ["/healthz", "/readyz", "/readyz/writes", "/metrics"] {
         assert_eq!(server.get(path).status, 200, "{path}");
     }
     one.chunk(b"{\"fingerprint\":1}").unwrap();
@@ -218,7 +218,9 @@ fn a_disk_below_its_reserve_refuses_writes_with_507() {
     });
     assert_eq!(refused.problem(), (507, "disk_full".to_owned()));
     assert_eq!(server.query(&hex(1))["fingerprint"], hex(1));
-    assert_eq!(server.get("/readyz").problem(), (503, "disk_full".to_owned()));
+    for path in ["/readyz", "/readyz/writes"] {
+        assert_eq!(server.get(path).problem(), (503, "disk_full".to_owned()), "{path}");
+    }
 }
 
 #[test]

@@ -54,6 +54,7 @@ const ROUTES: &[&str] = &[
     "/v1/jobs/00000000000000000000000000000001",
     "/healthz",
     "/readyz",
+    "/readyz/writes",
     "/openapi.json",
     "/nothing/here",
 ];

@@ -53,7 +53,9 @@ fn a_snapshot_is_taken_on_request_and_listed() {
 fn health_and_readiness_answer() {
     let server = Server::start();
     assert_eq!(server.get("/healthz").json(), json!({"status": "alive"}));
-    assert_eq!(server.get("/readyz").json(), json!({"status": "ready"}));
+    for path in ["/readyz", "/readyz/writes"] {
+        assert_eq!(server.get(path).json(), json!({"status": "ready"}), "{path}");
+    }
     let head = server.connect().send_head("HEAD /healthz");
     assert_eq!(head.status, 200);
 }
@@ -119,4 +121,42 @@ fn the_page_needs_nothing_from_elsewhere() {
         server.get("/page.js").header("content-type"),
         Some("text/javascript; charset=utf-8")
     );
+}
+
+#[test]
+fn a_single_service_has_everything_that_a_fresh_answer_contains() {
+    let server = Server::start();
+    server.insert("a", &hex(1));
+    let found = server.query(&hex(1));
+    for fresh in ["fresh=true", "fresh=false", "fresh=true&min_sequence=1"] {
+        let reply = server.post(&format!("/v1/query?{fresh}"), &json!({"fingerprint": hex(1)}));
+        assert_eq!(reply.json(), found, "{fresh}");
+        let stats = server.get(&format!("/v1/stats?{fresh}")).json();
+        assert_eq!((&stats["sequence"], &stats["cluster"]), (&json!(1), &json!(null)));
+    }
+    let asked = |query: &str| server.get(&format!("/v1/stats?{query}")).problem_at();
+    let refused = |code: &str| (400, code.to_owned(), "fresh".to_owned());
+    assert_eq!(asked("fresh=1"), refused("invalid_value"));
+    assert_eq!(asked("fresh"), refused("invalid_value"));
+    assert_eq!(asked("fresh=true&fresh=true"), refused("repeated_field"));
+    let write = server.post("/v1/insert?fresh=true", &json!({"fingerprint": hex(2)}));
+    assert_eq!(write.problem_at(), refused("unknown_field"));
+}
+
+/// Each request that may be asked of a node says that it may be passed on in vain.
+#[test]
+fn whatever_reads_or_writes_may_find_no_leader() {
+    let document = serde_json::to_value(nearprint::http::openapi()).unwrap();
+    for (path, item) in document["paths"].as_object().unwrap() {
+        for (method, operation) in item.as_object().unwrap() {
+            let scope = &operation["security"][0]["token"][0];
+            let codes = operation["responses"]["503"]["description"].as_str().unwrap_or_default();
+            let line = format!("{method} {path}: {codes}");
+            let is_passed_on = *scope == "read" || *scope == "write" || path == "/readyz/writes";
+            assert_eq!(codes.contains("`no_leader`"), is_passed_on, "{line}");
+            assert_eq!(codes.contains("`outcome_unknown`"), *scope == "write", "{line}");
+            let parameters = operation["parameters"].to_string();
+            assert_eq!(parameters.contains("\"fresh\""), *scope == "read", "{line}");
+        }
+    }
 }

@@ -132,6 +132,7 @@ mod tests {
             "POST /v1/snapshots",
             "GET /healthz",
             "GET /readyz",
+            "GET /readyz/writes",
             "GET /metrics",
             "GET /openapi.json",
             "GET /",

@@ -90,6 +90,7 @@ pub(crate) const ADDITION: Group = &[Code::MemoryFull, Code::ClockBeyondExpiries
 pub(crate) const READINESS: Group = &[
     Code::Behind,
     Code::FollowerHalted,
+    Code::NodeHalted,
     Code::Stopping,
     Code::StorageFailed,
     Code::DirectoryUnusable,
@@ -97,14 +98,19 @@ pub(crate) const READINESS: Group = &[
     Code::MemoryFull,
 ];
 
+/// Why a service passes no writes on.
+pub(crate) const PASSES_ON: Group = &[Code::Follower, Code::PrimaryUnreachable, Code::NoLeader];
+
 /// Those of a follower's request for changes.
 pub(crate) const CHANGES: Group = &[Code::Diverged, Code::ChangesPacked, Code::UnreadableRecord];
 
-/// Those of any request that reads what is stored.
-const READING: Group = &[Code::Behind];
+/// Those of any request that reads what is stored, and may have to be answered elsewhere.
+const READING: Group =
+    &[Code::Follower, Code::PrimaryUnreachable, Code::NoLeader, Code::Behind, Code::Overloaded];
 
-/// Those of any request that changes what is stored, where the service follows a primary.
-const WRITING: Group = &[Code::Follower, Code::PrimaryUnreachable, Code::OutcomeUnknown];
+/// Those of any request that changes what is stored, and may have to be answered elsewhere.
+const WRITING: Group =
+    &[Code::Follower, Code::PrimaryUnreachable, Code::NoLeader, Code::OutcomeUnknown];
 
 /// Those of metadata.
 pub(crate) const METADATA: Group = &[Code::MetadataTooLarge];

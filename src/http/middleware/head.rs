@@ -15,7 +15,7 @@ use crate::http::request::body;
 use crate::http::service::Service;
 
 /// Where browsers say how the page that sends a request relates to this service.
-const SEC_FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
+pub(crate) const SEC_FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
 
 /// The route whose reply contains the secrets of the data directory.
 const EXPORT: &str = "/v1/snapshots/export";

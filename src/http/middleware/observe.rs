@@ -24,16 +24,17 @@ use futures_util::FutureExt as _;
 use tokio::sync::OwnedSemaphorePermit;
 use tokio::time::Instant;
 
-use crate::follow::forward;
 use crate::http::middleware::access;
 use crate::http::middleware::access::Rules;
+use crate::http::middleware::freshness::Freshness;
 use crate::http::middleware::guard::Guarded;
 use crate::http::middleware::head;
-use crate::http::middleware::min_sequence;
 use crate::http::problem::{Code, Failure, Problem};
 use crate::http::reply::hex::Hex;
 use crate::http::request::body::lingering;
 use crate::http::request::coding;
+use crate::http::role::{Decider, Role};
+use crate::http::routes::jobs;
 use crate::http::service::Service;
 use crate::metrics;
 
@@ -90,7 +91,8 @@ pub(crate) async fn observe(
         Ok(()) => {
             let answer = answer(&observer, observed.route, request, next);
             let answer = AssertUnwindSafe(answer).catch_unwind().await;
-            answer.unwrap_or_else(|_| Problem::internal("a handler panicked").into_response())
+            let answer = answer.unwrap_or_else(|_| Err(Problem::internal("a handler panicked")));
+            answer.unwrap_or_else(Problem::into_response)
         }
         Err(problem) => {
             drop(request);
@@ -108,36 +110,41 @@ pub(crate) async fn observe(
     observed.finish(response)
 }
 
-/// Answers a request that was let in: here, or by the primary that this service follows.
+/// Answers a request that was let in: here, or by the service that decides for this one.
 async fn answer(
     observer: &RequestObserver,
     route: Option<&str>,
     mut request: Request,
     next: Next,
-) -> Response {
+) -> Result<Response, Problem> {
     let RequestObserver { service, rules, .. } = observer;
-    if let Some(following) = &service.following
-        && rules.writes(request.method(), route)
-    {
-        return match following.forwarder() {
-            Some(forwarder) => forwarder.forward(request).await,
-            None => forward::refused(following.primary()).into_response(),
-        };
+    let asked = if request.uri().query().is_some() && rules.reads(request.method(), route) {
+        Freshness::of(&request)?
+    } else {
+        Freshness::default()
+    };
+    if !matches!(service.role, Role::Alone) {
+        let writes = rules.writes(request.method(), route)
+            && !jobs::is_of_search(service, route, request.uri());
+        if writes || asked.is_fresh() {
+            match service.decider() {
+                Decider::Here => {}
+                Decider::There(forwarder, to) => {
+                    return forwarder.forward(request, &to, writes).await;
+                }
+                Decider::Nobody(problem) => return Err(problem),
+            }
+        }
     }
-    if request.uri().query().is_some()
-        && rules.reads(request.method(), route)
-        && let Err(problem) = min_sequence::wait(service, &mut request).await
-    {
-        return problem.into_response();
-    }
+    asked.wait(service, &mut request).await?;
     let (mut head, body) = request.into_parts();
     let body = coding::decoded(&service.bodies, &mut head.headers, body);
-    next.run(Request::from_parts(head, body)).await
+    Ok(next.run(Request::from_parts(head, body)).await)
 }
 
 /// Whether a path is a health probe or the metrics, which are answered however busy the service is.
 pub(crate) fn is_probe(path: &str) -> bool {
-    matches!(path, "/healthz" | "/readyz" | "/metrics")
+    matches!(path, "/healthz" | "/readyz" | "/readyz/writes" | "/metrics")
 }
 
 fn shed(max: usize) -> Problem {
@@ -232,7 +239,7 @@ impl Observed {
             // The client sees that its request was shed. A warning for each would add to the load. Nor
             // is one due for each probe: the engine logs why it is not ready, once.
             Some(Failure { code, cause: None })
-                if self.status.is_server_error() && !is_shed(code) && route != PROBE =>
+                if self.status.is_server_error() && !is_shed(code) && !PROBES.contains(&route) =>
             {
                 tracing::warn!(method, route, status, duration_us, request_id, code, "request");
             }
@@ -260,7 +267,7 @@ fn reply_headers() -> HeaderMap {
 }
 
 /// Probes ask every few seconds.
-const PROBE: &str = "/readyz";
+const PROBES: [&str; 2] = ["/readyz", "/readyz/writes"];
 
 fn is_shed(code: &str) -> bool {
     code == Code::Overloaded.row().1

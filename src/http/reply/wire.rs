@@ -502,12 +502,13 @@ pub(crate) struct SnapshotsReply {
     pub(crate) snapshots: Vec<SnapshotReply>,
 }
 
-/// The reply of `/healthz` and `/readyz`.
+/// The reply of `/healthz`, `/readyz` and `/readyz/writes`.
 #[derive(Debug, Serialize, ToSchema)]
 pub(crate) struct HealthReply {
     #[schema(example = "ready")]
     pub(crate) status: &'static str,
-    /// Of a follower: how long ago it had everything that its primary has.
+    /// Of a follower: how long ago it had everything that its primary has. Of a node: how far it is
+    /// behind the end of the log.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
     pub(crate) lag_ms: Option<u64>,

@@ -8,7 +8,7 @@ use axum::Json;
 use axum::extract::{Request, State};
 use axum::http::{StatusCode, Uri};
 use nearprint_engine::document::Namespace;
-use nearprint_engine::{Job, JobOwner, NamespaceFilter};
+use nearprint_engine::{Job, JobOwner, NamespaceFilter, Work};
 use nearprint_files::offer::FieldSet;
 use percent_encoding::percent_decode_str;
 
@@ -126,6 +126,13 @@ pub(crate) fn find(service: &Service, reach: &NamespaceAccess, uri: &Uri) -> Opt
     let number = service.cipher.decrypt(&Kind::Job.into(), &part_of_path(uri, JOB_AT)?)?;
     let job = service.engine.job(number.try_into().ok()?)?;
     reaches(reach, &job).then_some(job)
+}
+
+/// Whether a request is about a search for groups, which is a job of this service and of no other.
+pub(crate) fn is_of_search(service: &Service, route: Option<&str>, uri: &Uri) -> bool {
+    let is_search = |job: Job| matches!(job.work, Work::Groups(_));
+    route == Some("/v1/jobs/{job}")
+        && find(service, &NamespaceAccess::ALL, uri).is_some_and(is_search)
 }
 
 fn not_found() -> Problem {

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use axum::extract::State;
 use axum::http::header::CONTENT_TYPE;
 use axum::response::IntoResponse;
+use nearprint_engine::cluster::member::{NodeState, NodeStatus};
 use nearprint_engine::{Readiness, Stats};
 
 use crate::follow::{FollowState, Following};
@@ -19,8 +20,11 @@ use crate::metrics::{self, float};
 pub(crate) async fn get_metrics(State(service): State<Arc<Service>>) -> impl IntoResponse {
     let stats = service.engine.stats();
     set_gauges(&service, &stats);
-    if let Some(following) = &service.following {
+    if let Some(following) = service.following() {
         set_follower_gauges(following);
+    }
+    if let Some((_, status)) = service.node() {
+        set_cluster_metrics(&status);
     }
     let page = metrics::render(stats.space.reclaimed_bytes);
     ([(CONTENT_TYPE, "text/plain; version=0.0.4; charset=utf-8")], page)
@@ -100,7 +104,6 @@ fn set_gauges(service: &Service, stats: &Stats) {
 
 /// Sets the gauges of a follower.
 fn set_follower_gauges(following: &Following) {
-    let flag = |name, is: bool, help| metrics::set(name, help, float(is.into()));
     metrics::set(
         "nearprint_follower_lag_seconds",
         "Time since this follower last had all changes of its primary; 0 while it is up to date.",
@@ -116,4 +119,69 @@ fn set_follower_gauges(following: &Following) {
         matches!(following.state(), FollowState::Halted(_)),
         "1 when this follower has halted and needs an operator, else 0.",
     );
+}
+
+/// Sets the metrics of a node of a cluster.
+fn set_cluster_metrics(status: &NodeStatus) {
+    metrics::set(
+        "nearprint_cluster_lag_seconds",
+        "How far this node is behind the end of the log.",
+        float(status.lag_ms) / 1_000.0,
+    );
+    metrics::set(
+        "nearprint_cluster_position",
+        "The last entry of the log that this node has read.",
+        float(status.read),
+    );
+    flag(
+        "nearprint_cluster_leads",
+        status.state == NodeState::Leading,
+        "1 while this node leads the cluster, else 0.",
+    );
+    metrics::set_count(
+        "nearprint_cluster_ignored_messages_total",
+        "Entries of the log that did not count, since the start.",
+        status.ignored,
+    );
+    flag(
+        "nearprint_cluster_halted",
+        matches!(status.state, NodeState::Halted(_)),
+        "1 when this node has halted and needs an operator, else 0.",
+    );
+}
+
+fn flag(name: &'static str, is: bool, help: &'static str) {
+    metrics::set(name, help, float(is.into()));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_metrics_of_a_node_are_rendered() {
+        metrics::install();
+        let state = NodeState::Halted("the log is another".to_owned());
+        let status = NodeStatus {
+            state,
+            leader: None,
+            heard_ms: 0,
+            lag_ms: 1_500,
+            read: 7,
+            ignored: 3,
+            log_fault: None,
+        };
+        set_cluster_metrics(&status);
+        let page = metrics::render(0);
+        for line in [
+            "# TYPE nearprint_cluster_ignored_messages_total counter",
+            "nearprint_cluster_lag_seconds 1.5",
+            "nearprint_cluster_position 7",
+            "nearprint_cluster_leads 0",
+            "nearprint_cluster_ignored_messages_total 3",
+            "nearprint_cluster_halted 1",
+        ] {
+            assert!(page.lines().any(|found| found == line), "{line}\nis not in\n{page}");
+        }
+    }
 }

@@ -6,6 +6,7 @@ use std::time::SystemTime;
 use axum::Json;
 use axum::extract::{Request, State};
 use axum::response::{IntoResponse as _, Response};
+use nearprint_engine::cluster::member::{NodeState, NodeStatus};
 use nearprint_engine::{Durability, SegmentStats, SnapshotInfo, Stats};
 use procfs::process::Process;
 use serde::Serialize;
@@ -18,6 +19,7 @@ use crate::http::reply::wire::SnapshotReply;
 use crate::http::request::parameters;
 use crate::http::request::reach::NamespaceAccess;
 use crate::http::request::selection::NamespaceParameter;
+use crate::http::role::{self, ClusterNode};
 use crate::http::service::Service;
 
 /// The state of the service in numbers, or the number of documents in a namespace.
@@ -85,6 +87,10 @@ pub(crate) struct StatsReply {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
     following: Option<FollowingReply>,
+    /// Of a node of a cluster: what it does there.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    cluster: Option<ClusterReply>,
     #[schema(example = "0.1.0")]
     version: &'static str,
     uptime_seconds: u64,
@@ -123,6 +129,46 @@ impl FollowingReply {
                 FollowState::Halted(why) => Some(why),
                 FollowState::CatchingUp | FollowState::Following => None,
             },
+        }
+    }
+}
+
+/// What a node does in its cluster.
+#[derive(Debug, Serialize, ToSchema)]
+pub(crate) struct ClusterReply {
+    /// Where the other nodes reach it.
+    #[schema(example = "http://10.0.0.1:7878")]
+    address: String,
+    /// `catching_up` since it was started, `following` the leader, `leading` or `halted`.
+    state: &'static str,
+    /// The address of the leader; null if nobody leads.
+    leader: Option<String>,
+    /// How far it is behind the end of the log.
+    lag_ms: u64,
+    /// The last entry of the log that it has read.
+    read: u64,
+    /// How many entries of the log did not count, since it was started.
+    ignored: u64,
+    /// Why it has halted; null while it has not.
+    halted: Option<String>,
+    /// Why the log cannot be read now; null if it can.
+    log_fault: Option<String>,
+}
+
+impl ClusterReply {
+    fn new(node: &ClusterNode, status: &NodeStatus) -> Self {
+        Self {
+            address: node.address.to_string(),
+            state: role::state_name(&status.state),
+            leader: status.leader.as_deref().map(str::to_owned),
+            lag_ms: status.lag_ms,
+            read: status.read,
+            ignored: status.ignored,
+            halted: match &status.state {
+                NodeState::Halted(why) => Some(why.clone()),
+                NodeState::CatchingUp | NodeState::Following | NodeState::Leading => None,
+            },
+            log_fault: status.log_fault.clone(),
         }
     }
 }
@@ -285,7 +331,8 @@ impl StatsReply {
             snapshot_age_ms: age_ms(stats.last_snapshot.as_ref()),
             last_snapshot: stats.last_snapshot.map(SnapshotReply::from),
             clock: ClockReply { now_ms: stats.clock_ms, behind_ms: stats.clock_behind_ms },
-            following: service.following.as_deref().map(FollowingReply::new),
+            following: service.following().map(FollowingReply::new),
+            cluster: service.node().map(|(node, status)| ClusterReply::new(node, &status)),
             version: env!("CARGO_PKG_VERSION"),
             uptime_seconds: service.started.elapsed().as_secs(),
         }

@@ -1,0 +1,343 @@
+//! Passes requests on to the service that decides: request and reply as streams, with the token.
+//!
+//! That is the primary of a follower, or the leader of a cluster. Nothing is added to what it answers,
+//! and what is passed on is not decompressed. A request is passed on once: whoever gets it and does
+//! not decide either refuses it. At most half of the requests in flight are passed on at one time, so
+//! that look-ups go on while the other accepts and is silent.
+
+use std::error::Error as _;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::body::Body;
+use axum::extract::Request;
+use axum::http::header::{
+    CONNECTION, EXPECT, HOST, HeaderName, ORIGIN, TE, TRAILER, TRANSFER_ENCODING, UPGRADE,
+};
+use axum::http::{HeaderMap, HeaderValue, Uri};
+use axum::response::Response;
+use hyper_rustls::HttpsConnector;
+use hyper_util::client::legacy::connect::HttpConnector;
+use hyper_util::client::legacy::{self as client, Client};
+use hyper_util::rt::TokioExecutor;
+use rustls::ClientConfig;
+use tokio::sync::Semaphore;
+
+use crate::http::middleware::guard::Guarded;
+use crate::http::middleware::head::SEC_FETCH_SITE;
+use crate::http::problem::{Code, Problem};
+use crate::remote::{self, RemoteError};
+
+/// Marks a request that was passed on.
+const FORWARDED: HeaderName = HeaderName::from_static("nearprint-forwarded");
+
+/// Headers that are about one connection (RFC 9110, section 7.6.1).
+const OF_CONNECTION: [HeaderName; 6] =
+    [CONNECTION, HeaderName::from_static("keep-alive"), TE, TRAILER, TRANSFER_ENCODING, UPGRADE];
+
+/// Headers about the way to this service, which has checked them.
+const OF_WAY: [HeaderName; 4] = [HOST, EXPECT, ORIGIN, SEC_FETCH_SITE];
+
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
+/// A service whose machine is gone is noticed after about this time.
+const GONE_AFTER: Duration = Duration::from_secs(20);
+/// Shorter than a service keeps idle connections by default.
+const IDLE_TIMEOUT: Duration = Duration::from_secs(30);
+
+/// Where requests are passed on to.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Destination {
+    /// The primary of this follower, at this address.
+    Primary(Arc<str>),
+    /// The leader of the cluster, at this address.
+    Leader(Arc<str>),
+}
+
+impl Destination {
+    fn url(&self) -> &str {
+        match self {
+            Self::Primary(url) | Self::Leader(url) => url,
+        }
+    }
+
+    /// The code of an error that time may mend, and whom it is about.
+    fn unreachable(&self) -> (Code, String) {
+        match self {
+            Self::Primary(url) => (Code::PrimaryUnreachable, format!("the primary {url}")),
+            Self::Leader(url) => (Code::NoLeader, format!("the leader {url}")),
+        }
+    }
+
+    /// The reply to a request that was passed on once already.
+    fn again(&self) -> Problem {
+        match self {
+            Self::Primary(url) => {
+                let detail = format!(
+                    "This service follows {url}, and the request was passed on once already; nothing \
+                     was changed. Name the primary itself in follow.url of the service that passed it \
+                     on."
+                );
+                Problem::new(Code::Follower, detail)
+            }
+            Self::Leader(url) => {
+                let detail = format!(
+                    "This node does not lead, {url} does, and the request was passed on once already; \
+                     nothing was changed."
+                );
+                Problem::new(Code::NoLeader, detail)
+            }
+        }
+    }
+}
+
+/// The way to the service that decides.
+#[derive(Debug)]
+pub(crate) struct Forwarder {
+    client: Client<HttpsConnector<HttpConnector>, Body>,
+    permits: Arc<Semaphore>,
+    permits_max: usize,
+}
+
+impl Forwarder {
+    /// For a service that works on this many requests at one time. It trusts the certificates of the
+    /// file, or those of public authorities without one.
+    ///
+    /// # Errors
+    /// [`RemoteError`]: the file cannot be used.
+    pub(crate) fn new(ca_file: Option<&Path>, in_flight_max: usize) -> Result<Self, RemoteError> {
+        let mut connector = HttpConnector::new();
+        connector.enforce_http(false);
+        connector.set_nodelay(true);
+        connector.set_connect_timeout(Some(CONNECT_TIMEOUT));
+        connector.set_keepalive(Some(GONE_AFTER / 2));
+        connector.set_keepalive_interval(Some(GONE_AFTER / 4));
+        connector.set_keepalive_retries(Some(2));
+        // Also while bytes that were sent are not acknowledged, when there are no probes.
+        connector.set_tcp_user_timeout(Some(GONE_AFTER));
+        let builder = hyper_rustls::HttpsConnectorBuilder::new();
+        let builder = match ca_file {
+            None => builder.with_webpki_roots(),
+            Some(file) => {
+                let roots = remote::root_store(file)?;
+                let config = ClientConfig::builder().with_root_certificates(roots);
+                builder.with_tls_config(config.with_no_client_auth())
+            }
+        };
+        let connector = builder.https_or_http().enable_http1().wrap_connector(connector);
+        let client =
+            Client::builder(TokioExecutor::new()).pool_idle_timeout(IDLE_TIMEOUT).build(connector);
+        let permits_max = in_flight_max.div_ceil(2);
+        let permits = Arc::new(Semaphore::new(permits_max));
+        Ok(Self { client, permits, permits_max })
+    }
+
+    /// Passes a request on, and the reply back. `writes`: it may change what is stored.
+    ///
+    /// # Errors
+    /// [`Problem`]: there is no reply.
+    pub(crate) async fn forward(
+        &self,
+        request: Request,
+        to: &Destination,
+        writes: bool,
+    ) -> Result<Response, Problem> {
+        if request.headers().contains_key(FORWARDED) {
+            return Err(to.again());
+        }
+        let permit = Arc::clone(&self.permits).try_acquire_owned().map_err(|_| self.full())?;
+        let (mut head, body) = request.into_parts();
+        let path = head.uri.path_and_query().map_or("/", |path| path.as_str());
+        head.uri = format!("{}{path}", to.url())
+            .parse::<Uri>()
+            .map_err(|error| Problem::internal(format!("the address {}: {error}", to.url())))?;
+        strip(&mut head.headers);
+        for name in &OF_WAY {
+            head.headers.remove(name);
+        }
+        head.headers.insert(FORWARDED, HeaderValue::from_static("1"));
+        head.extensions.clear();
+        let reply = self.client.request(Request::from_parts(head, body)).await;
+        let (mut head, body) = reply.map_err(|error| failed(&error, to, writes))?.into_parts();
+        strip(&mut head.headers);
+        Ok(Response::from_parts(head, Body::new(Guarded::new(body, permit))))
+    }
+
+    fn full(&self) -> Problem {
+        let detail = format!(
+            "{} requests are being passed on already, half of server.requests_in_flight_max; nothing \
+             was changed.",
+            self.permits_max
+        );
+        Problem::new(Code::Overloaded, detail)
+    }
+}
+
+fn failed(error: &client::Error, to: &Destination, writes: bool) -> Problem {
+    if is_of_body(error) {
+        let detail = "The body broke off before it was passed on as a whole.";
+        return Problem::new(Code::BodyIncomplete, detail);
+    }
+    let (code, whom) = to.unreachable();
+    tracing::warn!(%error, to = to.url(), "a request that was passed on was not answered");
+    if error.is_connect() || !writes {
+        let detail = format!("No answer from {whom}; nothing was changed. Look-ups go on here.");
+        return Problem::new(code, detail);
+    }
+    let detail = format!(
+        "The connection to {whom} broke off before its reply. Whether it has done what was asked is not \
+         known; a document with an id may be sent again."
+    );
+    Problem::new(Code::OutcomeUnknown, detail)
+}
+
+/// Whether the body of the client failed, and not the primary.
+fn is_of_body(error: &client::Error) -> bool {
+    let source = error.source().and_then(|source| source.downcast_ref::<hyper::Error>());
+    source.is_some_and(hyper::Error::is_user)
+}
+
+/// Removes the headers of the connection, and those that it names.
+fn strip(headers: &mut HeaderMap) {
+    let named: Vec<HeaderName> = headers
+        .get_all(CONNECTION)
+        .iter()
+        .filter_map(|value| value.to_str().ok())
+        .flat_map(|names| names.split(','))
+        .filter_map(|name| name.trim().parse().ok())
+        .collect();
+    for name in OF_CONNECTION.iter().chain(&named) {
+        headers.remove(name);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use axum::http::header::CONTENT_TYPE;
+    use futures_util::StreamExt as _;
+    use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+    use tokio::net::TcpListener;
+
+    use super::*;
+
+    fn at(listener: &TcpListener) -> Arc<str> {
+        format!("http://{}", listener.local_addr().unwrap()).into()
+    }
+
+    fn write(body: Body) -> Request {
+        let request = Request::post("http://follower/v1/insert?id=1").header(HOST, "follower");
+        request
+            .header(EXPECT, "100-continue")
+            .header(ORIGIN, "http://follower")
+            .header(SEC_FETCH_SITE, "same-origin")
+            .header(CONTENT_TYPE, "text/plain")
+            .body(body)
+            .unwrap()
+    }
+
+    /// The code of the error of a request that writes.
+    async fn code(forwarder: &Forwarder, to: &Destination, body: Body) -> &'static str {
+        let problem = forwarder.forward(write(body), to, true).await.expect_err("a problem");
+        problem.logged().code
+    }
+
+    #[tokio::test]
+    async fn who_is_at_fault_is_told_apart() {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let forwarder = Forwarder::new(None, 4).unwrap();
+        let primary = Destination::Primary(at(&listener));
+        let breaking = futures_util::stream::iter([Ok("a"), Err(std::io::Error::other("gone"))]);
+        let breaking = Body::from_stream(breaking.then(async |piece| {
+            tokio::task::yield_now().await;
+            piece
+        }));
+        let (own, _held) = tokio::join!(code(&forwarder, &primary, breaking), listener.accept());
+        assert_eq!(own, "body_incomplete");
+        let closes = async || {
+            let (mut stream, _) = listener.accept().await.unwrap();
+            let mut head = [0; 4_096];
+            let read = stream.read(&mut head).await.unwrap();
+            String::from_utf8_lossy(&head[..read]).to_lowercase()
+        };
+        let (unknown, head) =
+            tokio::join!(code(&forwarder, &primary, Body::from("text")), closes());
+        assert_eq!(unknown, "outcome_unknown");
+        assert!(head.starts_with("post /v1/insert?id=1 http/1.1\r\n"), "{head}");
+        assert!(head.contains("nearprint-forwarded: 1\r\n"), "{head}");
+        for checked in ["expect:", "host: follower", "origin:", "sec-fetch-site:"] {
+            assert!(!head.contains(checked), "{head}");
+        }
+        // A request that only reads may be sent again.
+        let leader = Destination::Leader(at(&listener));
+        let reads = forwarder.forward(write(Body::from("text")), &leader, false);
+        let (read, _) = tokio::join!(reads, closes());
+        assert!(read.unwrap_err().is(Code::NoLeader));
+        drop(listener);
+        for (to, expected) in [(&primary, "primary_unreachable"), (&leader, "no_leader")] {
+            assert_eq!(code(&forwarder, to, Body::from("text")).await, expected);
+        }
+    }
+
+    #[tokio::test]
+    async fn a_request_is_passed_on_once() {
+        let forwarder = Forwarder::new(None, 4).unwrap();
+        // Nobody listens at port 0.
+        let at: Arc<str> = "http://127.0.0.1:0".into();
+        for (to, expected) in [
+            (Destination::Primary(Arc::clone(&at)), Code::Follower),
+            (Destination::Leader(at), Code::NoLeader),
+        ] {
+            let mut request = write(Body::from("text"));
+            request.headers_mut().insert(FORWARDED, HeaderValue::from_static("1"));
+            let problem = forwarder.forward(request, &to, true).await.unwrap_err();
+            assert!(problem.is(expected) && problem.body().detail.contains("once already"));
+        }
+    }
+
+    #[tokio::test]
+    async fn who_is_silent_takes_half_of_the_requests_and_no_more() {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let forwarder = Forwarder::new(None, 2).unwrap();
+        let to = Destination::Primary(at(&listener));
+        let waits = forwarder.forward(write(Body::from("text")), &to, true);
+        tokio::pin!(waits);
+        let (mut stream, _) = tokio::select! {
+            _ = &mut waits => panic!("nobody has answered"),
+            accepted = listener.accept() => accepted.unwrap(),
+        };
+        assert_eq!(code(&forwarder, &to, Body::from("more")).await, "overloaded");
+        let mut request = [0; 4_096];
+        let answers = async {
+            let _head = stream.read(&mut request).await.unwrap();
+            stream.write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok").await.unwrap();
+        };
+        let (response, ()) = tokio::join!(waits, answers);
+        assert_eq!(forwarder.permits.available_permits(), 0, "its reply is not sent yet");
+        drop(response);
+        assert_eq!(forwarder.permits.available_permits(), 1);
+    }
+
+    #[test]
+    fn headers_of_the_connection_stay_on_it() {
+        let mut headers = HeaderMap::new();
+        for (name, value) in [
+            ("connection", "close, X-Of-Hop"),
+            ("connection", "keep-alive"),
+            ("keep-alive", "timeout=5"),
+            ("transfer-encoding", "chunked"),
+            ("te", "trailers"),
+            ("trailer", "x-sum"),
+            ("upgrade", "h2c"),
+            ("x-of-hop", "1"),
+            ("authorization", "Bearer t"),
+            ("content-type", "application/json"),
+        ] {
+            let name: HeaderName = name.parse().unwrap();
+            headers.append(name, HeaderValue::from_static(value));
+        }
+        strip(&mut headers);
+        let mut left: Vec<&str> = headers.keys().map(HeaderName::as_str).collect();
+        left.sort_unstable();
+        assert_eq!(left, ["authorization", "content-type"]);
+    }
+}

@@ -1,0 +1,107 @@
+//! How new the answer to a request that reads must be: `min_sequence` waits for one change, for clients
+//! that write to one service and look up in its copy; `fresh` asks for all changes that were answered
+//! before.
+
+use std::time::Duration;
+
+use axum::extract::Request;
+use axum::http::Uri;
+use nearprint_engine::document::Sequence;
+use nearprint_files::fields;
+use nearprint_files::offer::FieldKind;
+use tokio::time::timeout;
+
+use crate::http::problem::{Code, Problem};
+use crate::http::request::parameters;
+use crate::http::request::reach::NamespaceAccess;
+use crate::http::service::Service;
+
+/// The longest wait for a change.
+const WAIT_MAX: Duration = Duration::from_secs(1);
+
+fields! {
+    /// What every request that reads takes in its query string.
+    pub(crate) struct Freshness {
+        /// Waits, for a second at most, until this change is seen: the `sequence` of an earlier reply.
+        /// For look-ups on a follower or a node.
+        min_sequence: u64 [FieldKind::Whole(0, u64::MAX)],
+        /// Sees every write that any node has answered before: the request is answered by the leader,
+        /// or by the primary of a follower that passes requests on.
+        fresh: bool [FieldKind::Boolean],
+    }
+}
+
+impl Freshness {
+    /// Reads what a request that reads asks for.
+    pub(crate) fn of(request: &Request) -> Result<Self, Problem> {
+        let query = request.uri().query().unwrap_or_default();
+        let ours: Vec<&str> = query.split('&').filter(|pair| is_ours(pair)).collect();
+        if ours.is_empty() {
+            return Ok(Self::default());
+        }
+        let waits = ours.iter().any(|pair| name(pair) == MIN_SEQUENCE);
+        if waits && !NamespaceAccess::of(request.extensions()).is_unlimited() {
+            // It would tell how much others do.
+            let detail = "min_sequence needs a token that is not limited to namespaces.";
+            return Err(Problem::new(Code::NamespaceNotAllowed, detail).of_field(MIN_SEQUENCE));
+        }
+        parameters::read(Some(&ours.join("&")))
+    }
+
+    /// Whether only the service that decides can answer.
+    pub(crate) fn is_fresh(&self) -> bool {
+        self.fresh == Some(true)
+    }
+
+    /// Waits until this service sees what the request wants to see, and takes the parameters off its
+    /// query string. A fresh answer is asked of the service that decides alone.
+    pub(crate) async fn wait(
+        self,
+        service: &Service,
+        request: &mut Request,
+    ) -> Result<(), Problem> {
+        let Self { min_sequence, fresh } = &self;
+        if min_sequence.is_none() && fresh.is_none() {
+            return Ok(());
+        }
+        *request.uri_mut() = without_ours(request.uri())?;
+        if self.is_fresh() && service.node().is_some() {
+            service.engine.fresh().await.map_err(|refused| {
+                let detail = format!("Only the leader can answer this, and {refused}.");
+                Problem::new(Code::NoLeader, detail)
+            })?;
+        }
+        let Some(wanted) = min_sequence.map(Sequence::new) else { return Ok(()) };
+        if timeout(WAIT_MAX, service.engine.reached(wanted)).await.is_ok() {
+            return Ok(());
+        }
+        let detail = format!(
+            "min_sequence is {wanted}, and this service has {} changes after a wait of {} ms.",
+            service.engine.sequence(),
+            WAIT_MAX.as_millis()
+        );
+        Err(Problem::new(Code::Behind, detail).of_field(MIN_SEQUENCE))
+    }
+}
+
+const MIN_SEQUENCE: &str = "min_sequence";
+
+fn name(pair: &str) -> &str {
+    pair.split_once('=').map_or(pair, |(name, _)| name)
+}
+
+fn is_ours(pair: &str) -> bool {
+    matches!(name(pair), MIN_SEQUENCE | "fresh")
+}
+
+/// The same address without these parameters.
+fn without_ours(uri: &Uri) -> Result<Uri, Problem> {
+    let (path, query) = (uri.path(), uri.query().unwrap_or_default());
+    let others: Vec<&str> = query.split('&').filter(|pair| !is_ours(pair)).collect();
+    let query = others.join("&");
+    let path = if query.is_empty() { path.to_owned() } else { format!("{path}?{query}") };
+    let mut parts = uri.clone().into_parts();
+    let malformed = |_| Problem::internal("a part of the URI is malformed");
+    parts.path_and_query = Some(path.parse().map_err(malformed)?);
+    Uri::from_parts(parts).map_err(|_| Problem::internal("the rest of the URI is malformed"))
+}
