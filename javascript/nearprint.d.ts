@@ -24,8 +24,8 @@ export interface Options {
 }
 
 /**
- * A client of a service. A request that gets 429 or 503, which has changed nothing, is sent again
- * after the time in Retry-After.
+ * A client of a service. A request that gets 429 or 503, and has changed nothing, is sent again after
+ * the time in Retry-After.
  */
 export function nearprint(options?: Options): Client<paths>;
 

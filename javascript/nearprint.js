@@ -7,6 +7,9 @@ import { setTimeout as sleep } from "node:timers/promises";
 const LINES_MAX = 1_000;
 const BYTES_MAX = 1 << 20;
 
+/** Errors that do not pass with time alone, or after which the request may have been carried out. */
+const LASTING = ["follower", "outcome_unknown"];
+
 /** An error of the service; `problem` has its `code`, `field` and `line`. */
 export class NearprintError extends Error {
   /** @param {Problem} problem */
@@ -18,8 +21,8 @@ export class NearprintError extends Error {
 }
 
 /**
- * A client of a service. A request that gets 429 or 503, which has changed nothing, is sent again
- * after the time in Retry-After, at most `retries` times.
+ * A client of a service. A request that gets 429 or 503, and has changed nothing, is sent again after
+ * the time in Retry-After, at most `retries` times.
  *
  * @type {typeof import("./nearprint.js").nearprint}
  */
@@ -66,8 +69,23 @@ async function retried(request, retries) {
     if (tried === retries || wait === null || ![429, 503].includes(response.status)) {
       return response;
     }
+    if (LASTING.includes(await codeOf(response.clone()))) return response;
     await response.body?.cancel();
     await sleep(Number(wait) * 1_000);
+  }
+}
+
+/**
+ * The code of an error; a proxy has none.
+ *
+ * @param {Response} response
+ * @returns {Promise<string>}
+ */
+async function codeOf(response) {
+  try {
+    return (await response.json()).code;
+  } catch {
+    return "";
   }
 }
 

@@ -114,10 +114,27 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * The service is recovered and accepts writes, or is a follower that is fit for look-ups; 503 with
-         *     the reason otherwise.
+         * The service is recovered and accepts writes, or is a follower or a node that is fit for look-ups;
+         *     503 with the reason otherwise.
          */
         get: operations["get_readyz"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/readyz/writes": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** The service takes writes, itself or by passing them on; 503 with the reason otherwise. */
+        get: operations["get_readyz_writes"];
         put?: never;
         post?: never;
         delete?: never;
@@ -823,6 +840,37 @@ export interface components {
              */
             now_ms: number;
         };
+        /** @description What a node does in its cluster. */
+        ClusterReply: {
+            /**
+             * @description Where the other nodes reach it.
+             * @example http://10.0.0.1:7878
+             */
+            address: string;
+            /** @description Why it has halted; null while it has not. */
+            halted?: string | null;
+            /**
+             * Format: int64
+             * @description How many entries of the log did not count, since it was started.
+             */
+            ignored: number;
+            /**
+             * Format: int64
+             * @description How far it is behind the end of the log.
+             */
+            lag_ms: number;
+            /** @description The address of the leader; null if nobody leads. */
+            leader?: string | null;
+            /** @description Why the log cannot be read now; null if it can. */
+            log_fault?: string | null;
+            /**
+             * Format: int64
+             * @description The last entry of the log that it has read.
+             */
+            read: number;
+            /** @description `catching_up` since it was started, `following` the leader, `leading` or `halted`. */
+            state: string;
+        };
         /** @description The reply of a comparison. */
         CompareReply: {
             a: components["schemas"]["ComparedReply"];
@@ -1192,11 +1240,12 @@ export interface components {
             /** @description The `after` of the next page; null on the last one. */
             next: string | null;
         };
-        /** @description The reply of `/healthz` and `/readyz`. */
+        /** @description The reply of `/healthz`, `/readyz` and `/readyz/writes`. */
         HealthReply: {
             /**
              * Format: int64
-             * @description Of a follower: how long ago it had everything that its primary has.
+             * @description Of a follower: how long ago it had everything that its primary has. Of a node: how far it is
+             *     behind the end of the log.
              */
             lag_ms?: number;
             /** @example ready */
@@ -1790,6 +1839,8 @@ export interface components {
         /** @description The state of the service in numbers. */
         StatsReply: {
             clock: components["schemas"]["ClockReply"];
+            /** @description Of a node of a cluster: what it does there. */
+            cluster?: components["schemas"]["ClusterReply"];
             disk: components["schemas"]["DiskReply"];
             /**
              * Format: int32
@@ -2081,8 +2132,10 @@ export interface operations {
     get_metrics: {
         parameters: {
             query?: {
-                /** @description Waits, for a second at most, until this change is seen: the `sequence` of an earlier reply. For look-ups on a follower. */
+                /** @description Waits, for a second at most, until this change is seen: the `sequence` of an earlier reply. For look-ups on a follower or a node. */
                 min_sequence?: number;
+                /** @description Sees every write that any node has answered before: the request is answered by the leader, or by the primary of a follower that passes requests on. */
+                fresh?: boolean;
             };
             header?: never;
             path?: never;
@@ -2165,7 +2218,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description `behind` */
+            /** @description `overloaded`, `follower`, `primary_unreachable`, `no_leader`, `behind` */
             503: {
                 headers: {
                     /** @description After how many seconds the same request may succeed */
@@ -2478,7 +2531,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description The service accepts writes, or is a follower fit for look-ups */
+            /** @description The service accepts writes, or is a follower or a node fit for look-ups */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -2532,7 +2585,83 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description `stopping`, `behind`, `follower_halted`, `storage_failed`, `directory_unusable`, `disk_full`, `memory_full` */
+            /** @description `stopping`, `behind`, `follower_halted`, `node_halted`, `storage_failed`, `directory_unusable`, `disk_full`, `memory_full` */
+            503: {
+                headers: {
+                    /** @description After how many seconds the same request may succeed */
+                    "Retry-After"?: number;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    get_readyz_writes: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The service takes writes, itself or by passing them on */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["HealthReply"];
+                };
+            };
+            /** @description Malformed or contradictory: `invalid_host` */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `cross_site` */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `host_not_allowed` */
+            421: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `internal` */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `unsupported_transfer_coding` */
+            501: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `stopping`, `follower`, `primary_unreachable`, `no_leader`, `behind`, `follower_halted`, `node_halted`, `storage_failed`, `directory_unusable`, `disk_full`, `memory_full` */
             503: {
                 headers: {
                     /** @description After how many seconds the same request may succeed */
@@ -2832,7 +2961,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description `overloaded`, `stopping`, `follower`, `primary_unreachable`, `outcome_unknown`, `storage_failed`, `directory_unusable` */
+            /** @description `overloaded`, `stopping`, `follower`, `primary_unreachable`, `outcome_unknown`, `no_leader`, `storage_failed`, `directory_unusable` */
             503: {
                 headers: {
                     /** @description After how many seconds the same request may succeed */
@@ -3004,7 +3133,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description `overloaded`, `stopping`, `follower`, `primary_unreachable`, `outcome_unknown`, `storage_failed`, `directory_unusable` */
+            /** @description `overloaded`, `stopping`, `follower`, `primary_unreachable`, `outcome_unknown`, `no_leader`, `storage_failed`, `directory_unusable` */
             503: {
                 headers: {
                     /** @description After how many seconds the same request may succeed */
@@ -3031,8 +3160,10 @@ export interface operations {
     post_compare: {
         parameters: {
             query?: {
-                /** @description Waits, for a second at most, until this change is seen: the `sequence` of an earlier reply. For look-ups on a follower. */
+                /** @description Waits, for a second at most, until this change is seen: the `sequence` of an earlier reply. For look-ups on a follower or a node. */
                 min_sequence?: number;
+                /** @description Sees every write that any node has answered before: the request is answered by the leader, or by the primary of a follower that passes requests on. */
+                fresh?: boolean;
             };
             header?: never;
             path?: never;
@@ -3164,7 +3295,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description `overloaded`, `stopping`, `behind` */
+            /** @description `overloaded`, `stopping`, `follower`, `primary_unreachable`, `no_leader`, `behind` */
             503: {
                 headers: {
                     /** @description After how many seconds the same request may succeed */
@@ -3295,7 +3426,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description `overloaded`, `stopping`, `follower`, `primary_unreachable`, `outcome_unknown` */
+            /** @description `overloaded`, `stopping`, `follower`, `primary_unreachable`, `outcome_unknown`, `no_leader` */
             503: {
                 headers: {
                     /** @description After how many seconds the same request may succeed */
@@ -3325,8 +3456,10 @@ export interface operations {
                 limit?: number;
                 /** @description What is shown in addition: `metadata`, `sketch`, or both with a comma between them. */
                 include?: ("metadata" | "sketch")[];
-                /** @description Waits, for a second at most, until this change is seen: the `sequence` of an earlier reply. For look-ups on a follower. */
+                /** @description Waits, for a second at most, until this change is seen: the `sequence` of an earlier reply. For look-ups on a follower or a node. */
                 min_sequence?: number;
+                /** @description Sees every write that any node has answered before: the request is answered by the leader, or by the primary of a follower that passes requests on. */
+                fresh?: boolean;
             };
             header?: never;
             path?: never;
@@ -3419,7 +3552,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description `overloaded`, `behind`, `storage_failed` */
+            /** @description `overloaded`, `follower`, `primary_unreachable`, `no_leader`, `behind`, `storage_failed` */
             503: {
                 headers: {
                     /** @description After how many seconds the same request may succeed */
@@ -3521,7 +3654,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description `overloaded`, `stopping`, `follower`, `primary_unreachable`, `outcome_unknown`, `storage_failed`, `directory_unusable` */
+            /** @description `overloaded`, `stopping`, `follower`, `primary_unreachable`, `outcome_unknown`, `no_leader`, `storage_failed`, `directory_unusable` */
             503: {
                 headers: {
                     /** @description After how many seconds the same request may succeed */
@@ -3550,8 +3683,10 @@ export interface operations {
             query?: {
                 /** @description The namespace; without it, the default namespace. */
                 namespace?: string;
-                /** @description Waits, for a second at most, until this change is seen: the `sequence` of an earlier reply. For look-ups on a follower. */
+                /** @description Waits, for a second at most, until this change is seen: the `sequence` of an earlier reply. For look-ups on a follower or a node. */
                 min_sequence?: number;
+                /** @description Sees every write that any node has answered before: the request is answered by the leader, or by the primary of a follower that passes requests on. */
+                fresh?: boolean;
             };
             header?: never;
             path: {
@@ -3646,7 +3781,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description `overloaded`, `behind`, `storage_failed` */
+            /** @description `overloaded`, `follower`, `primary_unreachable`, `no_leader`, `behind`, `storage_failed` */
             503: {
                 headers: {
                     /** @description After how many seconds the same request may succeed */
@@ -3749,7 +3884,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description `overloaded`, `stopping`, `follower`, `primary_unreachable`, `outcome_unknown`, `storage_failed`, `directory_unusable` */
+            /** @description `overloaded`, `stopping`, `follower`, `primary_unreachable`, `outcome_unknown`, `no_leader`, `storage_failed`, `directory_unusable` */
             503: {
                 headers: {
                     /** @description After how many seconds the same request may succeed */
@@ -3782,8 +3917,10 @@ export interface operations {
                 extract?: "content" | "visible" | "main";
                 /** @description Adds the heaviest features, the 64 sums, and to hits the bits that differ. */
                 explain?: boolean;
-                /** @description Waits, for a second at most, until this change is seen: the `sequence` of an earlier reply. For look-ups on a follower. */
+                /** @description Waits, for a second at most, until this change is seen: the `sequence` of an earlier reply. For look-ups on a follower or a node. */
                 min_sequence?: number;
+                /** @description Sees every write that any node has answered before: the request is answered by the leader, or by the primary of a follower that passes requests on. */
+                fresh?: boolean;
             };
             header?: never;
             path?: never;
@@ -3918,7 +4055,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description `overloaded`, `stopping`, `behind` */
+            /** @description `overloaded`, `stopping`, `follower`, `primary_unreachable`, `no_leader`, `behind` */
             503: {
                 headers: {
                     /** @description After how many seconds the same request may succeed */
@@ -3940,8 +4077,10 @@ export interface operations {
                 explain?: boolean;
                 /** @description The reply begins while the body is still being sent, for clients that read and send at the same time. Plain clients and proxies such as nginx do not: they need the reply to wait for the end of the body, which is the default. */
                 early_reply?: boolean;
-                /** @description Waits, for a second at most, until this change is seen: the `sequence` of an earlier reply. For look-ups on a follower. */
+                /** @description Waits, for a second at most, until this change is seen: the `sequence` of an earlier reply. For look-ups on a follower or a node. */
                 min_sequence?: number;
+                /** @description Sees every write that any node has answered before: the request is answered by the leader, or by the primary of a follower that passes requests on. */
+                fresh?: boolean;
             };
             header?: never;
             path?: never;
@@ -4037,7 +4176,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description `overloaded`, `behind` */
+            /** @description `overloaded`, `follower`, `primary_unreachable`, `no_leader`, `behind` */
             503: {
                 headers: {
                     /** @description After how many seconds the same request may succeed */
@@ -4061,8 +4200,10 @@ export interface operations {
                 limit?: number;
                 /** @description What is shown in addition: `metadata`, `sketch`, or both with a comma between them. */
                 include?: ("metadata" | "sketch")[];
-                /** @description Waits, for a second at most, until this change is seen: the `sequence` of an earlier reply. For look-ups on a follower. */
+                /** @description Waits, for a second at most, until this change is seen: the `sequence` of an earlier reply. For look-ups on a follower or a node. */
                 min_sequence?: number;
+                /** @description Sees every write that any node has answered before: the request is answered by the leader, or by the primary of a follower that passes requests on. */
+                fresh?: boolean;
             };
             header?: never;
             path: {
@@ -4148,7 +4289,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description `overloaded`, `behind`, `storage_failed` */
+            /** @description `overloaded`, `follower`, `primary_unreachable`, `no_leader`, `behind`, `storage_failed` */
             503: {
                 headers: {
                     /** @description After how many seconds the same request may succeed */
@@ -4251,7 +4392,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description `overloaded`, `stopping`, `follower`, `primary_unreachable`, `outcome_unknown`, `storage_failed`, `directory_unusable` */
+            /** @description `overloaded`, `stopping`, `follower`, `primary_unreachable`, `outcome_unknown`, `no_leader`, `storage_failed`, `directory_unusable` */
             503: {
                 headers: {
                     /** @description After how many seconds the same request may succeed */
@@ -4282,8 +4423,10 @@ export interface operations {
                 after?: string;
                 /** @description How many jobs a page has; without it, all. */
                 limit?: number;
-                /** @description Waits, for a second at most, until this change is seen: the `sequence` of an earlier reply. For look-ups on a follower. */
+                /** @description Waits, for a second at most, until this change is seen: the `sequence` of an earlier reply. For look-ups on a follower or a node. */
                 min_sequence?: number;
+                /** @description Sees every write that any node has answered before: the request is answered by the leader, or by the primary of a follower that passes requests on. */
+                fresh?: boolean;
             };
             header?: never;
             path?: never;
@@ -4366,7 +4509,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description `overloaded`, `behind` */
+            /** @description `overloaded`, `follower`, `primary_unreachable`, `no_leader`, `behind` */
             503: {
                 headers: {
                     /** @description After how many seconds the same request may succeed */
@@ -4382,8 +4525,10 @@ export interface operations {
     post_groups: {
         parameters: {
             query?: {
-                /** @description Waits, for a second at most, until this change is seen: the `sequence` of an earlier reply. For look-ups on a follower. */
+                /** @description Waits, for a second at most, until this change is seen: the `sequence` of an earlier reply. For look-ups on a follower or a node. */
                 min_sequence?: number;
+                /** @description Sees every write that any node has answered before: the request is answered by the leader, or by the primary of a follower that passes requests on. */
+                fresh?: boolean;
             };
             header?: never;
             path?: never;
@@ -4508,7 +4653,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description `overloaded`, `stopping`, `behind`, `storage_failed` */
+            /** @description `overloaded`, `stopping`, `follower`, `primary_unreachable`, `no_leader`, `behind`, `storage_failed` */
             503: {
                 headers: {
                     /** @description After how many seconds the same request may succeed */
@@ -4530,8 +4675,10 @@ export interface operations {
                 limit?: number;
                 /** @description `metadata` shows that of the documents. */
                 include?: "metadata"[];
-                /** @description Waits, for a second at most, until this change is seen: the `sequence` of an earlier reply. For look-ups on a follower. */
+                /** @description Waits, for a second at most, until this change is seen: the `sequence` of an earlier reply. For look-ups on a follower or a node. */
                 min_sequence?: number;
+                /** @description Sees every write that any node has answered before: the request is answered by the leader, or by the primary of a follower that passes requests on. */
+                fresh?: boolean;
             };
             header?: never;
             path: {
@@ -4626,7 +4773,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description `overloaded`, `behind`, `storage_failed` */
+            /** @description `overloaded`, `follower`, `primary_unreachable`, `no_leader`, `behind`, `storage_failed` */
             503: {
                 headers: {
                     /** @description After how many seconds the same request may succeed */
@@ -4642,8 +4789,10 @@ export interface operations {
     delete_groups: {
         parameters: {
             query?: {
-                /** @description Waits, for a second at most, until this change is seen: the `sequence` of an earlier reply. For look-ups on a follower. */
+                /** @description Waits, for a second at most, until this change is seen: the `sequence` of an earlier reply. For look-ups on a follower or a node. */
                 min_sequence?: number;
+                /** @description Sees every write that any node has answered before: the request is answered by the leader, or by the primary of a follower that passes requests on. */
+                fresh?: boolean;
             };
             header?: never;
             path: {
@@ -4738,7 +4887,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description `overloaded`, `behind` */
+            /** @description `overloaded`, `follower`, `primary_unreachable`, `no_leader`, `behind` */
             503: {
                 headers: {
                     /** @description After how many seconds the same request may succeed */
@@ -4760,8 +4909,10 @@ export interface operations {
                 limit?: number;
                 /** @description `metadata` shows that of the documents. */
                 include?: "metadata"[];
-                /** @description Waits, for a second at most, until this change is seen: the `sequence` of an earlier reply. For look-ups on a follower. */
+                /** @description Waits, for a second at most, until this change is seen: the `sequence` of an earlier reply. For look-ups on a follower or a node. */
                 min_sequence?: number;
+                /** @description Sees every write that any node has answered before: the request is answered by the leader, or by the primary of a follower that passes requests on. */
+                fresh?: boolean;
             };
             header?: never;
             path: {
@@ -4869,7 +5020,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description `overloaded`, `behind`, `storage_failed` */
+            /** @description `overloaded`, `follower`, `primary_unreachable`, `no_leader`, `behind`, `storage_failed` */
             503: {
                 headers: {
                     /** @description After how many seconds the same request may succeed */
@@ -5031,7 +5182,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description `overloaded`, `stopping`, `follower`, `primary_unreachable`, `outcome_unknown`, `storage_failed`, `directory_unusable` */
+            /** @description `overloaded`, `stopping`, `follower`, `primary_unreachable`, `outcome_unknown`, `no_leader`, `storage_failed`, `directory_unusable` */
             503: {
                 headers: {
                     /** @description After how many seconds the same request may succeed */
@@ -5185,7 +5336,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description `overloaded`, `stopping`, `follower`, `primary_unreachable`, `outcome_unknown`, `storage_failed`, `directory_unusable` */
+            /** @description `overloaded`, `stopping`, `follower`, `primary_unreachable`, `outcome_unknown`, `no_leader`, `storage_failed`, `directory_unusable` */
             503: {
                 headers: {
                     /** @description After how many seconds the same request may succeed */
@@ -5216,8 +5367,10 @@ export interface operations {
                 after?: string;
                 /** @description How many jobs a page has; without it, all. */
                 limit?: number;
-                /** @description Waits, for a second at most, until this change is seen: the `sequence` of an earlier reply. For look-ups on a follower. */
+                /** @description Waits, for a second at most, until this change is seen: the `sequence` of an earlier reply. For look-ups on a follower or a node. */
                 min_sequence?: number;
+                /** @description Sees every write that any node has answered before: the request is answered by the leader, or by the primary of a follower that passes requests on. */
+                fresh?: boolean;
             };
             header?: never;
             path?: never;
@@ -5300,7 +5453,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description `overloaded`, `behind` */
+            /** @description `overloaded`, `follower`, `primary_unreachable`, `no_leader`, `behind` */
             503: {
                 headers: {
                     /** @description After how many seconds the same request may succeed */
@@ -5316,8 +5469,10 @@ export interface operations {
     get_job: {
         parameters: {
             query?: {
-                /** @description Waits, for a second at most, until this change is seen: the `sequence` of an earlier reply. For look-ups on a follower. */
+                /** @description Waits, for a second at most, until this change is seen: the `sequence` of an earlier reply. For look-ups on a follower or a node. */
                 min_sequence?: number;
+                /** @description Sees every write that any node has answered before: the request is answered by the leader, or by the primary of a follower that passes requests on. */
+                fresh?: boolean;
             };
             header?: never;
             path: {
@@ -5412,7 +5567,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description `overloaded`, `behind` */
+            /** @description `overloaded`, `follower`, `primary_unreachable`, `no_leader`, `behind` */
             503: {
                 headers: {
                     /** @description After how many seconds the same request may succeed */
@@ -5521,7 +5676,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description `overloaded`, `stopping`, `follower`, `primary_unreachable`, `outcome_unknown`, `storage_failed`, `directory_unusable` */
+            /** @description `overloaded`, `stopping`, `follower`, `primary_unreachable`, `outcome_unknown`, `no_leader`, `storage_failed`, `directory_unusable` */
             503: {
                 headers: {
                     /** @description After how many seconds the same request may succeed */
@@ -5552,8 +5707,10 @@ export interface operations {
                 after?: string;
                 /** @description How many items a page has; the default is 100. */
                 limit?: number;
-                /** @description Waits, for a second at most, until this change is seen: the `sequence` of an earlier reply. For look-ups on a follower. */
+                /** @description Waits, for a second at most, until this change is seen: the `sequence` of an earlier reply. For look-ups on a follower or a node. */
                 min_sequence?: number;
+                /** @description Sees every write that any node has answered before: the request is answered by the leader, or by the primary of a follower that passes requests on. */
+                fresh?: boolean;
             };
             header?: never;
             path?: never;
@@ -5636,7 +5793,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description `overloaded`, `behind`, `storage_failed` */
+            /** @description `overloaded`, `follower`, `primary_unreachable`, `no_leader`, `behind`, `storage_failed` */
             503: {
                 headers: {
                     /** @description After how many seconds the same request may succeed */
@@ -5747,7 +5904,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description `overloaded`, `stopping`, `follower`, `primary_unreachable`, `outcome_unknown`, `storage_failed`, `directory_unusable` */
+            /** @description `overloaded`, `stopping`, `follower`, `primary_unreachable`, `outcome_unknown`, `no_leader`, `storage_failed`, `directory_unusable` */
             503: {
                 headers: {
                     /** @description After how many seconds the same request may succeed */
@@ -5786,8 +5943,10 @@ export interface operations {
                 limit?: number;
                 /** @description `metadata` shows that of the documents. */
                 include?: "metadata"[];
-                /** @description Waits, for a second at most, until this change is seen: the `sequence` of an earlier reply. For look-ups on a follower. */
+                /** @description Waits, for a second at most, until this change is seen: the `sequence` of an earlier reply. For look-ups on a follower or a node. */
                 min_sequence?: number;
+                /** @description Sees every write that any node has answered before: the request is answered by the leader, or by the primary of a follower that passes requests on. */
+                fresh?: boolean;
             };
             header?: never;
             path?: never;
@@ -5870,7 +6029,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description `overloaded`, `behind`, `storage_failed` */
+            /** @description `overloaded`, `follower`, `primary_unreachable`, `no_leader`, `behind`, `storage_failed` */
             503: {
                 headers: {
                     /** @description After how many seconds the same request may succeed */
@@ -6009,7 +6168,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description `overloaded`, `stopping`, `follower`, `primary_unreachable`, `outcome_unknown`, `storage_failed`, `directory_unusable` */
+            /** @description `overloaded`, `stopping`, `follower`, `primary_unreachable`, `outcome_unknown`, `no_leader`, `storage_failed`, `directory_unusable` */
             503: {
                 headers: {
                     /** @description After how many seconds the same request may succeed */
@@ -6058,8 +6217,10 @@ export interface operations {
                 max_age?: number;
                 /** @description What hits show of their documents in addition. */
                 include?: "metadata"[];
-                /** @description Waits, for a second at most, until this change is seen: the `sequence` of an earlier reply. For look-ups on a follower. */
+                /** @description Waits, for a second at most, until this change is seen: the `sequence` of an earlier reply. For look-ups on a follower or a node. */
                 min_sequence?: number;
+                /** @description Sees every write that any node has answered before: the request is answered by the leader, or by the primary of a follower that passes requests on. */
+                fresh?: boolean;
             };
             header?: never;
             path?: never;
@@ -6151,7 +6312,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description `overloaded`, `behind`, `storage_failed` */
+            /** @description `overloaded`, `follower`, `primary_unreachable`, `no_leader`, `behind`, `storage_failed` */
             503: {
                 headers: {
                     /** @description After how many seconds the same request may succeed */
@@ -6191,8 +6352,10 @@ export interface operations {
                 include?: "metadata"[];
                 /** @description Makes the id, if none is given, from the fingerprint or from the text. */
                 id_from?: "fingerprint" | "text-hash";
-                /** @description Waits, for a second at most, until this change is seen: the `sequence` of an earlier reply. For look-ups on a follower. */
+                /** @description Waits, for a second at most, until this change is seen: the `sequence` of an earlier reply. For look-ups on a follower or a node. */
                 min_sequence?: number;
+                /** @description Sees every write that any node has answered before: the request is answered by the leader, or by the primary of a follower that passes requests on. */
+                fresh?: boolean;
             };
             header?: never;
             path?: never;
@@ -6327,7 +6490,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description `overloaded`, `stopping`, `behind`, `storage_failed` */
+            /** @description `overloaded`, `stopping`, `follower`, `primary_unreachable`, `no_leader`, `behind`, `storage_failed` */
             503: {
                 headers: {
                     /** @description After how many seconds the same request may succeed */
@@ -6367,8 +6530,10 @@ export interface operations {
                 id_from?: "fingerprint" | "text-hash";
                 /** @description The reply begins while the body is still being sent, for clients that read and send at the same time. Plain clients and proxies such as nginx do not: they need the reply to wait for the end of the body, which is the default. */
                 early_reply?: boolean;
-                /** @description Waits, for a second at most, until this change is seen: the `sequence` of an earlier reply. For look-ups on a follower. */
+                /** @description Waits, for a second at most, until this change is seen: the `sequence` of an earlier reply. For look-ups on a follower or a node. */
                 min_sequence?: number;
+                /** @description Sees every write that any node has answered before: the request is answered by the leader, or by the primary of a follower that passes requests on. */
+                fresh?: boolean;
             };
             header?: never;
             path?: never;
@@ -6484,7 +6649,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description `overloaded`, `stopping`, `behind` */
+            /** @description `overloaded`, `stopping`, `follower`, `primary_unreachable`, `no_leader`, `behind` */
             503: {
                 headers: {
                     /** @description After how many seconds the same request may succeed */
@@ -6793,8 +6958,10 @@ export interface operations {
             query?: {
                 /** @description The namespace; without it, the default namespace. */
                 namespace?: string;
-                /** @description Waits, for a second at most, until this change is seen: the `sequence` of an earlier reply. For look-ups on a follower. */
+                /** @description Waits, for a second at most, until this change is seen: the `sequence` of an earlier reply. For look-ups on a follower or a node. */
                 min_sequence?: number;
+                /** @description Sees every write that any node has answered before: the request is answered by the leader, or by the primary of a follower that passes requests on. */
+                fresh?: boolean;
             };
             header?: never;
             path?: never;
@@ -6877,7 +7044,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description `overloaded`, `behind` */
+            /** @description `overloaded`, `follower`, `primary_unreachable`, `no_leader`, `behind` */
             503: {
                 headers: {
                     /** @description After how many seconds the same request may succeed */

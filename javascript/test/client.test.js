@@ -133,6 +133,18 @@ test("429 and 503 are tried again after the time in Retry-After, with token and 
   always.server.close();
 });
 
+test("what lasts, or may have been carried out, is not tried again", async () => {
+  for (const code of ["follower", "outcome_unknown"]) {
+    const here = await serving((_request, _body, response) => {
+      response.writeHead(503, { "Retry-After": "0", "Content-Type": "application/problem+json" });
+      response.end(JSON.stringify({ code, detail: "why" }));
+    });
+    const { error } = await nearprint({ url: here.url }).POST("/v1/insert", { body: { text: "a" } });
+    assert.equal(error?.code, code);
+    here.server.close();
+  }
+});
+
 test("a body may be compressed", async () => {
   const response = await fetch(`${url}/v1/query`, {
     method: "POST",

@@ -1,5 +1,6 @@
 //! What clients hand back: where a page ended, and which job they mean. Both are numbers that grow
-//! with the changes of all namespaces, so clients get them encrypted.
+//! with the changes of all namespaces, so clients get them encrypted; and so are those that services
+//! tell each other in replies.
 //!
 //! A Feistel network of four rounds with HMAC-SHA256, which is a strong pseudorandom permutation of
 //! 128 bits (Luby, Rackoff 1988), encrypts the value in the lower bits. The other bits are zero, and
@@ -38,6 +39,8 @@ pub(crate) enum Kind {
     Groups,
     /// A place in the documents of a group.
     Members,
+    /// A change that a reply to another service rests on.
+    Change,
 }
 
 /// What a value is good for: its kind, and which list of this kind. A value for another purpose is not
@@ -151,6 +154,7 @@ mod tests {
             Kind::Originals,
             Kind::Groups,
             Kind::Members,
+            Kind::Change,
         ];
         let namespace = |name: &str| NamespaceFilter::Namespace(Namespace::new(name).ok());
         let documents = || Purpose::from(Kind::Documents);

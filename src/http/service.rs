@@ -3,14 +3,14 @@
 use std::sync::{Arc, OnceLock};
 
 use axum::extract::Request;
-use nearprint_engine::cluster::member::NodeStatus;
+use nearprint_engine::cluster::member::{NodeState, NodeStatus};
 use nearprint_engine::{Engine, Readiness, Refused};
 use nearprint_text::Recipe;
 use tokio::sync::{Semaphore, watch};
 use tokio::time::Instant;
 
 use crate::access::Access;
-use crate::follow::Following;
+use crate::follow::{FollowState, Following};
 use crate::http::analyses::Analyses;
 use crate::http::budget::Replies;
 use crate::http::cipher::Cipher;
@@ -107,6 +107,17 @@ impl Service {
         match &self.role {
             Role::Follower(following) => Some(following),
             Role::Alone | Role::Node(_) => None,
+        }
+    }
+
+    /// Whether it is a copy that has each change soon.
+    pub(crate) fn is_level(&self) -> bool {
+        match (&self.role, self.node()) {
+            (Role::Follower(following), _) => {
+                following.is_connected() && following.state() == FollowState::Following
+            }
+            (_, Some((_, status))) => status.state == NodeState::Following,
+            (Role::Alone | Role::Node(_), None) => false,
         }
     }
 

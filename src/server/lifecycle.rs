@@ -21,9 +21,8 @@ use super::credentials::Credentials;
 use super::descriptors;
 use super::error::ServeError;
 use super::options::{ServerOptions, Settings};
-use crate::cluster::ClusterOptions;
 use crate::copying::Source;
-use crate::follow::{FollowError, FollowOptions, FollowThread, Following};
+use crate::follow::{FollowError, FollowThread, Following};
 use crate::http::{ClusterNode, Role};
 use crate::metrics::{self, EngineMetrics};
 use crate::{http, telemetry};
@@ -136,7 +135,8 @@ async fn start(
         };
     }
     // 5. Recover. Whatever ends a recovery, the next start begins it again.
-    let node = settings.cluster.as_ref().map(|cluster| cluster.of_node(&Handle::current()));
+    let role = role(&settings)?;
+    let node = settings.cluster.map(|cluster| cluster.of_node(&Handle::current()));
     let recovery = spawn_blocking(move || match node {
         Some(node) => Engine::open_node(settings.engine, node, Arc::new(EngineMetrics)),
         None => open_engine(settings.engine),
@@ -153,15 +153,7 @@ async fn start(
     announce(&listener).map_err(listen)?;
     let mut options = settings.server;
     options.connections_max = connections_max(options.connections_max);
-    let server = Server {
-        listener,
-        engine,
-        options,
-        http: settings.http,
-        follow: settings.follow,
-        cluster: settings.cluster,
-        credentials,
-    };
+    let server = Server { listener, engine, options, http: settings.http, role, credentials };
     // 7. Serve until a signal, and stop in order, or at once when there is a second one.
     let (stop, stopped) = oneshot::channel::<()>();
     let signalled = Cell::new(false);
@@ -178,6 +170,17 @@ async fn start(
     };
     // Who has stopped it does not want it to begin again.
     outcome.map(|ended| if signalled.get() { Ended::Stopped } else { ended })
+}
+
+/// What the service is among others.
+fn role(settings: &Settings) -> Result<Role, ServeError> {
+    let in_flight_max = settings.http.requests_in_flight_max;
+    if let Some(options) = &settings.cluster {
+        let (address, ca_file) = (options.address.as_str().into(), options.ca_file.as_deref());
+        return Ok(Role::Node(ClusterNode::new(address, ca_file, in_flight_max)?));
+    }
+    let Some(options) = &settings.follow else { return Ok(Role::Alone) };
+    Ok(Role::Follower(Arc::new(Following::new(options.clone(), in_flight_max)?)))
 }
 
 /// Opens the engine of a service alone, which reports its work to the metrics. Blocks.
@@ -201,8 +204,7 @@ pub async fn run(
     shutdown: impl Future<Output = ()> + Send,
 ) -> Result<(), ServeError> {
     let credentials = Credentials::open(&options)?;
-    let server =
-        Server { listener, engine, options, http, follow: None, cluster: None, credentials };
+    let server = Server { listener, engine, options, http, role: Role::Alone, credentials };
     server.run(shutdown).await.map(drop)
 }
 
@@ -220,27 +222,18 @@ struct Server {
     engine: Engine,
     options: ServerOptions,
     http: http::HttpOptions,
-    follow: Option<FollowOptions>,
-    cluster: Option<ClusterOptions>,
+    role: Role,
     credentials: Credentials,
 }
 
 impl Server {
     async fn run(self, shutdown: impl Future<Output = ()> + Send) -> Result<Ended, ServeError> {
-        let Self { listener, engine, options, http, follow, cluster, credentials } = self;
-        let following = follow.map(|options| Following::new(options, http.requests_in_flight_max));
-        let following = following.transpose()?.map(Arc::new);
-        let node = cluster.map(|options| {
-            let ca_file = options.ca_file.as_deref();
-            ClusterNode::new(options.address.into(), ca_file, http.requests_in_flight_max)
-        });
-        let role = match (node.transpose()?, following.clone()) {
-            (Some(node), _) => Role::Node(node),
-            (None, Some(following)) => Role::Follower(following),
-            (None, None) => Role::Alone,
+        let Self { listener, engine, options, http, role, credentials } = self;
+        let following = match &role {
+            Role::Follower(following) => Some(Arc::clone(following)),
+            Role::Alone | Role::Node(_) => None,
         };
-        let access = credentials.access;
-        let service = http::Service::with_role(engine.clone(), http, access, role);
+        let service = http::Service::with_role(engine.clone(), http, credentials.access, role);
         let router = http::router(Arc::clone(&service));
         let thread = following.as_ref().map(|following| {
             FollowThread::start(Arc::clone(following), engine.clone()).map_err(FollowError::Thread)

@@ -21,9 +21,11 @@ fn is_kept_out(refused: &Result<NatsLog, NatsError>) -> bool {
 #[test]
 fn who_does_not_sign_in_is_kept_out() {
     let token = |token: &str| SignIn::Token(token.to_owned());
-    let password = |password: &str| SignIn::Password {
-        user: "node".to_owned(),
-        password: password.to_owned(),
+    let folder = tempfile::tempdir().unwrap();
+    let password = |password: &str| {
+        let file = folder.path().join(password);
+        fs::write(&file, password).unwrap();
+        SignIn::Password { user: "node".to_owned(), file }
     };
     let settings = ["token: open", "user: node, password: open"];
     let right = [token("open"), password("open")];

@@ -57,7 +57,8 @@ impl Servers {
             );
             if count > 1 {
                 let (port, routes) = (route(at), routes.join(", "));
-                let cluster = "cluster { name: test, listen: 127.0.0.1:";
+                // Clients use the addresses that they are given, and no others.
+                let cluster = "cluster { name: test, no_advertise: true, listen: 127.0.0.1:";
                 writeln!(file, "{cluster}{port}, routes: [{routes}] }}").unwrap();
             }
             fs::write(directory.path().join(format!("s{at}.conf")), file).unwrap();

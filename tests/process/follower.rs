@@ -105,6 +105,26 @@ fn a_follower_has_what_was_answered_although_both_are_killed() {
     let stored: Value = reply.body_mut().read_json().unwrap();
     let plain = copy.client().post("/v1/fingerprint", &json!({"text": text}));
     assert_eq!(stored["fingerprint"], Client::expect(plain)["fingerprint"]);
+    // What was passed on is here once its reply is.
+    for number in 0..50 {
+        insert(&copy.client(), &format!("own{number}"), number << 8);
+        assert_eq!(copy.client().get(&format!("/v1/documents/own{number}")).unwrap().0, 200);
+        let purge = json!({"prefix": format!("own{number}-")});
+        let (status, job) = copy.client().post("/v1/purge", &purge).unwrap();
+        assert_eq!(status, 202, "{job}");
+        let path = format!("/v1/jobs/{}", job["job"].as_str().unwrap());
+        assert_eq!(copy.client().get(&path).unwrap().0, 200, "{path}");
+    }
+    // Its searches for groups are its own, and a fresh answer is that of the primary.
+    let (status, search) = copy.client().post("/v1/groups", &json!({})).unwrap();
+    assert_eq!(status, 202, "{search}");
+    let path = format!("/v1/jobs/{}", search["job"].as_str().unwrap());
+    assert_eq!(copy.client().delete(&path).unwrap().0, 200);
+    for fresh in [false, true] {
+        let stats = Client::expect(copy.client().get(&format!("/v1/stats?fresh={fresh}")));
+        assert_eq!(stats["following"].is_null(), fresh, "{stats}");
+    }
+    assert_eq!(copy.client().get("/readyz/writes").unwrap().0, 200);
     // A write is passed on once: a copy of the copy has nobody who takes it.
     let three = folder.path().join("third");
     let second = copy.url().trim_start_matches("http://").to_owned();
@@ -135,6 +155,10 @@ fn a_follower_refuses_writes_waits_for_changes_and_takes_over() {
         let (status, reply) = copy.client().post(path, &body).unwrap();
         assert_eq!((status, &reply["code"]), (503, &json!("follower")), "{path}: {reply}");
         assert!(reply["detail"].as_str().unwrap().contains(&address), "{reply}");
+    }
+    for path in ["/readyz/writes", "/v1/stats?fresh=true"] {
+        let (status, reply) = copy.client().get(path).unwrap();
+        assert_eq!((status, &reply["code"]), (503, &json!("follower")), "{path}: {reply}");
     }
     let (status, reply) = copy.client().delete("/v1/documents/a").unwrap();
     assert_eq!((status, &reply["code"]), (503, &json!("follower")), "{reply}");

@@ -24,6 +24,7 @@ mod power_cut;
 mod random;
 mod reclaim;
 mod removals;
+#[expect(dead_code, reason = "other tests use more of it")]
 mod server;
 mod stop;
 mod strace;

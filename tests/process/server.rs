@@ -43,6 +43,12 @@ impl Server {
         Some(Self { child: Mutex::new(child), url: format!("http://{address}") })
     }
 
+    /// Starts one that may not accept requests for long, at an address that its command names.
+    pub(crate) fn begin(mut command: Command, url: String) -> Self {
+        command.stdout(Stdio::null());
+        Self { child: Mutex::new(command.spawn().expect("the binary starts")), url }
+    }
+
     /// A `serve` on this directory that is not started yet. Snapshots come often, so that faults
     /// meet them.
     pub(crate) fn command(data: &Path) -> Command {
@@ -80,10 +86,15 @@ impl Server {
     }
 
     pub(crate) fn client(&self) -> Client {
+        self.client_within(Duration::from_mins(1))
+    }
+
+    /// A client whose requests take no longer than this.
+    pub(crate) fn client_within(&self, timeout: Duration) -> Client {
         let config = Agent::config_builder()
             .http_status_as_error(false)
             .proxy(None)
-            .timeout_global(Some(Duration::from_mins(1)))
+            .timeout_global(Some(timeout))
             .build();
         Client { agent: config.into(), url: self.url.clone() }
     }

@@ -131,10 +131,18 @@ class AsyncClient:
         """Compare two documents; stores nothing."""
         return await self._run(operations.compare(a, b, options))
 
-    async def get(self, id: str | int, *, namespace: str | None = None) -> m.StoredDocument | None:
+    async def get(
+        self,
+        id: str | int,
+        *,
+        namespace: str | None = None,
+        min_sequence: int | None = None,
+        fresh: bool | None = None,
+    ) -> m.StoredDocument | None:
         """The stored document with an id; None if there is none."""
         try:
-            return await self._run(operations.get(id, namespace))
+            new = m.ReadOptions(min_sequence=min_sequence, fresh=fresh)
+            return await self._run(operations.get(id, namespace, new))
         except DocumentNotFound:
             return None
 
@@ -282,9 +290,13 @@ class AsyncClient:
         """The stored documents of a fingerprint, oldest first."""
         return self._pages(operations.documents_of(fingerprint, options))
 
-    def namespaces(self) -> AsyncIterator[m.Namespace]:
+    def namespaces(
+        self, *, min_sequence: int | None = None, fresh: bool | None = None
+    ) -> AsyncIterator[m.Namespace]:
         """The namespaces that have documents, in the order in which they began."""
-        return self._pages(operations.namespaces())
+        return self._pages(
+            operations.namespaces(m.ReadOptions(min_sequence=min_sequence, fresh=fresh))
+        )
 
     def originals(self, **options: Unpack[m.OriginalsOptions]) -> AsyncIterator[m.StoredDocument]:
         """The documents with the most duplicates."""
@@ -318,13 +330,18 @@ class AsyncClient:
         """Remove a job that finds groups, with its result."""
         await self._run(operations.delete_groups(job))
 
-    def jobs(self) -> AsyncIterator[m.Job]:
+    def jobs(
+        self, *, min_sequence: int | None = None, fresh: bool | None = None
+    ) -> AsyncIterator[m.Job]:
         """The jobs that run or wait, and those that ended last."""
-        return self._pages(operations.jobs())
+        return self._pages(operations.jobs(m.ReadOptions(min_sequence=min_sequence, fresh=fresh)))
 
-    async def job(self, job: str) -> m.Job:
+    async def job(
+        self, job: str, *, min_sequence: int | None = None, fresh: bool | None = None
+    ) -> m.Job:
         """How far a job is."""
-        return await self._run(operations.job(job))
+        new = m.ReadOptions(min_sequence=min_sequence, fresh=fresh)
+        return await self._run(operations.job(job, new))
 
     async def wait_for_job(self, job: str, *, timeout: float | None = None) -> m.Job:
         """Wait until a job has ended; :class:`TimeoutError` if it has not after so many seconds."""
@@ -343,16 +360,25 @@ class AsyncClient:
     # The service.
 
     async def wait_until_ready(self) -> None:
-        """Wait until the service has recovered and takes writes, up to the timeout of a call."""
+        """Wait until the service has recovered, and takes writes or is a copy fit for look-ups.
+
+        Waits up to the timeout of a call.
+        """
         await self._run(operations.ready())
 
-    async def stats(self) -> dict[str, Any]:
+    async def stats(
+        self, *, min_sequence: int | None = None, fresh: bool | None = None
+    ) -> dict[str, Any]:
         """The state of the service in numbers."""
-        return await self._run(operations.stats())
+        new = m.ReadOptions(min_sequence=min_sequence, fresh=fresh)
+        return await self._run(operations.stats(None, new))
 
-    async def count(self, namespace: str) -> int:
+    async def count(
+        self, namespace: str, *, min_sequence: int | None = None, fresh: bool | None = None
+    ) -> int:
         """The number of documents of a namespace."""
-        return (await self._run(operations.stats(namespace)))["documents"]
+        new = m.ReadOptions(min_sequence=min_sequence, fresh=fresh)
+        return (await self._run(operations.stats(namespace, new)))["documents"]
 
     async def take_snapshot(self) -> m.Snapshot:
         """Take a snapshot, and return once it is on disk."""

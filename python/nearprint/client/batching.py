@@ -1,8 +1,8 @@
 """Sends calls that wait at the same time as one batch; without any input or output.
 
 A call that finds no free connection waits in a :class:`Queue`. When a connection is free again, the
-oldest call is sent, and with it, as one batch, all that wait for the same route; nothing waits for
-a timer. An :class:`Exchange` makes the requests of a batch, reads the replies, and decides whether
+oldest call is sent, and with it, as one batch, all that go into the same; nothing waits for a
+timer. An :class:`Exchange` makes the requests of a batch, reads the replies, and decides whether
 to try again. :class:`Client` and :class:`AsyncClient` differ in how they move bytes and wake callers.
 """
 
@@ -19,7 +19,14 @@ from nearprint.client import messages, replies
 from nearprint.client.address import Address
 from nearprint.client.encoding import CHUNK_BYTES_MAX, CHUNK_LINES_MAX, Line
 from nearprint.client.replies import Foreign, Form
-from nearprint.errors import Follower, NearprintError, Overloaded, Unreachable, of_problem
+from nearprint.errors import (
+    Follower,
+    NearprintError,
+    OutcomeUnknown,
+    Overloaded,
+    Unreachable,
+    of_problem,
+)
 
 T = TypeVar("T")
 K = TypeVar("K", bound="Waiter")
@@ -75,25 +82,25 @@ class Call(Generic[T]):
     """One operation: what to send, and the form of what comes back.
 
     ``alone`` is its request when it is sent alone. A call with ``lines`` may also be sent as a part
-    of a batch of its ``route``, whose reply has a line of this form for each. A call that is not ``repeatable`` is not sent again if it may have been
-    carried out.
+    of a ``batch``, which is named by its path and parameters, and whose reply has a line of this form
+    for each. A call that is not ``repeatable`` is not sent again if it may have been carried out.
     """
 
-    __slots__ = ("alone", "finish", "form", "lines", "repeatable", "route")
+    __slots__ = ("alone", "batch", "finish", "form", "lines", "repeatable")
 
     def __init__(
         self,
         finish: Callable[[list[Any]], T],
         *,
         alone: Request | None = None,
-        route: str | None = None,
+        batch: str | None = None,
         lines: Sequence[Line | NearprintError] = (),
         form: Form | None = None,
         repeatable: bool = True,
     ) -> None:
         self.finish = finish
         self.alone = alone
-        self.route = route
+        self.batch = batch
         self.lines = lines
         self.form = form or replies.object_of(messages.Reply)
         self.repeatable = repeatable
@@ -139,35 +146,36 @@ class Queue(Generic[K]):
     """Calls that wait for a connection: first come, first served, several as one batch."""
 
     def __init__(self) -> None:
-        self._routes: dict[str | None, deque[K]] = {}
+        self._batches: dict[str | None, deque[K]] = {}
         self._count = 0
 
     def add(self, waiter: K) -> None:
         self._count += 1
         waiter.number = self._count
-        self._routes.setdefault(waiter.call.route, deque()).append(waiter)
+        self._batches.setdefault(waiter.call.batch, deque()).append(waiter)
 
     def put_back(self, waiters: Sequence[K]) -> None:
         """Return calls to the places that they had."""
         for waiter in reversed(waiters):
-            self._routes.setdefault(waiter.call.route, deque()).appendleft(waiter)
+            self._batches.setdefault(waiter.call.batch, deque()).appendleft(waiter)
 
     def discard(self, waiter: K) -> bool:
         """Take out a call that waits no longer; whether it was there."""
         try:
-            self._routes[waiter.call.route].remove(waiter)
+            self._batches[waiter.call.batch].remove(waiter)
         except (KeyError, ValueError):
             return False
         return True
 
     def take(self) -> list[K]:
         """The oldest call, and those that can be sent with it; none if nothing waits."""
-        waiting = [line for line in self._routes.values() if line]
-        if not waiting:
+        # A parameter may differ in each batch, so what is empty goes.
+        self._batches = {batch: line for batch, line in self._batches.items() if line}
+        if not self._batches:
             return []
-        line = min(waiting, key=lambda waiters: waiters[0].number)
+        line = min(self._batches.values(), key=lambda waiters: waiters[0].number)
         taken = [line.popleft()]
-        if taken[0].call.route is None:
+        if taken[0].call.batch is None:
             return taken
         count, size = len(taken[0].call.lines), taken[0].size
         while line:
@@ -180,8 +188,8 @@ class Queue(Generic[K]):
 
     def clear(self) -> list[K]:
         """Take out all."""
-        everything = [waiter for line in self._routes.values() for waiter in line]
-        self._routes.clear()
+        everything = [waiter for line in self._batches.values() for waiter in line]
+        self._batches.clear()
         return everything
 
 
@@ -245,8 +253,9 @@ class Exchange(Generic[K]):
         if alone is not None:
             return alone
         body = b"\n".join([waiter.line(index).data for waiter, index in self.pending]) + b"\n"
-        route = self.waiters[0].call.route
-        return Request("POST", f"/v1/{route}/batch", body, "application/x-ndjson")
+        batch = self.waiters[0].call.batch
+        assert batch is not None
+        return Request("POST", batch, body, "application/x-ndjson")
 
     def received(self, reply: Reply) -> float:
         """Read a reply; the seconds to wait before the next attempt, if one is needed."""
@@ -353,6 +362,10 @@ class Exchange(Generic[K]):
         if isinstance(error, Follower):
             # It takes writes only once somebody has made it a primary.
             raise error
+        if isinstance(error, OutcomeUnknown):
+            if not self.repeatable:
+                raise error
+            self.repeated = True
         told = seconds(retry_after)
         wait = told or self._backoff(self.attempts - 1)
         if time.monotonic() + wait < self.deadline:

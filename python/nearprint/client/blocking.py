@@ -125,10 +125,18 @@ class Client:
         """Compare two documents; stores nothing."""
         return self._run(operations.compare(a, b, options))
 
-    def get(self, id: str | int, *, namespace: str | None = None) -> m.StoredDocument | None:
+    def get(
+        self,
+        id: str | int,
+        *,
+        namespace: str | None = None,
+        min_sequence: int | None = None,
+        fresh: bool | None = None,
+    ) -> m.StoredDocument | None:
         """The stored document with an id; None if there is none."""
         try:
-            return self._run(operations.get(id, namespace))
+            new = m.ReadOptions(min_sequence=min_sequence, fresh=fresh)
+            return self._run(operations.get(id, namespace, new))
         except DocumentNotFound:
             return None
 
@@ -267,9 +275,13 @@ class Client:
         """The stored documents of a fingerprint, oldest first."""
         return self._pages(operations.documents_of(fingerprint, options))
 
-    def namespaces(self) -> Iterator[m.Namespace]:
+    def namespaces(
+        self, *, min_sequence: int | None = None, fresh: bool | None = None
+    ) -> Iterator[m.Namespace]:
         """The namespaces that have documents, in the order in which they began."""
-        return self._pages(operations.namespaces())
+        return self._pages(
+            operations.namespaces(m.ReadOptions(min_sequence=min_sequence, fresh=fresh))
+        )
 
     def originals(self, **options: Unpack[m.OriginalsOptions]) -> Iterator[m.StoredDocument]:
         """The documents with the most duplicates."""
@@ -303,13 +315,16 @@ class Client:
         """Remove a job that finds groups, with its result."""
         self._run(operations.delete_groups(job))
 
-    def jobs(self) -> Iterator[m.Job]:
+    def jobs(
+        self, *, min_sequence: int | None = None, fresh: bool | None = None
+    ) -> Iterator[m.Job]:
         """The jobs that run or wait, and those that ended last."""
-        return self._pages(operations.jobs())
+        return self._pages(operations.jobs(m.ReadOptions(min_sequence=min_sequence, fresh=fresh)))
 
-    def job(self, job: str) -> m.Job:
+    def job(self, job: str, *, min_sequence: int | None = None, fresh: bool | None = None) -> m.Job:
         """How far a job is."""
-        return self._run(operations.job(job))
+        new = m.ReadOptions(min_sequence=min_sequence, fresh=fresh)
+        return self._run(operations.job(job, new))
 
     def wait_for_job(self, job: str, *, timeout: float | None = None) -> m.Job:
         """Wait until a job has ended; :class:`TimeoutError` if it has not after so many seconds."""
@@ -328,16 +343,25 @@ class Client:
     # The service.
 
     def wait_until_ready(self) -> None:
-        """Wait until the service has recovered and takes writes, up to the timeout of a call."""
+        """Wait until the service has recovered, and takes writes or is a copy fit for look-ups.
+
+        Waits up to the timeout of a call.
+        """
         self._run(operations.ready())
 
-    def stats(self) -> dict[str, Any]:
+    def stats(
+        self, *, min_sequence: int | None = None, fresh: bool | None = None
+    ) -> dict[str, Any]:
         """The state of the service in numbers."""
-        return self._run(operations.stats())
+        new = m.ReadOptions(min_sequence=min_sequence, fresh=fresh)
+        return self._run(operations.stats(None, new))
 
-    def count(self, namespace: str) -> int:
+    def count(
+        self, namespace: str, *, min_sequence: int | None = None, fresh: bool | None = None
+    ) -> int:
         """The number of documents of a namespace."""
-        return self._run(operations.stats(namespace))["documents"]
+        new = m.ReadOptions(min_sequence=min_sequence, fresh=fresh)
+        return self._run(operations.stats(namespace, new))["documents"]
 
     def take_snapshot(self) -> m.Snapshot:
         """Take a snapshot, and return once it is on disk."""

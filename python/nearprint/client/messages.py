@@ -47,7 +47,16 @@ class _LookOptions(Content, total=False):
     include: Include | None
 
 
-class QueryOptions(_LookOptions, total=False):
+class ReadOptions(TypedDict, total=False):
+    """How new an answer must be, for a service that has copies: it contains the change with this
+    ``sequence``, or with ``fresh`` every write that was answered before.
+    """
+
+    min_sequence: int | None
+    fresh: bool | None
+
+
+class QueryOptions(_LookOptions, ReadOptions, total=False):
     explain: bool | None
 
 
@@ -71,8 +80,9 @@ class FingerprintDocument(FingerprintOptions, total=False):
     text: str | None
 
 
-class QueryDocument(QueryOptions, total=False):
+class QueryDocument(_LookOptions, total=False):
     text: str | None
+    explain: bool | None
 
 
 class InsertDocument(InsertOptions, total=False):
@@ -83,10 +93,14 @@ class CheckDocument(CheckOptions, total=False):
     text: str | None
 
 
-class PackedQueryOptions(TypedDict, total=False):
+class _PackedLookOptions(TypedDict, total=False):
     namespace: str | None
     distance: int | None
     max_age: int | None
+
+
+class PackedQueryOptions(_PackedLookOptions, ReadOptions, total=False):
+    pass
 
 
 class PackedInsertOptions(TypedDict, total=False):
@@ -95,7 +109,7 @@ class PackedInsertOptions(TypedDict, total=False):
     expires_at: int | None
 
 
-class PackedCheckOptions(PackedQueryOptions, PackedInsertOptions, total=False):
+class PackedCheckOptions(_PackedLookOptions, PackedInsertOptions, total=False):
     on_duplicate: Literal["skip", "insert"] | None
 
 
@@ -116,7 +130,7 @@ class CompareOptions(TypedDict, total=False):
     explain: bool | None
 
 
-class ListOptions(TypedDict, total=False):
+class ListOptions(ReadOptions, total=False):
     namespace: str | None
     all_namespaces: bool | None
     prefix: str | None
@@ -124,13 +138,13 @@ class ListOptions(TypedDict, total=False):
     after: str | None
 
 
-class FingerprintListOptions(TypedDict, total=False):
+class FingerprintListOptions(ReadOptions, total=False):
     namespace: str | None
     include: Include | None
     after: str | None
 
 
-class OriginalsOptions(TypedDict, total=False):
+class OriginalsOptions(ReadOptions, total=False):
     namespace: str | None
     all_namespaces: bool | None
     order: Literal["duplicates", "recent"] | None

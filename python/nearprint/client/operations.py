@@ -36,12 +36,26 @@ def _only(replies: list[Any]) -> Any:
     return reply
 
 
+READ_OPTIONS = frozenset(m.ReadOptions.__annotations__)
+"""Options of a request, not of its documents."""
+
+
+def _divided(options: Mapping[str, Any]) -> tuple[dict[str, Any], Mapping[str, Any]]:
+    """The options of a request, and those of its documents."""
+    if READ_OPTIONS.isdisjoint(options):
+        return {}, options
+    request = {name: options[name] for name in READ_OPTIONS & options.keys()}
+    return request, {name: options[name] for name in options.keys() - READ_OPTIONS}
+
+
 def document(route: str, text: str | None, options: Mapping[str, Any]) -> Call[Any]:
     """One document for a route of the service."""
+    parameters, options = _divided(options) if route == "query" else ({}, options)
     fields = options if text is None else {"text": text, **options}
     line = line_of(route, fields)
-    alone = Request("POST", f"/v1/{route}", line.data, JSON)
-    return Call(_only, alone=alone, route=route, lines=(line,), form=FORMS[route])
+    alone = Request("POST", path(f"/v1/{route}", parameters), line.data, JSON)
+    batch = path(f"/v1/{route}/batch", parameters)
+    return Call(_only, alone=alone, batch=batch, lines=(line,), form=FORMS[route])
 
 
 def documents(
@@ -50,15 +64,24 @@ def documents(
     """Any number of documents, in chunks."""
     if isinstance(given, (str, bytes, Mapping)):
         raise TypeError(f"give an iterable of documents, not one {type(given).__name__}")
-    return _chunks(route, given, Chunks(route, defaults, alone))
+    chunks, batch = _chunks(route, defaults, alone)
+    return _calls(given, chunks, batch, FORMS[route])
 
 
-def _chunks(route: str, given: Iterable[Any], chunks: Chunks) -> Iterator[Call[list[Any]]]:
+def _chunks(route: str, defaults: Mapping[str, Any], alone: str) -> tuple[Chunks, str]:
+    """What cuts documents into chunks, and where the chunks are sent."""
+    parameters, defaults = _divided(defaults) if route == "query" else ({}, defaults)
+    return Chunks(route, defaults, alone), path(f"/v1/{route}/batch", parameters)
+
+
+def _calls(
+    given: Iterable[Any], chunks: Chunks, batch: str, form: Form
+) -> Iterator[Call[list[Any]]]:
     for document in given:
         if chunk := chunks.add(document):
-            yield Call(list, route=route, lines=chunk, form=FORMS[route])
+            yield Call(list, batch=batch, lines=chunk, form=form)
     if chunk := chunks.rest():
-        yield Call(list, route=route, lines=chunk, form=FORMS[route])
+        yield Call(list, batch=batch, lines=chunk, form=form)
 
 
 async def documents_async(
@@ -72,23 +95,24 @@ async def documents_async(
         for call in documents(route, given, defaults, alone):
             yield call
         return
-    chunks = Chunks(route, defaults, alone)
+    chunks, batch = _chunks(route, defaults, alone)
     async for document in given:
         if chunk := chunks.add(document):
-            yield Call(list, route=route, lines=chunk, form=FORMS[route])
+            yield Call(list, batch=batch, lines=chunk, form=FORMS[route])
     if chunk := chunks.rest():
-        yield Call(list, route=route, lines=chunk, form=FORMS[route])
+        yield Call(list, batch=batch, lines=chunk, form=FORMS[route])
 
 
 def delete(id: str | int, namespace: str | None) -> Call[Any]:
     name = _name(id, namespace)
     alone = Request("DELETE", path("/v1/documents", name))
     lines = (Line(encode(name)),)
-    return Call(_only, alone=alone, route="delete", lines=lines, form=FORMS["delete"])
+    batch = "/v1/delete/batch"
+    return Call(_only, alone=alone, batch=batch, lines=lines, form=FORMS["delete"])
 
 
-def get(id: str | int, namespace: str | None) -> Call[Any]:
-    return _read("/v1/documents", m.StoredDocument, _name(id, namespace))
+def get(id: str | int, namespace: str | None, options: Mapping[str, Any]) -> Call[Any]:
+    return _read("/v1/documents", m.StoredDocument, {**_name(id, namespace), **options})
 
 
 def _name(id: str | int, namespace: str | None) -> dict[str, str]:
@@ -119,8 +143,8 @@ def ready() -> Call[Any]:
     return _read("/readyz", m.Health)
 
 
-def stats(namespace: str | None = None) -> Call[Any]:
-    return _read("/v1/stats", m.Count, {"namespace": namespace})
+def stats(namespace: str | None, options: Mapping[str, Any]) -> Call[Any]:
+    return _read("/v1/stats", m.Count, {"namespace": namespace, **options})
 
 
 def take_snapshot() -> Call[Any]:
@@ -171,8 +195,8 @@ def delete_groups(job: str) -> Call[Any]:
     return _remove(_job_path("groups", job), JOB)
 
 
-def job(job: str) -> Call[Any]:
-    return _read(_job_path("jobs", job), m.Job)
+def job(job: str, options: Mapping[str, Any]) -> Call[Any]:
+    return _read(_job_path("jobs", job), m.Job, options)
 
 
 def cancel_job(job: str) -> Call[Any]:
@@ -216,8 +240,8 @@ def documents_of(fingerprint: m.Fingerprint, options: Mapping[str, Any]) -> List
     return List(target, Page("documents", m.StoredDocument), options)
 
 
-def namespaces() -> List:
-    return List("/v1/namespaces", Page("namespaces", m.Namespace), {})
+def namespaces(options: Mapping[str, Any]) -> List:
+    return List("/v1/namespaces", Page("namespaces", m.Namespace), options)
 
 
 def originals(options: Mapping[str, Any]) -> List:
@@ -233,8 +257,8 @@ def group(job: str, group: int, include: m.Include | None) -> List:
     return List(target, Page("documents", m.Member), {"include": include})
 
 
-def jobs() -> List:
-    return List("/v1/jobs", Page("jobs", m.Job), {})
+def jobs(options: Mapping[str, Any]) -> List:
+    return List("/v1/jobs", Page("jobs", m.Job), options)
 
 
 def page(list_: List, after: str | None) -> Call[Any]:

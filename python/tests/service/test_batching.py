@@ -83,7 +83,7 @@ def test_calls_of_threads_are_sent_together(service: Service, proxy: Proxy) -> N
 
 def waiting(client: Client) -> int:
     """How many calls wait for a connection."""
-    return sum(map(len, client._pool._queue._routes.values()))
+    return sum(map(len, client._pool._queue._batches.values()))
 
 
 def test_calls_of_tasks_are_sent_together(service: Service, proxy: Proxy) -> None:
@@ -242,7 +242,7 @@ def test_a_queue_keeps_within_the_limits_of_a_request() -> None:
     queue: Queue[Waiter] = Queue()
 
     def add(lines: int, size: int = 10) -> Waiter:
-        call: Call[Any] = Call(list, route="query", lines=[Line(b"x" * size)] * lines)
+        call: Call[Any] = Call(list, batch="/v1/query/batch", lines=[Line(b"x" * size)] * lines)
         queue.add(waiter := Waiter(call, 0.0))
         return waiter
 

@@ -34,7 +34,7 @@ class Gate:
 
 def waiting(client: Client) -> int:
     """How many calls wait for a connection."""
-    return sum(map(len, client._pool._queue._routes.values()))
+    return sum(map(len, client._pool._queue._batches.values()))
 
 
 def lines(count: int) -> Iterator[dict[str, Any]]:
@@ -230,7 +230,7 @@ def test_an_abandoned_asynchronous_iterator_frees_its_connections(
                 # Without aclose(), the loop closes it.
                 while tasks._free < 2:
                     await asyncio.sleep(0.005)
-                assert not tasks._exchanges and not any(tasks._queue._routes.values())
+                assert not tasks._exchanges and not any(tasks._queue._batches.values())
                 assert (await client.query(text(1)))["duplicate"] is False
 
     with warnings.catch_warnings():
@@ -264,7 +264,7 @@ def test_calls_that_are_given_up_lose_no_others(service: Service) -> None:
             assert tasks is not None
             while tasks._exchanges:
                 await asyncio.sleep(0.005)
-            assert tasks._free == 2 and not any(tasks._queue._routes.values())
+            assert tasks._free == 2 and not any(tasks._queue._batches.values())
 
     asyncio.run(main())
 

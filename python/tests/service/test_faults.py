@@ -99,6 +99,21 @@ def test_what_a_follower_refuses_is_not_sent_again(proxy: Proxy, connect: Connec
     assert len(proxy.seen) == 1
 
 
+def test_what_may_have_been_done_is_sent_again_only_if_it_is_the_same_write(
+    proxy: Proxy, connect: Connect
+) -> None:
+    client = connect(proxy.url)
+    unknown = problem(503, "outcome_unknown", Retry_After="0")
+    proxy.then(unknown)
+    assert client.insert(text(1))["outcome"] == "inserted"
+    proxy.then(unknown)
+    with pytest.raises(errors.OutcomeUnknown):
+        client.insert_packed(numpy.arange(5, dtype=numpy.uint64))
+    assert len(proxy.seen) == 3
+    proxy.then(unknown)
+    assert client.query_packed(numpy.arange(5, dtype=numpy.uint64)).tolist() == [255] * 5
+
+
 def test_a_long_input_that_ends_early_says_how_far_it_came(proxy: Proxy, connect: Connect) -> None:
     client = connect(proxy.url)
     proxy.then(forward, forward)

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy
 import pytest
-from harness import Service, text
+from harness import Proxy, Service, text
 from nearprint import errors
 from nearprint.client import AsyncClient, Client
 
@@ -73,6 +73,33 @@ def test_a_list_goes_on_after_its_first_page(service: Service, connect: Connect)
     fingerprints = ({"fingerprint": number, "id": number} for number in range(2_500))
     assert all(reply["stored"] for reply in client.insert_many(fingerprints))
     assert len({document["id"] for document in client.documents()}) == 2_500
+
+
+def test_every_reading_call_may_ask_for_a_new_answer(proxy: Proxy, connect: Connect) -> None:
+    client = connect(proxy.url)
+    sequence = client.insert(text(1), id="a", namespace="n")["sequence"]
+    new: Any = {"min_sequence": sequence, "fresh": True}
+    job = client.purge(prefix="z", namespace="n")["job"]
+    begun = len(proxy.seen)
+    assert client.query(text(1), namespace="n", **new)["duplicate"]
+    assert [reply["duplicate"] for reply in client.query_many([text(1)], namespace="n", **new)]
+    client.query_packed(numpy.arange(2, dtype=numpy.uint64), **new)
+    document = client.get("a", namespace="n", **new)
+    assert document is not None
+    assert len(list(client.documents(namespace="n", **new))) == 1
+    assert len(list(client.documents_of(document["fingerprint"], namespace="n", **new))) == 1
+    assert len(list(client.originals(namespace="n", **new))) <= 1
+    assert [each["namespace"] for each in client.namespaces(**new)] == ["n"]
+    assert client.count("n", **new) == 1
+    assert client.stats(**new)["documents"] == 1
+    assert client.job(job, **new)["job"] == job
+    assert job in [each["job"] for each in client.jobs(**new)]
+    asked = proxy.seen[begun:]
+    assert len(asked) == 12
+    for seen in asked:
+        assert f"min_sequence={sequence}" in seen.line and "fresh=true" in seen.line, seen.line
+    with pytest.raises(errors.Overloaded, match="min_sequence is"):
+        connect(proxy.url, timeout=2.0).stats(min_sequence=sequence + 1_000)
 
 
 def test_texts_are_compared_and_explained(service: Service, connect: Connect) -> None:

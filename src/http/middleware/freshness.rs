@@ -5,12 +5,15 @@
 use std::time::Duration;
 
 use axum::extract::Request;
-use axum::http::Uri;
+use axum::http::header::HeaderName;
+use axum::http::{HeaderValue, Uri};
+use axum::response::Response;
 use nearprint_engine::document::Sequence;
 use nearprint_files::fields;
 use nearprint_files::offer::FieldKind;
 use tokio::time::timeout;
 
+use crate::http::cipher::Kind;
 use crate::http::problem::{Code, Problem};
 use crate::http::request::parameters;
 use crate::http::request::reach::NamespaceAccess;
@@ -18,6 +21,10 @@ use crate::http::service::Service;
 
 /// The longest wait for a change.
 const WAIT_MAX: Duration = Duration::from_secs(1);
+
+/// In the reply to a request that was passed on: a change with which this service has all that it
+/// rests on, encrypted. Clients do not get it.
+const CHANGE: HeaderName = HeaderName::from_static("nearprint-change");
 
 fields! {
     /// What every request that reads takes in its query string.
@@ -81,6 +88,26 @@ impl Freshness {
             WAIT_MAX.as_millis()
         );
         Err(Problem::new(Code::Behind, detail).of_field(MIN_SEQUENCE))
+    }
+}
+
+/// Tells the service that has passed on a request what the reply rests on.
+pub(crate) fn tell_change(service: &Service, response: &mut Response) {
+    let change = service.cipher.encrypt(&Kind::Change.into(), service.engine.sequence().get());
+    let change = HeaderValue::from_str(&change).expect("hex digits are visible ASCII");
+    response.headers_mut().insert(CHANGE, change);
+}
+
+/// Waits until this service has what the reply to a request rests on that it has passed on, so that
+/// its client sees there what it has written. A copy that is far behind does not wait.
+pub(crate) async fn catch_up(service: &Service, response: &mut Response) {
+    let Some(change) = response.headers_mut().remove(CHANGE) else { return };
+    let change = change.to_str().ok();
+    let change = change.and_then(|change| service.cipher.decrypt(&Kind::Change.into(), change));
+    if let Some(change) = change.and_then(|change| u64::try_from(change).ok())
+        && service.is_level()
+    {
+        drop(timeout(WAIT_MAX, service.engine.reached(Sequence::new(change))).await);
     }
 }
 

@@ -24,9 +24,10 @@ use futures_util::FutureExt as _;
 use tokio::sync::OwnedSemaphorePermit;
 use tokio::time::Instant;
 
+use crate::http::forward::FORWARDED;
 use crate::http::middleware::access;
 use crate::http::middleware::access::Rules;
-use crate::http::middleware::freshness::Freshness;
+use crate::http::middleware::freshness::{self, Freshness};
 use crate::http::middleware::guard::Guarded;
 use crate::http::middleware::head;
 use crate::http::problem::{Code, Failure, Problem};
@@ -130,7 +131,9 @@ async fn answer(
             match service.decider() {
                 Decider::Here => {}
                 Decider::There(forwarder, to) => {
-                    return forwarder.forward(request, &to, writes).await;
+                    let mut response = forwarder.forward(request, &to, writes).await?;
+                    freshness::catch_up(service, &mut response).await;
+                    return Ok(response);
                 }
                 Decider::Nobody(problem) => return Err(problem),
             }
@@ -138,8 +141,13 @@ async fn answer(
     }
     asked.wait(service, &mut request).await?;
     let (mut head, body) = request.into_parts();
+    let tells_change = head.headers.contains_key(FORWARDED) && rules.writes(&head.method, route);
     let body = coding::decoded(&service.bodies, &mut head.headers, body);
-    Ok(next.run(Request::from_parts(head, body)).await)
+    let mut response = next.run(Request::from_parts(head, body)).await;
+    if tells_change {
+        freshness::tell_change(service, &mut response);
+    }
+    Ok(response)
 }
 
 /// Whether a path is a health probe or the metrics, which are answered however busy the service is.

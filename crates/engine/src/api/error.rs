@@ -142,7 +142,9 @@ pub enum OpenError {
     NodeOfCluster,
     /// The directory is not that of a node of a cluster.
     #[error(
-        "the data directory is not that of a node of a cluster; nothing was changed; next: make it the first node (nearprint cluster create), or take an empty directory, which is filled from another node"
+        "the data directory is not that of a node of a cluster; nothing was changed; next: make it \
+         the first node (nearprint cluster create), or take an empty directory, which is filled from \
+         another node"
     )]
     NotANode,
     /// What an empty node was filled from is not a node.
@@ -153,7 +155,9 @@ pub enum OpenError {
     SeedIsNoNode,
     /// The journal ends before the change up to which the node has read the log.
     #[error(
-        "the journal ends at change {journal}, and the file `cluster` says that the log was read up to change {position}; restore the missing journal files from a copy, or take an empty directory, which is filled from another node"
+        "the journal ends at change {journal}, and the file `cluster` says that the log was read up to \
+         change {position}; restore the missing journal files from a copy, or take an empty directory, \
+         which is filled from another node"
     )]
     BehindItsPosition {
         /// The last sequence in the journal.

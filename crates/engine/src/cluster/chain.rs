@@ -57,6 +57,9 @@ pub struct Position {
     /// The last message that counted, and the time of its decisions.
     pub digest: Digest,
     pub at_ms: u64,
+    /// The last message with changes that counted. Nodes for which it is the same have the same
+    /// content, whatever beats they have read since.
+    pub changed: Digest,
     /// The sequence of the next change.
     pub next: u64,
     /// Who leads. Part of the position, because no later message has the address.
@@ -323,6 +326,9 @@ impl Chain {
 
     fn count(&mut self, message: &Message<'_>, digest: Digest, now_ms: u64) -> Outcome {
         self.position.digest = digest;
+        if message.next() != message.first {
+            self.position.changed = digest;
+        }
         self.position.next = message.next();
         self.position.at_ms = message.at_ms;
         self.heard_ms = now_ms;
@@ -460,7 +466,8 @@ mod tests {
 
     fn chain() -> Chain {
         let leader = Some(Leader { id: LeaderId(1), address: "there".into() });
-        let position = Position { at: 7, digest: Digest(1), at_ms: 0, next: 5, leader };
+        let position =
+            Position { at: 7, digest: Digest(1), at_ms: 0, changed: Digest(1), next: 5, leader };
         Chain::new(position, 0)
     }
 

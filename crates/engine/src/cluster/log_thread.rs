@@ -147,8 +147,8 @@ impl LogThread {
         let Ok((message, _)) = Message::decode(&entry.bytes, &self.shared.identity) else {
             return Ok(Continuation::Elsewhere);
         };
-        let Position { digest, next, .. } = self.file.position;
-        Ok(if message.prev == digest && message.first == next {
+        let Position { changed, next, .. } = self.file.position;
+        Ok(if message.prev == changed && message.first == next {
             Continuation::Here
         } else if message.first > next {
             Continuation::Later
@@ -178,7 +178,7 @@ impl LogThread {
 
 /// Where a log that was begun anew continues.
 enum Continuation {
-    /// After the last message that counted here.
+    /// After the last message with changes that counted here.
     Here,
     /// After more than this node has.
     Later,

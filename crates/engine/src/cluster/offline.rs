@@ -74,7 +74,7 @@ pub fn refound<E: From<OpenError>>(
     let ClusterFile { position, .. } = read.ok_or(OpenError::NotANode)?;
     let next = core.next_in_journal();
     // After a crash the journal may be further. Then no other node can be known to have the same.
-    let digest = if position.next == next { position.digest } else { Digest(drawn()?) };
+    let digest = if position.next == next { position.changed } else { Digest(drawn()?) };
     let at_ms = core.machine().now_ms();
     let view = core.view();
     let message = Message {
@@ -89,7 +89,7 @@ pub fn refound<E: From<OpenError>>(
         touches: Vec::new(),
     };
     append(message.encode(&identity).0.into())?;
-    let position = Position { at: 0, digest, at_ms, next, leader: None };
+    let position = Position { at: 0, digest, at_ms, changed: digest, next, leader: None };
     ClusterFile { log, position }.write(&disk, identity).map_err(OpenError::from)?;
     Ok(Found { sequence: view.sequence().get(), documents: view.documents() })
 }

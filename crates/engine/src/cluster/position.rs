@@ -19,7 +19,7 @@ use crate::storage::{Disk, FileKind, Identity, SealedReader, SealedWriter, Stora
 pub(crate) const NAME: &str = "cluster";
 const KIND: FileKind = FileKind(8);
 
-const NUMBERS_BYTES: usize = 8 + 8 + 16 + 8 + 8;
+const NUMBERS_BYTES: usize = 8 + 8 + 16 + 8 + 16 + 8;
 const BODY_BYTES_MAX: usize = NUMBERS_BYTES + 8 + 2 + ADDRESS_BYTES_MAX;
 
 /// What the file says.
@@ -34,7 +34,8 @@ pub struct ClusterFile {
 impl ClusterFile {
     /// A node that has read nothing of a log, and has the changes before `next`.
     pub fn new(log: u64, next: u64) -> Self {
-        Self { log, position: Position { at: 0, digest: Digest(0), at_ms: 0, next, leader: None } }
+        let (at, digest, changed, at_ms) = (0, Digest(0), Digest(0), 0);
+        Self { log, position: Position { at, digest, at_ms, changed, next, leader: None } }
     }
 
     /// How a node begins with a log of this identity.
@@ -83,12 +84,13 @@ impl ClusterFile {
     }
 
     fn encode(&self) -> Vec<u8> {
-        let Position { at, digest, at_ms, next, leader } = &self.position;
+        let Position { at, digest, at_ms, changed, next, leader } = &self.position;
         let mut body = Vec::with_capacity(BODY_BYTES_MAX);
         body.extend_from_slice(&self.log.to_le_bytes());
         body.extend_from_slice(&at.to_le_bytes());
         body.extend_from_slice(&digest.0.to_le_bytes());
         body.extend_from_slice(&at_ms.to_le_bytes());
+        body.extend_from_slice(&changed.0.to_le_bytes());
         body.extend_from_slice(&next.to_le_bytes());
         if let Some(Leader { id, address }) = leader {
             body.extend_from_slice(&id.0.to_le_bytes());
@@ -103,6 +105,7 @@ impl ClusterFile {
         let at = take(&mut rest).map(u64::from_le_bytes)?;
         let digest = Digest(take(&mut rest).map(u128::from_le_bytes)?);
         let at_ms = take(&mut rest).map(u64::from_le_bytes)?;
+        let changed = Digest(take(&mut rest).map(u128::from_le_bytes)?);
         let next = take(&mut rest).map(u64::from_le_bytes)?;
         let leader = if rest.is_empty() {
             None
@@ -110,7 +113,7 @@ impl ClusterFile {
             let id = LeaderId(take(&mut rest).map(u64::from_le_bytes)?);
             Some(Leader { id, address: decode_text(&mut rest)?.into() })
         };
-        let position = Position { at, digest, at_ms, next, leader };
+        let position = Position { at, digest, at_ms, changed, next, leader };
         rest.is_empty().then_some(Self { log, position })
     }
 }
@@ -140,7 +143,8 @@ mod tests {
     use crate::storage::SimulatedDisk;
 
     fn file(leader: Option<Leader>) -> ClusterFile {
-        let position = Position { at: 0x0102, digest: Digest(0xab), at_ms: 7, next: 9, leader };
+        let (at, digest, changed) = (0x0102, Digest(0xab), Digest(0xba));
+        let position = Position { at, digest, at_ms: 7, changed, next: 9, leader };
         ClusterFile { position, ..ClusterFile::new(5, 1) }
     }
 
@@ -156,7 +160,8 @@ mod tests {
         };
         let numbers = "05000000000000000201000000000000\
                        ab000000000000000000000000000000\
-                       07000000000000000900000000000000";
+                       0700000000000000ba00000000000000\
+                       00000000000000000900000000000000";
         assert_eq!(hex(&file(None)), numbers);
         let leads = "cd000000000000000900687474703a2f2f6e32";
         assert_eq!(hex(&file(Some(leader()))), format!("{numbers}{leads}"));
@@ -179,7 +184,7 @@ mod tests {
     fn what_is_cut_or_too_long_is_refused() {
         for file in [file(None), file(Some(leader()))] {
             let mut body = file.encode();
-            let without_leader = file.position.leader.as_ref().map(|_| 48);
+            let without_leader = file.position.leader.as_ref().map(|_| 64);
             for length in (0..body.len()).filter(|length| Some(*length) != without_leader) {
                 assert_eq!(ClusterFile::decode(&body[..length]), None, "{length} bytes");
             }

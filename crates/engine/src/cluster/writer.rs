@@ -361,7 +361,8 @@ impl NodeWriter {
             News::BegunAnew(log) => {
                 tracing::warn!("the log was begun anew where this node is; it goes on with that");
                 self.stored.file.log = log;
-                self.stored.file.position.at = 0;
+                let position = &mut self.stored.file.position;
+                (position.at, position.digest, position.leader) = (0, position.changed, None);
                 self.stored.write(self.shared.identity);
                 return Some(EngineEnd::Deposed);
             }

@@ -6,7 +6,8 @@ use std::time::Duration;
 
 use super::world::{Answer, Content, Operation, World};
 use crate::cluster::chain::{Chain, Due, Halt, Outcome, Position, Start, Whose};
-use crate::cluster::message::{Digest, LeaderId, Message, Role};
+use crate::cluster::message::{LeaderId, Message, Role};
+use crate::cluster::position::ClusterFile;
 use crate::log::simulated::SimulatedLog;
 use crate::log::{Log, Reader};
 use crate::storage::simulated::Dice;
@@ -86,7 +87,7 @@ fn identity() -> Identity {
 }
 
 fn origin() -> Read {
-    let position = Position { at: 0, digest: Digest(0), at_ms: 0, next: 1, leader: None };
+    let position = ClusterFile::new(1, 1).position;
     Read { position, messages: 0 }
 }
 

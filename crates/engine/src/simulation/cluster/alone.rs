@@ -8,8 +8,8 @@ use super::asked::{Asked, Reply, Waiting};
 use super::member::identity;
 use crate::api::error::{OpenError, Refused};
 use crate::api::options::{Durability, Options};
-use crate::cluster::chain::{Due, Halt, Position};
-use crate::cluster::message::{Digest, LeaderId};
+use crate::cluster::chain::{Due, Halt};
+use crate::cluster::message::LeaderId;
 use crate::cluster::node::{Clocks, Decided, Node, NodeSettings, Taken};
 use crate::cluster::position::ClusterFile;
 use crate::document::Document;
@@ -26,7 +26,7 @@ const CLOCKS: Clocks = Clocks { clock_ms: 1_700_000_000_000, now_ms: 5_000 };
 fn open(disk: &SimulatedDisk, distance_max: u8) -> Node {
     let disk: Arc<dyn Disk> = Arc::new(disk.clone());
     let core = recover(&disk, &options(Durability::Always), &ENTROPY).unwrap().core;
-    let position = Position { at: 0, digest: Digest(0), at_ms: 0, next: 1, leader: None };
+    let position = ClusterFile::new(1, 1).position;
     let settings = NodeSettings { identity: identity(), address: "here".into(), distance_max };
     Node::open(core, position, settings, Arc::new(Touches::new(0, [])), 0)
 }

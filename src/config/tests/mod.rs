@@ -12,6 +12,8 @@ use crate::follow::FollowOptions;
 use crate::server::Settings;
 use crate::telemetry;
 
+mod cluster;
+
 fn with(environment: &[(&str, &str)]) -> Sources {
     let pair = |&(name, value): &(&str, &str)| (name.to_owned(), value.into());
     Sources { environment: environment.iter().map(pair).collect(), ..Sources::default() }
@@ -204,10 +206,10 @@ fn every_key_has_an_effect() {
     assert_eq!(names, "a.example".parse().unwrap());
     let model = [("NEARPRINT_DATA__RECIPE", "spectral-8"), ("NEARPRINT_DATA__MODEL_FILE", "112")];
     assert_eq!(settings(&model).unwrap().engine.model_file.as_deref(), Some(Path::new("112")));
-    // Keys that are seen together; the list names all others of the file.
+    // Keys that are seen together, and those of a cluster; the list names all others of the file.
     let in_file = toml::from_str::<toml::Table>(DEFAULT_TOML).unwrap();
     let in_file: usize = in_file.values().map(|keys| keys.as_table().unwrap().len()).sum();
-    assert_eq!(in_file, keys.len() - 3 + 12, "a key without a test");
+    assert_eq!(in_file, keys.len() - 3 + 12 + cluster::KEYS, "a key without a test");
 }
 
 #[test]

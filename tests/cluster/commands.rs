@@ -1,0 +1,120 @@
+//! `nearprint cluster`, and what a service does with the directories that it makes.
+
+use std::process::Output;
+
+use serde_json::Value;
+
+use crate::nodes::{Cluster, LOG_SIZE};
+use crate::server::{self, Client, Server};
+
+/// What a command has said, whichever way it ended.
+fn said(output: &Output) -> String {
+    let both = [&output.stdout[..], &output.stderr[..]].concat();
+    String::from_utf8(both).unwrap()
+}
+
+fn done(output: &Output) -> String {
+    assert!(output.status.success(), "{}", said(output));
+    said(output)
+}
+
+/// Why it was refused.
+fn refused(output: &Output) -> String {
+    assert!(!output.status.success(), "{}", said(output));
+    said(output)
+}
+
+#[test]
+fn a_service_alone_becomes_the_first_node_and_a_node_a_service_alone() {
+    let Some(mut cluster) = Cluster::prepare(1) else { return };
+    let data = cluster.data(0);
+    let alone = Server::start(&data);
+    Client::expect(alone.client().post("/v1/insert", &crate::nodes::document("a")));
+    // Before anything is made.
+    let why = refused(&cluster.run(0, "create", &[]));
+    assert!(why.contains("nothing was changed") && why.contains("in use"), "{why}");
+    assert!(alone.terminate().success());
+    cluster.begin(0);
+    cluster
+        .until("it says what it is", |cluster| cluster.log(0).contains("nearprint cluster create"));
+    assert!(!cluster.terminate(0).success());
+
+    let made = done(&cluster.run(0, "create", &["--max-bytes", "16m"]));
+    assert!(made.contains("stream NEARPRINT_test, 1 copy of each entry, up to 15 MiB"), "{made}");
+    assert!(made.contains("is the first node, with 1 documents"), "{made}");
+    let why = refused(&cluster.run(0, "create", &[]));
+    assert!(why.contains("is that of a node already"), "{why}");
+    let why = refused(&cluster.run(1, "create", &[]));
+    assert!(why.contains("have a stream NEARPRINT_test already"), "{why}");
+    assert!(!cluster.data(1).exists(), "nothing was changed");
+    // It does not start alone.
+    assert!(Server::of(Server::command(&data)).is_none());
+    assert!(server::log(&data).contains("nearprint cluster leave"), "{}", server::log(&data));
+
+    let servers = [cluster.url(0), cluster.url(1)];
+    let status = ["--server", &servers[0], "--server", &servers[1]];
+    let why = refused(&cluster.run(0, "status", &status));
+    assert!(why.contains("no node leads") && why.contains("no answer"), "{why}");
+    cluster.begin(0);
+    cluster.begin(1);
+    cluster.write("b");
+    cluster.until_equal();
+    let shown = done(&cluster.run(0, "status", &status));
+    assert!(shown.contains("leading") && shown.contains("following"), "{shown}");
+    let lines = done(&cluster.run(1, "status", &["--json"]));
+    let lines: Vec<Value> = lines.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let states: Vec<_> = lines.iter().map(|line| line["state"].as_str().unwrap()).collect();
+    assert_eq!(states.iter().filter(|state| **state == "no_answer").count(), 1, "{states:?}");
+    assert_eq!(lines[0]["server"], cluster.url(1), "its own address comes first");
+
+    let why = refused(&cluster.run(1, "leave", &[]));
+    assert!(why.contains("in use"), "{why}");
+    assert!(cluster.terminate(1).success(), "{}", cluster.log(1));
+    done(&cluster.run(1, "leave", &[]));
+    let why = refused(&cluster.run(1, "leave", &[]));
+    assert!(why.contains("is not that of a node"), "{why}");
+    let alone = Server::start(&cluster.data(1));
+    Client::expect(alone.client().post("/v1/insert", &crate::nodes::document("c")));
+}
+
+#[test]
+fn an_empty_node_waits_for_a_seed_and_says_why_it_has_none() {
+    let Some(mut cluster) = Cluster::prepare(1) else { return };
+    cluster.begin(1);
+    cluster.until("it waits", |cluster| cluster.log(1).contains("retrying"));
+    // A service alone is not copied.
+    let alone =
+        Server::command_at(&[], cluster.url(0).trim_start_matches("http://"), &cluster.data(0));
+    let alone = Server::of(alone).unwrap();
+    cluster.until("it says so", |cluster| cluster.log(1).contains("is not a node of a cluster"));
+    assert!(alone.terminate().success());
+    assert!(!cluster.data(1).exists(), "nothing was filled");
+    done(&cluster.run(0, "create", LOG_SIZE));
+    cluster.begin(0);
+    cluster.write("a");
+    cluster.until_equal();
+}
+
+#[test]
+fn a_cluster_that_has_lost_its_log_goes_on_with_a_new_one() {
+    let Some(mut cluster) = Cluster::start(1) else { return };
+    cluster.write("before");
+    cluster.until_equal();
+    let why = refused(&cluster.run(0, "refound", &["--existing"]));
+    assert!(why.contains("has entries"), "{why}");
+    (0..3).for_each(|at| assert!(cluster.terminate(at).success(), "{}", cluster.log(at)));
+    "other".clone_into(&mut cluster.name);
+    let why = refused(&cluster.run(0, "refound", &["--existing"]));
+    assert!(why.contains("no stream NEARPRINT_other"), "{why}");
+    let made = done(&cluster.run(0, "refound", LOG_SIZE));
+    assert!(made.contains("goes on with it at change 1, with 1 documents"), "{made}");
+    cluster.begin(0);
+    cluster.begin(1);
+    cluster.write("after");
+    cluster.until_equal();
+    // Who is emptied is filled.
+    cluster.empty(2);
+    cluster.begin(2);
+    cluster.until_equal();
+    assert_eq!(cluster.documents(2), cluster.written());
+}

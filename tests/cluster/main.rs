@@ -1,0 +1,139 @@
+//! A cluster of real processes: three nodes and a log on NATS, on loopback and in temporary
+//! directories. Nodes are killed, stopped, paused, emptied and left behind; whatever was answered
+//! is on all of them in the end.
+//!
+//! `NEARPRINT_TEST_NATS_SERVER` names the program of the log, as in `tests/nats_log`.
+
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+#![expect(
+    clippy::disallowed_methods,
+    reason = "tests have deadlines, pause processes and lay out their files"
+)]
+
+mod checker;
+mod commands;
+mod faults;
+mod jobs;
+mod lost_log;
+mod network;
+mod nodes;
+#[expect(dead_code, reason = "other tests use more of it")]
+#[path = "../process/server.rs"]
+mod server;
+#[expect(dead_code, reason = "other tests use more of it")]
+#[path = "../nats_log/servers.rs"]
+mod servers;
+
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::thread;
+use std::time::Duration;
+
+use serde_json::json;
+
+use nodes::Cluster;
+
+/// Anything that takes longer has failed.
+const DEADLINE: Duration = Duration::from_secs(90);
+
+#[test]
+fn who_leads_may_die_or_stop_and_whoever_comes_back_catches_up() {
+    let Some(mut cluster) = Cluster::start(3) else { return };
+    cluster.write("first");
+    cluster.until_equal();
+
+    let killed = cluster.leader();
+    cluster.kill(killed);
+    cluster.write("after the kill");
+    assert_ne!(cluster.leader(), killed);
+    cluster.begin(killed);
+    cluster.until_equal();
+
+    let stopped = cluster.leader();
+    assert!(cluster.terminate(stopped).success(), "{}", cluster.log(stopped));
+    cluster.write("after the stop");
+    assert_ne!(cluster.leader(), stopped);
+    cluster.begin(stopped);
+    cluster.until_equal();
+
+    let emptied = cluster.follower();
+    assert!(cluster.terminate(emptied).success(), "{}", cluster.log(emptied));
+    cluster.write("while it is away");
+    cluster.empty(emptied);
+    cluster.begin(emptied);
+    cluster.until_equal();
+
+    let killed: Vec<usize> = (0..3).collect();
+    killed.iter().for_each(|at| cluster.kill(*at));
+    killed.iter().for_each(|at| cluster.begin(*at));
+    cluster.write("after all were killed");
+    cluster.until_equal();
+    assert_eq!(cluster.documents(0), cluster.written(), "nothing else, and nothing twice");
+}
+
+/// It wakes up with writes that it had decided, and with requests that were sent meanwhile.
+#[test]
+fn a_leader_that_was_paused_comes_back_as_a_follower_with_equal_content() {
+    let Some(mut cluster) = Cluster::start(1) else { return };
+    cluster.write("first");
+    for round in 0..3 {
+        cluster.until_equal();
+        let paused = cluster.leader();
+        let (clients, is_over) = (cluster.clients(), AtomicBool::new(false));
+        let (next, is_over) = (&AtomicU64::new(1_000 * (round + 1)), &is_over);
+        let answered: Vec<String> = thread::scope(|scope| {
+            let writers = (0..8).map(|writer| {
+                let client = clients[if writer < 6 { paused } else { writer % 3 }].clone();
+                scope.spawn(move || {
+                    let mut answered = Vec::new();
+                    while !is_over.load(Ordering::Relaxed) {
+                        let id = format!("w-{}", next.fetch_add(1, Ordering::Relaxed));
+                        let reply = client.post("/v1/insert", &nodes::document(&id));
+                        if matches!(reply, Ok((200, _))) {
+                            answered.push(id);
+                        }
+                    }
+                    answered
+                })
+            });
+            let writers: Vec<_> = writers.collect();
+            cluster
+                .until("some writes are answered", |cluster| cluster.sequence(paused) > Some(20));
+            cluster.signal(paused, "STOP");
+            cluster.until("another leads", |cluster| {
+                (0..3).any(|at| at != paused && cluster.state(at).as_deref() == Some("leading"))
+            });
+            cluster.signal(paused, "CONT");
+            cluster.until("it is no leader", |cluster| {
+                cluster.state(paused).as_deref() == Some("following")
+            });
+            is_over.store(true, Ordering::Relaxed);
+            writers.into_iter().flat_map(|writer| writer.join().unwrap()).collect()
+        });
+        assert!(cluster.runs(paused), "{}", cluster.log(paused));
+        cluster.until_equal();
+        let stored = cluster.documents(paused);
+        let lost: Vec<_> = answered.iter().filter(|id| !stored.contains(*id)).collect();
+        assert!(lost.is_empty(), "answered, and not stored: {lost:?}");
+    }
+}
+
+#[test]
+fn a_node_that_lacks_what_the_log_has_discarded_is_filled_again() {
+    let Some(mut cluster) = Cluster::start_with(1, &["--max-bytes", "1m"]) else { return };
+    cluster.write("first");
+    cluster.until_equal();
+    let behind = cluster.follower();
+    assert!(cluster.terminate(behind).success(), "{}", cluster.log(behind));
+    let leader = cluster.leader();
+    for round in 0..6 {
+        let line = |number| {
+            let id = format!("{round}-{number}");
+            json!({"id": format!("{id:0250}"), "fingerprint": nodes::fingerprint(&id)})
+        };
+        let lines: Vec<_> = (0..1_000).map(line).collect();
+        assert_eq!(cluster.client(leader).post_lines("/v1/insert/batch", &lines).len(), 1_000);
+    }
+    cluster.begin(behind);
+    cluster.until("it copies a node", |cluster| cluster.log(behind).contains("copied a node"));
+    cluster.until_level();
+}
