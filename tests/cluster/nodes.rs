@@ -177,6 +177,16 @@ impl Cluster {
         self.stats(at)?["cluster"]["state"].as_str().map(str::to_owned)
     }
 
+    /// The last entry of the log that it has read.
+    pub(crate) fn read(&self, at: usize) -> Option<u64> {
+        self.stats(at)?["cluster"]["read"].as_u64()
+    }
+
+    /// Why it cannot read the log, if so.
+    pub(crate) fn log_fault(&self, at: usize) -> Option<String> {
+        self.stats(at)?["cluster"]["log_fault"].as_str().map(str::to_owned)
+    }
+
     pub(crate) fn sequence(&self, at: usize) -> Option<u64> {
         self.stats(at)?["sequence"].as_u64()
     }
