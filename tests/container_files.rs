@@ -110,7 +110,7 @@ fn the_service_accepts_the_variables_of_compose() {
 fn compose_names_files_and_volumes_that_exist() {
     let Some(documents) = documents("docker/compose-cluster.yaml") else { return };
     let services = documents[0]["services"].as_object().expect("compose has services");
-    let mounted = services.values().flat_map(|service| service["volumes"].as_array());
+    let mounted = services.values().filter_map(|service| service["volumes"].as_array());
     for mount in mounted.flatten().map(|mount| mount.as_str().expect("a mount is text")) {
         let (source, _) = mount.split_once(':').expect("a source and a target");
         let is_there = match source.strip_prefix("./") {

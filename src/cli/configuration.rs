@@ -63,7 +63,7 @@ pub(super) fn serve_error(error: ServeError) -> ErrorReport {
             "make the first node with `nearprint cluster create`, or name other nodes in cluster.seeds"
         }
         ServeError::Seed(_) => {
-            "check cluster.seeds, and cluster.token_file: a token with the scope admin"
+            "check cluster.seeds, and cluster.token_file: a token with the scopes read and admin"
         }
         ServeError::Open(OpenError::NotANode) => NOT_A_NODE_NEXT,
         ServeError::Open(OpenError::NodeOfCluster) => {

@@ -187,7 +187,7 @@ fn set_text(merged: &mut Layers, key: &str, text: &str, origin: &str) -> Result<
     let value = match value_of(&mut merged.values, key) {
         Some(Value::Array(_)) => Some(Value::Array(words().map(Value::from).collect())),
         Some(Value::String(_)) => None,
-        _ => scalar(),
+        Some(_) | None => scalar(),
     };
     set(merged, key, value.unwrap_or_else(|| Value::String(text.to_owned())), origin)
 }

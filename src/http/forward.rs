@@ -42,6 +42,8 @@ const OF_WAY: [HeaderName; 4] = [HOST, EXPECT, ORIGIN, SEC_FETCH_SITE];
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 /// A service whose machine is gone is noticed after about this time.
 const GONE_AFTER: Duration = Duration::from_secs(20);
+const PROBES_AFTER: Duration = Duration::from_secs(10);
+const PROBES_EVERY: Duration = Duration::from_secs(5);
 /// Shorter than a service keeps idle connections by default.
 const IDLE_TIMEOUT: Duration = Duration::from_secs(30);
 
@@ -110,8 +112,8 @@ impl Forwarder {
         connector.enforce_http(false);
         connector.set_nodelay(true);
         connector.set_connect_timeout(Some(CONNECT_TIMEOUT));
-        connector.set_keepalive(Some(GONE_AFTER / 2));
-        connector.set_keepalive_interval(Some(GONE_AFTER / 4));
+        connector.set_keepalive(Some(PROBES_AFTER));
+        connector.set_keepalive_interval(Some(PROBES_EVERY));
         connector.set_keepalive_retries(Some(2));
         // Also while bytes that were sent are not acknowledged, when there are no probes.
         connector.set_tcp_user_timeout(Some(GONE_AFTER));

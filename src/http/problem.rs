@@ -381,19 +381,7 @@ impl From<Refused> for Problem {
                     ),
                 )
             }
-            Refused::TooManyGroups { max, is_of_owner } => {
-                let which = if is_of_owner {
-                    "of this token, half of groups.kept_max, run or wait already"
-                } else {
-                    "run, wait, or are kept for other tokens already (groups.kept_max)"
-                };
-                Self::new(
-                    Code::TooManyJobs,
-                    format!(
-                        "{max} jobs that find groups {which}. Wait for one to end, or remove one: DELETE /v1/groups/{{job}}."
-                    ),
-                )
-            }
+            Refused::TooManyGroups { max, is_of_owner } => too_many_groups(max, is_of_owner),
             Refused::DistanceAboveMax { asked, max } => Self::new(
                 Code::DistanceAboveMax,
                 format!("distance is {asked}; this service looks up at most {max}."),
@@ -401,6 +389,16 @@ impl From<Refused> for Problem {
             .of_field("distance"),
         }
     }
+}
+
+fn too_many_groups(max: usize, is_of_owner: bool) -> Problem {
+    let which = if is_of_owner {
+        "of this token, half of groups.kept_max, run or wait already"
+    } else {
+        "run, wait, or are kept for other tokens already (groups.kept_max)"
+    };
+    let next = "Wait for one to end, or remove one: DELETE /v1/groups/{job}.";
+    Problem::new(Code::TooManyJobs, format!("{max} jobs that find groups {which}. {next}"))
 }
 
 impl From<EmptyDocument> for Problem {

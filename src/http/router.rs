@@ -47,6 +47,7 @@ const OF_DOCUMENT: &[Group] = &[PARAMETERS, TYPES, BODY, JSON, DOCUMENT, BUSY];
 const OF_NEW_JOB: &[Group] = &[PARAMETERS, TYPES, BODY, JSON, NAMESPACE, NEW_JOB, BUSY];
 const OF_ADDITION: &[Group] = &[CHANGE, ADDITION];
 const OF_PAGE: &[Group] = &[PARAMETERS, NAMESPACE, READ, BUSY];
+const OF_CHANGES: &[&[Group]] = &[&[PARAMETERS, WHILE_RUNNING, CHANGES, BUSY]];
 const OF_REMOVAL: &[Group] = &[PARAMETERS, NAMESPACE, CHANGE, BUSY];
 
 fn routes() -> Routes {
@@ -108,12 +109,7 @@ fn routes() -> Routes {
         .add(Admin, All, routes!(snapshots::get_snapshots), &[&[PARAMETERS, BUSY]])
         .add(Admin, All, routes!(snapshots::post_snapshot), &[&[PARAMETERS, WHILE_RUNNING, BUSY]])
         .add(Admin, All, routes!(snapshots::get_export), &[&[PARAMETERS, WHILE_RUNNING, BUSY]])
-        .add(
-            Admin,
-            All,
-            routes!(changes::get_changes),
-            &[&[PARAMETERS, WHILE_RUNNING, CHANGES, BUSY]],
-        )
+        .add(Admin, All, routes!(changes::get_changes), OF_CHANGES)
         .add(Nothing, Named, routes!(health::get_healthz), &[])
         .add(Nothing, Named, routes!(health::get_readyz), &[&[READINESS]])
         .add(Nothing, Named, routes!(health::get_readyz_writes), &[&[READINESS, PASSES_ON]])

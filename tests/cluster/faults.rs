@@ -1,7 +1,7 @@
 //! Clients of all nodes during faults of every kind: whatever was answered is explained by one run of
 //! the machine (`checker`), and all nodes end with the same.
 //!
-//! `NEARPRINT_CLUSTER_FAULTS` sets the number of faults, `NEARPRINT_CLUSTER_SEED` their order.
+//! `NEARPRINT_TEST_FAULTS` sets the number of faults, `NEARPRINT_TEST_SEED` their order.
 
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -19,7 +19,7 @@ const CLIENTS: usize = 32;
 /// About so many clients ask about the same document.
 const FAMILY: u64 = 8;
 /// A client gives up after this time, and does not know what was done.
-const PATIENCE: Duration = Duration::from_secs(20);
+const GIVES_UP_AFTER: Duration = Duration::from_secs(20);
 
 /// What fails.
 #[derive(Debug, Clone, Copy)]
@@ -65,12 +65,12 @@ fn number(variable: &str, default: u64) -> u64 {
 #[test]
 fn during_faults_of_every_kind_one_of_each_family_is_stored() {
     let Some(mut cluster) = Cluster::start_with(3, &["--max-bytes", "256m"]) else { return };
-    let seed = number("NEARPRINT_CLUSTER_SEED", 1);
-    let faults = number("NEARPRINT_CLUSTER_FAULTS", FAULTS as u64);
+    let seed = number("NEARPRINT_TEST_SEED", 1);
+    let faults = number("NEARPRINT_TEST_FAULTS", FAULTS as u64);
     let (is_over, next) = (AtomicBool::new(false), AtomicU64::new(0));
     let began = Instant::now();
     let clients: Vec<_> =
-        (0..CLIENTS).map(|at| cluster.client_within(at % NODES, PATIENCE)).collect();
+        (0..CLIENTS).map(|at| cluster.client_within(at % NODES, GIVES_UP_AFTER)).collect();
     let operations = thread::scope(|scope| {
         let asks = clients.iter().map(|client| scope.spawn(|| ask(client, &next, began, &is_over)));
         let asks: Vec<_> = asks.collect();

@@ -17,6 +17,7 @@ mod jobs;
 mod lost_log;
 mod network;
 mod nodes;
+mod requests;
 #[expect(dead_code, reason = "other tests use more of it")]
 #[path = "../process/server.rs"]
 mod server;
@@ -62,9 +63,12 @@ fn who_leads_may_die_or_stop_and_whoever_comes_back_catches_up() {
     cluster.begin(emptied);
     cluster.until_equal();
 
-    let killed: Vec<usize> = (0..3).collect();
-    killed.iter().for_each(|at| cluster.kill(*at));
-    killed.iter().for_each(|at| cluster.begin(*at));
+    for at in 0..3 {
+        cluster.kill(at);
+    }
+    for at in 0..3 {
+        cluster.begin(at);
+    }
     cluster.write("after all were killed");
     cluster.until_equal();
     assert_eq!(cluster.documents(0), cluster.written(), "nothing else, and nothing twice");

@@ -62,11 +62,14 @@ impl Exclusion {
     /// It in JSON Schema.
     fn in_schema(&self) -> Json {
         let Self { one, value, other } = self;
-        let mut both = json!({"required": [one, other]});
-        if let Some(value) = value {
-            both["properties"] = json!({ *one: {"const": value} });
+        let both = [one, other];
+        match value {
+            None => json!({"not": {"required": both}}),
+            Some(value) => {
+                let at = json!({ *one: {"const": value} });
+                json!({"not": {"required": both, "properties": at}})
+            }
         }
-        json!({ "not": both })
     }
 
     /// It among query parameters, in IDL4OAS.

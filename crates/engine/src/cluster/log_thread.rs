@@ -4,11 +4,13 @@
 //! is also the writer's clock, because it has something to tell many times a second.
 
 use std::sync::Arc;
-use std::thread;
-use std::time::Duration;
+use std::thread::{self, Thread};
+use std::time::{Duration, Instant};
 
-use tokio::sync::mpsc::{Sender, error::TrySendError};
+use tokio::sync::mpsc::error::TrySendError;
+use tokio::sync::mpsc::{Receiver, Sender};
 
+use crate::clock;
 use crate::cluster::chain::{Halt, Position, Start};
 use crate::cluster::member::NodeOptions;
 use crate::cluster::message::Message;
@@ -20,6 +22,8 @@ use crate::shared::{Message as ToWriter, Shared};
 const TICK: Duration = Duration::from_millis(50);
 /// How long it waits before it tries to begin with the log again.
 const AGAIN: Duration = Duration::from_millis(500);
+/// A log that cannot be read for this time has a fault.
+const FAULT_AFTER: Duration = Duration::from_secs(1);
 /// The number of news that may wait for the writer. Entries take up to 256 KiB.
 pub(crate) const NEWS_MAX: usize = 64;
 
@@ -40,6 +44,83 @@ pub(crate) enum News {
     BegunAnew(u64),
     /// It cannot be read any further. Nothing follows.
     Halt(Halt),
+}
+
+/// The log, as far as it was read.
+#[derive(Debug)]
+pub(crate) struct Reading {
+    pub(crate) news: Receiver<News>,
+    pub(crate) thread: Option<Thread>,
+    /// An entry that did not fit the disk.
+    pub(crate) held: Option<Entry>,
+    /// When it last had everything; the start before that.
+    pub(crate) level_at: Instant,
+    pub(crate) was_level: bool,
+    /// There is nothing else in the log, as far as it knows.
+    pub(crate) is_at_end: bool,
+    pub(crate) heard_at: Instant,
+    pub(crate) ignored: u64,
+    fault: Option<Fault>,
+}
+
+/// The log cannot be read.
+#[derive(Debug)]
+struct Fault {
+    why: String,
+    since: Instant,
+    is_told: bool,
+}
+
+impl Fault {
+    /// Whether it is worth telling: on a busy machine an entry may be late.
+    fn lasts(&self) -> bool {
+        self.since.elapsed() >= FAULT_AFTER
+    }
+}
+
+impl Reading {
+    pub(crate) fn new(news: Receiver<News>, begun: Instant) -> Self {
+        Self {
+            news,
+            thread: None,
+            held: None,
+            level_at: begun,
+            was_level: false,
+            is_at_end: false,
+            heard_at: begun,
+            ignored: 0,
+            fault: None,
+        }
+    }
+
+    /// Everything was read that the log had a moment ago.
+    pub(crate) fn comes_to_the_end(&mut self) {
+        self.recovers();
+        (self.is_at_end, self.level_at, self.was_level) = (true, clock::now(), true);
+    }
+
+    /// The log cannot be read now.
+    pub(crate) fn fails(&mut self, why: String) {
+        self.is_at_end = false;
+        let new = || Fault { why: String::new(), since: clock::now(), is_told: false };
+        let fault = self.fault.get_or_insert_with(new);
+        fault.why = why;
+        if fault.lasts() && !std::mem::replace(&mut fault.is_told, true) {
+            tracing::warn!(why = fault.why, "the log cannot be read; retrying");
+        }
+    }
+
+    /// Why it cannot be read, if that lasts.
+    pub(crate) fn lasting_fault(&self) -> Option<&str> {
+        self.fault.as_ref().filter(|fault| fault.lasts()).map(|fault| fault.why.as_str())
+    }
+
+    /// The log can be read.
+    pub(crate) fn recovers(&mut self) {
+        if self.fault.take().is_some_and(|fault| fault.is_told) {
+            tracing::info!("the log can be read again");
+        }
+    }
 }
 
 /// Reads the log, from the position in the file on.

@@ -97,7 +97,9 @@ mod tests {
 
     fn with(names: &[&str]) -> (TempDir, PathBuf) {
         let folder = TempDir::new().unwrap();
-        names.iter().for_each(|name| fs::write(folder.path().join(name), "").unwrap());
+        for name in names {
+            fs::write(folder.path().join(name), "").unwrap();
+        }
         let path = folder.path().to_owned();
         (folder, path)
     }

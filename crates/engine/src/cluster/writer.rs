@@ -25,7 +25,7 @@ use crate::api::error::Refused;
 use crate::api::replies::Readiness;
 use crate::clock;
 use crate::cluster::chain::Due;
-use crate::cluster::log_thread::News;
+use crate::cluster::log_thread::{News, Reading};
 use crate::cluster::member::{EngineEnd, Membership, NodeState, NodeStatus};
 use crate::cluster::message::LeaderId;
 use crate::cluster::node::{Clocks, Decided, Node, Synced, Taken, room_in_group};
@@ -80,23 +80,6 @@ pub(crate) struct NodeWriter {
     stop: bool,
 }
 
-/// The log, as far as it was read.
-#[derive(Debug)]
-struct Reading {
-    news: mpsc::Receiver<News>,
-    thread: Option<Thread>,
-    /// An entry that did not fit the disk.
-    held: Option<Entry>,
-    /// When it last had everything; the start before that.
-    level_at: Instant,
-    was_level: bool,
-    /// There is nothing else in the log, as far as it knows.
-    is_at_end: bool,
-    heard_at: Instant,
-    ignored: u64,
-    fault: Option<String>,
-}
-
 /// What the file says, and how old it is.
 #[derive(Debug)]
 struct Stored {
@@ -124,23 +107,12 @@ impl NodeWriter {
         (disk, file): (Arc<dyn Disk>, ClusterFile),
     ) -> Self {
         let begun = clock::now();
-        let reading = Reading {
-            news,
-            thread: None,
-            held: None,
-            level_at: begun,
-            was_level: false,
-            is_at_end: false,
-            heard_at: begun,
-            ignored: 0,
-            fault: None,
-        };
         Self {
             node,
             inbox,
             waiting: VecDeque::new(),
             requests: VecDeque::new(),
-            reading,
+            reading: Reading::new(news, begun),
             log: None,
             unanswered: Vec::new(),
             stored: Stored { disk, file, at: begun, bytes: 0 },
@@ -314,6 +286,7 @@ impl NodeWriter {
         let was_at_end = std::mem::take(&mut self.reading.is_at_end);
         match taken {
             Taken::Counts => {
+                self.reading.recovers();
                 self.is_unsynced = true;
                 self.reading.heard_at = clock::now();
                 if led && self.node.chain().leads() {
@@ -340,16 +313,10 @@ impl NodeWriter {
                 self.log = Some(log);
             }
             News::End => {
-                self.reading.is_at_end = true;
-                self.reading.fault = None;
-                (self.reading.level_at, self.reading.was_level) = (clock::now(), true);
+                self.reading.comes_to_the_end();
             }
             News::Fault(why) => {
-                self.reading.is_at_end = false;
-                if self.reading.fault.as_ref() != Some(&why) {
-                    tracing::warn!(why, "the log cannot be read; retrying");
-                    self.reading.fault = Some(why);
-                }
+                self.reading.fails(why);
             }
             News::Discarded => {
                 tracing::warn!(
@@ -542,7 +509,8 @@ impl NodeWriter {
         };
         let is_level = self.reading.level_at.elapsed() < LEVEL_FOR || state == NodeState::Leading;
         let age_ms = clock::now_ms().saturating_sub(position.at_ms);
-        let lag_ms = match (&self.reading.fault, self.reading.was_level) {
+        let fault = self.reading.lasting_fault();
+        let lag_ms = match (fault, self.reading.was_level) {
             _ if is_level => 0,
             // It reads, and never comes to the end, because there is always more.
             (None, true) => age_ms.min(elapsed_ms(self.reading.level_at)),
@@ -555,7 +523,7 @@ impl NodeWriter {
             lag_ms,
             read: position.at,
             ignored: self.reading.ignored,
-            log_fault: self.reading.fault.clone(),
+            log_fault: fault.filter(|_| self.node.halted().is_none()).map(str::to_owned),
         });
     }
 

@@ -20,9 +20,10 @@ pub(super) fn run(args: &LeaveArgs, out: &mut dyn Write) -> Result<()> {
     // A running node has its lock; and a name that is mistyped must not become a new directory.
     drop(args.data.open()?);
     offline::leave(&directory).map_err(|error| {
-        let (what, next) = match error {
-            OpenError::NotANode => ("is not that of a node", "name another directory: --data DIR"),
-            _ => ("is still that of a node", "look at the disk, and at the rights"),
+        let (what, next) = if matches!(error, OpenError::NotANode) {
+            ("is not that of a node", "name another directory: --data DIR")
+        } else {
+            ("is still that of a node", "look at the disk, and at the rights")
         };
         ErrorReport::new(format!("{} {what}", directory.display()), next).because(error)
     })?;

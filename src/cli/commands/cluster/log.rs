@@ -1,7 +1,7 @@
 //! The log that a cluster begins with, which must be empty.
 
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use nearprint_engine::log::{Log as _, LogError, Settings};
 use tokio::runtime::Runtime;
@@ -108,7 +108,7 @@ fn eventually<T>(
     runtime: &Runtime,
     mut ask: impl FnMut() -> Result<T, LogError>,
 ) -> Result<T, LogError> {
-    let began = Instant::now();
+    let began = tokio::time::Instant::now();
     loop {
         match ask() {
             Err(LogError::Unreachable(_)) if began.elapsed() < ANSWERS => {

@@ -133,8 +133,9 @@ impl Node {
 
     /// A node that has halted or catches up may know of one that is gone.
     fn knows_a_leader(&self) -> bool {
-        let follows = self.state == "following" && self.report.leader.is_some();
-        self.state == "leading" || follows
+        // Its own address is left from the time when it led.
+        let is_led = self.report.leader.as_ref().is_some_and(|leader| *leader != self.server);
+        self.state == "leading" || (self.state == "following" && is_led)
     }
 }
 
@@ -158,11 +159,11 @@ mod tests {
         let alone = Node::new("http://d".to_owned(), Ok(json!({"documents": 1})));
         assert_eq!(
             table(COLUMNS, &[led, halted, gone, alone]),
-            "node           state    leader  lag (ms)  read to                     fault\n\
-             http://a   following  http://b         3        9\n\
-             http://a      halted  http://b         8        7  another log; unreachable\n\
-             http://c   no answer                                              no answer\n\
-             http://d       alone\n"
+            "node          state    leader  lag (ms)  read to                     fault\n\
+             http://a  following  http://b         3        9\n\
+             http://a     halted  http://b         8        7  another log; unreachable\n\
+             http://c  no answer                                              no answer\n\
+             http://d      alone\n"
         );
     }
 
@@ -174,6 +175,7 @@ mod tests {
         assert!(knows("leading", None) && knows("following", Some("http://b")));
         assert!(!knows("following", None) && !knows("halted", Some("http://b")));
         assert!(!knows("catching_up", Some("http://b")));
+        assert!(!knows("following", Some("http://a")), "itself");
         assert!(!Node::new(String::new(), Err(String::new())).knows_a_leader());
     }
 }
