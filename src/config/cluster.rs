@@ -1,5 +1,6 @@
 //! Checks the section `[cluster]`.
 
+use nearprint_engine::cluster::chain::ACCEPT_MS;
 use nearprint_engine::cluster::message::ADDRESS_BYTES_MAX;
 use nearprint_engine::log::required::Required;
 
@@ -13,9 +14,9 @@ use crate::cluster::nats::{self, NatsOptions, SignIn};
 const LISTED_MAX: usize = 100;
 /// The most copies that NATS keeps.
 const REPLICAS_MAX: u64 = 5;
-/// Below this a leader that is only slow for a moment would be replaced; it sends something every
-/// second.
-const TAKEOVER_MS_MIN: u64 = 2_000;
+/// A leader without followers stops accepting writes before another node tries to lead.
+const TAKEOVER_MS_MIN: u64 = 3_000;
+const _: () = assert!(TAKEOVER_MS_MIN > ACCEPT_MS);
 const WRITE_TIMEOUT_MS_MIN: u64 = 100;
 
 const HTTP: &[&str] = &["http://", "https://"];

@@ -248,7 +248,7 @@ impl Server {
             () = outdated(following.as_deref()) => Ok(Ended::Again { copies: true }),
         };
         // A leader gives the lead away while requests finish.
-        engine.stand_down();
+        engine.step_down();
         service.stop();
         drop(service);
         // It ends while requests finish.

@@ -50,7 +50,8 @@ impl Cluster {
     /// The same; the log is made with these flags.
     pub(crate) fn start_with(log_servers: usize, flags: &[&str]) -> Option<Self> {
         let mut this = Self::prepare(log_servers)?;
-        // Servers that have just begun have no leader yet, and may make the log without saying so.
+        // Servers that have just started have no leader yet. Then the command may fail although the
+        // log was made.
         this.until("the log is made", |this| {
             let is_done = |flags: &[&str]| this.run(0, "create", flags).status.success();
             is_done(flags) || is_done(&["--existing"])
@@ -92,7 +93,7 @@ impl Cluster {
             )
             .env("NEARPRINT_CLUSTER__MONITORS", options.monitors.join(","))
             .env("NEARPRINT_CLUSTER__REPLICAS", self.replicas.to_string())
-            .env("NEARPRINT_CLUSTER__TAKEOVER_MS", "2000");
+            .env("NEARPRINT_CLUSTER__TAKEOVER_MS", "3000");
     }
 
     /// Runs `nearprint cluster ACTION` with the configuration of a node.

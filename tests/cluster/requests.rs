@@ -16,8 +16,8 @@ fn code(reply: &Value) -> &str {
     reply["code"].as_str().unwrap_or_default()
 }
 
-/// The reply to a request that is sent again while nobody leads: a disk that stands still may cost the
-/// leader its lead. `None` beside it if the node need not have what was done.
+/// The reply to a request, which is sent again while nobody leads: a slow disk may depose the leader.
+/// With it `Some` if it came so soon that the node that was asked has what was done.
 fn answered(send: impl Fn() -> Reply) -> (Value, Option<()>) {
     let began = Instant::now();
     loop {

@@ -39,6 +39,7 @@ use crate::machine::search::{PackedSearch, Probe, nearest};
 use crate::open::recovery::{Recovered, recover};
 use crate::originals::touches::Touches;
 use crate::published::Published;
+use crate::random;
 use crate::read::found::{Checked, Found, Unread};
 use crate::read::reader::{self, Listing, RecordLookup};
 use crate::read::scans::Scans;
@@ -105,11 +106,7 @@ impl Engine {
         (options, node): (Options, Option<NodeOptions>),
         observer: Arc<dyn Observer>,
     ) -> Result<Self, OpenError> {
-        let mut entropy = [0; 40];
-        getrandom::fill(&mut entropy).map_err(|error| OpenError::System {
-            what: format!("no random numbers for a new data directory: {error}"),
-        })?;
-        let recovered = recover(disk, &options, &entropy)?;
+        let recovered = recover(disk, &options, &random::bytes()?)?;
         let node = node.map(|node| Member::open(node, &**disk, &recovered));
         Self::start((options, observer), disk, (recovered, node.transpose()?), lock)
     }

@@ -66,6 +66,7 @@ pub mod machine;
 pub mod open;
 pub mod operator_file;
 pub(crate) mod published;
+mod random;
 pub(crate) mod read;
 #[doc(hidden)]
 pub mod storage;

@@ -25,7 +25,7 @@ use crate::originals::touches::Touches;
 use crate::published::Published;
 use crate::read::scans::Scans;
 use crate::read::scheduler::BatchScheduler;
-use crate::storage::Identity;
+use crate::storage::{Identity, StorageError};
 use crate::write::command::{Bounds, Command};
 use crate::write::core::Durable;
 use crate::write::queued::{Pending, Queued, QueuedWrite};
@@ -192,6 +192,14 @@ impl Shared {
             Life::Ended(EngineEnd::Failed) => Refused::Failed,
             Life::Ended(EngineEnd::Deposed | EngineEnd::Outdated) => Refused::NoLeader,
         }
+    }
+
+    /// Notes that the engine has ended by an error of storage, and logs it.
+    pub(crate) fn fail_by(&self, error: &StorageError) {
+        let error: &dyn std::error::Error = error;
+        let source = error.source().map(ToString::to_string);
+        tracing::error!(%error, source, "writes have stopped; restart to recover from disk");
+        self.enter(Life::Ended(EngineEnd::Failed));
     }
 
     /// Stops the engine for good: it accepts no more commands, and the writer refuses those that

@@ -46,7 +46,7 @@ fn every_key_ends_in_an_option() {
         ("NEARPRINT_CLUSTER__USER", "node"),
         ("NEARPRINT_CLUSTER__PASSWORD_FILE", "3"),
         ("NEARPRINT_CLUSTER__LOG_CA_FILE", "4"),
-        ("NEARPRINT_CLUSTER__TAKEOVER_MS", "2001"),
+        ("NEARPRINT_CLUSTER__TAKEOVER_MS", "3001"),
         ("NEARPRINT_CLUSTER__WRITE_TIMEOUT_MS", "101"),
     ]);
     let expected = ClusterOptions {
@@ -60,7 +60,7 @@ fn every_key_ends_in_an_option() {
             ..defaults.log.clone()
         },
         required: Required { replicas: 1, trust_sync: true, identity: None },
-        takeover_ms: 2_001,
+        takeover_ms: 3_001,
         write_timeout_ms: 101,
         ..defaults
     };
@@ -121,7 +121,7 @@ fn a_value_outside_its_range_is_refused_by_name() {
         ("MONITORS", "nats://a", &monitor),
         ("REPLICAS", "0", "it must be 1 to 5"),
         ("REPLICAS", "6", "it must be 1 to 5"),
-        ("TAKEOVER_MS", "1999", "it must be 2000 to 600000"),
+        ("TAKEOVER_MS", "2999", "it must be 3000 to 600000"),
         ("WRITE_TIMEOUT_MS", "99", "it must be 100 to 600000"),
     ] {
         let variable = format!("NEARPRINT_CLUSTER__{key}");

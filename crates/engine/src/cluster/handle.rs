@@ -34,9 +34,9 @@ impl Engine {
     }
 
     /// Leaves the lead to another node, and does not take it again: for one that is about to stop.
-    pub fn stand_down(&self) {
+    pub fn step_down(&self) {
         if let Some(node) = &self.shared.node {
-            node.stand_down();
+            node.step_down();
         }
     }
 

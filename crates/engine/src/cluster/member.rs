@@ -123,11 +123,11 @@ pub(crate) struct Membership {
     /// The same as in the status, for every write.
     leads: AtomicBool,
     /// It should leave the lead to another.
-    stands_down: AtomicBool,
+    steps_down: AtomicBool,
 }
 
 impl Membership {
-    pub(crate) fn new(options: NodeOptions, read: u64) -> Self {
+    fn new(options: NodeOptions, read: u64) -> Self {
         let status = NodeStatus {
             state: NodeState::CatchingUp,
             leader: None,
@@ -141,7 +141,7 @@ impl Membership {
             options,
             status: ArcSwap::from_pointee(status),
             leads: AtomicBool::new(false),
-            stands_down: AtomicBool::new(false),
+            steps_down: AtomicBool::new(false),
         }
     }
 
@@ -154,11 +154,11 @@ impl Membership {
         self.status.store(Arc::new(status));
     }
 
-    pub(crate) fn stand_down(&self) {
-        self.stands_down.store(true, Ordering::Release);
+    pub(crate) fn step_down(&self) {
+        self.steps_down.store(true, Ordering::Release);
     }
 
-    pub(crate) fn stands_down(&self) -> bool {
-        self.stands_down.load(Ordering::Acquire)
+    pub(crate) fn steps_down(&self) -> bool {
+        self.steps_down.load(Ordering::Acquire)
     }
 }

@@ -120,14 +120,14 @@ struct Group {
 }
 
 /// Whether a group has room for another write with such bounds: writes together have at most so many
-/// changes, the last one aside, and fit a message.
+/// changes, the last one aside, and fit a message. Each write alone does.
 pub(crate) fn room_in_group(changes_max: usize) -> impl FnMut(&Bounds) -> bool {
     let (mut changes, mut room) = (0, 0);
     move |bounds| {
-        let is_full = changes >= changes_max;
+        let (is_first, is_full) = (room == 0, changes >= changes_max);
         changes += bounds.changes;
         room += room_of(bounds.records, bounds.payload_bytes);
-        !is_full && room <= ROOM_BYTES
+        is_first || (!is_full && room <= ROOM_BYTES)
     }
 }
 
@@ -494,10 +494,15 @@ impl Node {
     /// It goes no further. What is under way may be done by others or not.
     pub(crate) fn halt(&mut self, halt: Halt) -> Taken {
         self.halted = Some(halt);
+        self.abandon();
+        Taken::Halts(halt)
+    }
+
+    /// Waits no longer for what is under way.
+    pub(crate) fn abandon(&mut self) {
         for group in self.under_way.drain(..) {
             group.writes.into_iter().for_each(|write| write.refuse(Refused::OutcomeUnknown));
         }
-        Taken::Halts(halt)
     }
 
     /// Makes durable what counts.
@@ -588,5 +593,6 @@ mod tests {
         assert_eq!(length(&[1; 5], 3), 3);
         assert_eq!(length(&[2; 5], 3), 2, "the one that exceeds the limit is the last one");
         assert_eq!((length(&[1; 5], 9), length(&[], 9)), (5, 0));
+        assert_eq!(length(&[1; 5], 0), 1, "a group is never empty");
     }
 }

@@ -10,11 +10,12 @@ use crate::cluster::message::{Digest, LeaderId, Message, Role};
 use crate::cluster::position::{self, ClusterFile};
 use crate::directory_file::DirectoryFile;
 use crate::open::recovery::{Recovered, recover};
+use crate::random;
 use crate::storage::{DirectoryLock, Disk, ReadingDisk, RealDisk};
 
-/// What a node without a service says of itself.
+/// What a directory has.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Found {
+pub struct Content {
     /// Its last change.
     pub sequence: u64,
     /// Its documents.
@@ -47,12 +48,12 @@ pub fn read(path: &Path) -> Result<Option<ClusterFile>, OpenError> {
 ///
 /// # Errors
 /// [`OpenError`]; [`OpenError::NodeOfCluster`] if it is a node already.
-pub fn found(options: &Options, log: u64) -> Result<Found, OpenError> {
+pub fn found(options: &Options, log: u64) -> Result<Content, OpenError> {
     let (disk, _lock) = open(options)?;
-    let Recovered { core, snapshots, .. } = recover(&disk, options, &entropy()?)?;
+    let Recovered { core, snapshots, .. } = recover(&disk, options, &random::bytes()?)?;
     ClusterFile::new(log, core.next_in_journal()).write(&disk, snapshots.identity())?;
     let view = core.view();
-    Ok(Found { sequence: view.sequence().get(), documents: view.documents() })
+    Ok(Content { sequence: view.sequence().get(), documents: view.documents() })
 }
 
 /// Makes a node the one at which an empty log of this identity continues: `append` has to append an
@@ -65,22 +66,26 @@ pub fn refound<E: From<OpenError>>(
     options: &Options,
     log: u64,
     append: impl FnOnce(Arc<[u8]>) -> Result<(), E>,
-) -> Result<Found, E> {
+) -> Result<Content, E> {
     let options = Options { is_node: true, ..options.clone() };
     let (disk, _lock) = open(&options)?;
-    let Recovered { core, snapshots, .. } = recover(&disk, &options, &entropy()?)?;
+    let Recovered { core, snapshots, .. } = recover(&disk, &options, &random::bytes()?)?;
     let identity = snapshots.identity();
     let read = ClusterFile::read(&*disk, &identity).map_err(OpenError::from)?;
     let ClusterFile { position, .. } = read.ok_or(OpenError::NotANode)?;
     let next = core.next_in_journal();
     // After a crash the journal may be further. Then no other node can be known to have the same.
-    let digest = if position.next == next { position.changed } else { Digest(drawn()?) };
+    let digest = if position.next == next {
+        position.changed
+    } else {
+        Digest(u128::from_le_bytes(random::bytes()?))
+    };
     let at_ms = core.machine().now_ms();
     let view = core.view();
     let message = Message {
         role: Role::Resign,
         prev: digest,
-        leader: LeaderId(drawn()? as u64),
+        leader: LeaderId(u64::from_le_bytes(random::bytes()?)),
         first: next,
         at_ms,
         documents: view.documents(),
@@ -91,7 +96,7 @@ pub fn refound<E: From<OpenError>>(
     append(message.encode(&identity).0.into())?;
     let position = Position { at: 0, digest, at_ms, changed: digest, next, leader: None };
     ClusterFile { log, position }.write(&disk, identity).map_err(OpenError::from)?;
-    Ok(Found { sequence: view.sequence().get(), documents: view.documents() })
+    Ok(Content { sequence: view.sequence().get(), documents: view.documents() })
 }
 
 /// Makes a node's directory one that starts alone.
@@ -112,17 +117,4 @@ fn open(options: &Options) -> Result<(Arc<dyn Disk>, DirectoryLock), OpenError> 
     let disk: Arc<dyn Disk> = Arc::new(RealDisk::open(&options.data)?);
     let lock = DirectoryLock::acquire(&options.data)?;
     Ok((disk, lock))
-}
-
-fn entropy() -> Result<[u8; 40], OpenError> {
-    let mut entropy = [0; 40];
-    getrandom::fill(&mut entropy).map_err(|error| OpenError::System {
-        what: format!("no random numbers for a new data directory: {error}"),
-    })?;
-    Ok(entropy)
-}
-
-fn drawn() -> Result<u128, OpenError> {
-    let [bytes, ..] = *entropy()?.as_chunks().0 else { return Ok(0) };
-    Ok(u128::from_le_bytes(bytes))
 }

@@ -31,7 +31,7 @@ use crate::cluster::message::LeaderId;
 use crate::cluster::node::{Clocks, Decided, Node, Synced, Taken, room_in_group};
 use crate::cluster::position::ClusterFile;
 use crate::log::{Entry, Log, LogError};
-use crate::published::Published;
+use crate::random;
 use crate::shared::{Life, Message, Shared};
 use crate::storage::{Disk, Identity, StorageError};
 use crate::write::core::Durable;
@@ -48,7 +48,7 @@ const STORED_AFTER_BYTES: usize = 64 << 20;
 const SKEW_MS_MAX: u64 = 10_000;
 /// A node that stops waits this long for what it has under way.
 const LAST_WAIT: Duration = Duration::from_secs(3);
-/// A node at the end of the log is level for this time without a word.
+/// A node that was at the end of the log has no lag for this time.
 const LEVEL_FOR: Duration = Duration::from_secs(1);
 
 /// The state of the thread.
@@ -117,7 +117,7 @@ impl NodeWriter {
             unanswered: Vec::new(),
             stored: Stored { disk, file, at: begun, bytes: 0 },
             begun,
-            takeover_ms: takeover_ms(&shared),
+            takeover_ms: drawn_takeover_ms(&shared),
             skew_ms: 0,
             is_unsynced: false,
             has_told_halt: false,
@@ -134,13 +134,9 @@ impl NodeWriter {
         match self.serve() {
             Ok(None) => {}
             Ok(Some(end)) => self.shared.enter(Life::Ended(end)),
-            Err(error) => {
-                let error: &dyn std::error::Error = &error;
-                let source = error.source().map(ToString::to_string);
-                tracing::error!(%error, source, "writes have stopped; restart to recover from disk");
-                self.shared.enter(Life::Ended(EngineEnd::Failed));
-            }
+            Err(error) => self.shared.fail_by(&error),
         }
+        self.node.abandon();
         self.inbox.close();
         let refused = self.shared.end_refusal();
         while let Ok(message) = self.inbox.try_recv() {
@@ -165,12 +161,11 @@ impl NodeWriter {
                 After::GoesOn => continue,
                 After::Waits => {}
             }
+            self.node.seal()?;
             if self.has_finished() {
-                self.node.seal()?;
                 self.store_position();
                 return Ok(None);
             }
-            self.node.seal()?;
             match self.inbox.blocking_recv() {
                 Some(message) => self.take(message),
                 None => self.stop = true,
@@ -231,10 +226,6 @@ impl NodeWriter {
 
     fn now_ms(&self) -> u64 {
         self.clocks().now_ms
-    }
-
-    fn membership(&self) -> &Membership {
-        self.shared.node.as_ref().expect("it is the writer of a node")
     }
 
     /// Reads what the log has told.
@@ -312,12 +303,8 @@ impl NodeWriter {
                 tracing::info!(from = self.node.chain().position().at, "reading the log");
                 self.log = Some(log);
             }
-            News::End => {
-                self.reading.comes_to_the_end();
-            }
-            News::Fault(why) => {
-                self.reading.fails(why);
-            }
+            News::End => self.reading.comes_to_the_end(),
+            News::Fault(why) => self.reading.fails(why),
             News::Discarded => {
                 tracing::warn!(
                     "the log has discarded what this node has not read; it begins again with the \
@@ -408,9 +395,9 @@ impl NodeWriter {
         let bytes = match self.node.due(self.is_fit(), takeover_ms, clocks.now_ms) {
             Due::Nothing => return Ok(()),
             Due::Lead => {
-                self.takeover_ms = takeover_ms_of(self.membership());
+                self.takeover_ms = drawn_takeover_ms(&self.shared);
                 tracing::info!("tries to lead");
-                self.node.lead(LeaderId(random()), clocks)?
+                self.node.lead(LeaderId(drawn()), clocks)?
             }
             Due::Beat => self.node.beat(clocks)?,
             Due::Resign => {
@@ -431,7 +418,7 @@ impl NodeWriter {
 
     fn is_fit(&self) -> bool {
         self.shared.readiness() == Readiness::Ready
-            && !self.membership().stands_down()
+            && !membership(&self.shared).steps_down()
             && self.skew_ms <= SKEW_MS_MAX
     }
 
@@ -486,8 +473,7 @@ impl NodeWriter {
     }
 
     fn publish(&self) {
-        let published: Published = self.node.published();
-        self.shared.publish(published);
+        self.shared.publish(self.node.published());
     }
 
     /// Shows the rest of the program what the node does.
@@ -516,7 +502,7 @@ impl NodeWriter {
             (None, true) => age_ms.min(elapsed_ms(self.reading.level_at)),
             _ => elapsed_ms(self.reading.level_at),
         };
-        self.membership().set(NodeStatus {
+        membership(&self.shared).set(NodeStatus {
             state,
             leader: position.leader.as_ref().map(|leader| Arc::clone(&leader.address)),
             heard_ms: elapsed_ms(self.reading.heard_at),
@@ -551,18 +537,17 @@ fn elapsed_ms(since: Instant) -> u64 {
     since.elapsed().as_millis() as u64
 }
 
-fn takeover_ms(shared: &Shared) -> u64 {
-    shared.node.as_ref().map_or(0, takeover_ms_of)
+/// What the rest of the program sees of the node.
+fn membership(shared: &Shared) -> &Membership {
+    shared.node.as_ref().expect("it is the writer of a node")
 }
 
 /// The configured time, and up to a third of it more, so that two nodes seldom try at once.
-fn takeover_ms_of(membership: &Membership) -> u64 {
-    let least = membership.options.takeover_ms;
-    least + random() % (least / 3).max(1)
+fn drawn_takeover_ms(shared: &Shared) -> u64 {
+    let least = membership(shared).options.takeover_ms;
+    least + drawn() % (least / 3).max(1)
 }
 
-fn random() -> u64 {
-    let mut bytes = [0; 8];
-    getrandom::fill(&mut bytes).expect("the system has given random numbers before");
-    u64::from_le_bytes(bytes)
+fn drawn() -> u64 {
+    u64::from_le_bytes(random::bytes().expect("the system has given random numbers before"))
 }

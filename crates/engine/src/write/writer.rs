@@ -42,10 +42,7 @@ impl Writer {
     /// Runs until [`Message::Stop`], or until storage or another thread fails.
     pub(crate) fn run(mut self) {
         if let Err(error) = self.serve() {
-            let error: &dyn std::error::Error = &error;
-            let source = error.source().map(ToString::to_string);
-            tracing::error!(%error, source, "writes have stopped; restart to recover from disk");
-            self.shared.enter(Life::Ended(EngineEnd::Failed));
+            self.shared.fail_by(&error);
         }
         self.inbox.close();
         let refused = self.shared.end_refusal();

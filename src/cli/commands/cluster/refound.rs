@@ -44,8 +44,8 @@ pub(super) fn run(args: &RefoundArgs, out: &mut dyn Write) -> Result<()> {
         "log   {}\n\
          node  {directory} goes on with it at change {}, with {} documents\n\
          next  start it: {}\n      \
-         start the others with the same cluster.name: those that had read as much of the old log \
-         go on, too; empty the directories of those that halt, and they are filled from cluster.seeds",
+         start the others with the same cluster.name: those with the same changes go on, too; empty \
+         the directories of those that halt, and they are filled from cluster.seeds",
         log.description(),
         found.sequence,
         count(found.documents),

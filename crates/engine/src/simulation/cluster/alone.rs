@@ -18,7 +18,10 @@ use crate::open::recovery::recover;
 use crate::originals::touches::Touches;
 use crate::simulation::rig::{ENTROPY, options};
 use crate::storage::simulated::Faults;
-use crate::storage::{Disk, SimulatedDisk};
+use crate::storage::{Disk, Records, SimulatedDisk, StorageError};
+use crate::write::command::Bounds;
+use crate::write::core::{CommandGroup, Core};
+use crate::write::queued::QueuedWrite;
 use futures_util::FutureExt as _;
 
 const CLOCKS: Clocks = Clocks { clock_ms: 1_700_000_000_000, now_ms: 5_000 };
@@ -96,6 +99,48 @@ fn the_directory_of_a_node_does_not_start_alone() {
     assert!(recover(&disk, &node, &ENTROPY).is_ok());
 }
 
+/// A write that meets a record which cannot be read.
+#[derive(Debug)]
+struct MeetsUnreadable;
+
+impl QueuedWrite for MeetsUnreadable {
+    fn bounds(&self) -> Bounds {
+        Bounds { payload_bytes: 0, changes: 1, records: 1, adds: true }
+    }
+
+    fn decide(&mut self, _: &mut Core, _: &CommandGroup) -> Result<(), StorageError> {
+        Ok(())
+    }
+
+    fn met_unreadable(&self) -> bool {
+        true
+    }
+
+    fn pin(&mut self, _: &Records) {}
+
+    fn acknowledge(self: Box<Self>) {}
+
+    fn refuse(self: Box<Self>, _: Refused) {}
+}
+
+/// Another node may be able to read it.
+#[test]
+fn a_leader_that_cannot_read_a_record_resigns_and_leads_no_more() {
+    let mut node = open(&SimulatedDisk::new(), 3);
+    let leads = node.lead(LeaderId(1), CLOCKS).unwrap();
+    read(&mut node, &[leads]);
+    assert_eq!(node.due(true, None, CLOCKS.now_ms), Due::Nothing);
+    let write: Box<dyn QueuedWrite> = Box::new(MeetsUnreadable);
+    let Decided::Send(bytes) = node.decide(vec![write], CLOCKS, 0).unwrap() else {
+        panic!("there is space");
+    };
+    read(&mut node, &[bytes]);
+    assert_eq!(node.due(true, None, CLOCKS.now_ms), Due::Resign);
+    let resigns = node.resign(CLOCKS).unwrap();
+    read(&mut node, &[resigns]);
+    assert_eq!(node.due(true, Some(0), 99_999), Due::Nothing);
+}
+
 #[test]
 fn on_a_full_disk_a_follower_waits() {
     let disk = SimulatedDisk::new();
@@ -135,7 +180,7 @@ fn a_halt_leaves_open_what_is_under_way() {
     // What has counted is answered all the same.
     let synced = node.sync().unwrap();
     assert_eq!(synced.published.view.documents(), 1);
-    synced.writes.into_iter().for_each(crate::write::queued::QueuedWrite::acknowledge);
+    synced.writes.into_iter().for_each(QueuedWrite::acknowledge);
     let answer = answered.now_or_never().unwrap();
     assert!(matches!(answer, Ok(Reply::Stored(_))), "{answer:?}");
 }

@@ -30,6 +30,8 @@ const NODES: usize = 3;
 const DEADLINE: Duration = Duration::from_mins(1);
 const LOOK_EVERY: Duration = Duration::from_millis(10);
 const WRITE_TIMEOUT_MS: u64 = 1_500;
+/// Longer than anything here takes.
+const NEVER_MS: u64 = 600_000;
 
 #[derive(Debug)]
 struct Opened(SimulatedLog);
@@ -45,6 +47,7 @@ struct Cluster {
     logs: Vec<SimulatedLog>,
     folders: Vec<TempDir>,
     engines: Vec<Option<Engine>>,
+    write_timeout_ms: u64,
 }
 
 fn options(folder: &TempDir) -> Options {
@@ -64,7 +67,8 @@ impl Cluster {
         let folders: Vec<_> = (0..NODES).map(|_| tempfile::tempdir().unwrap()).collect();
         let identity = logs[0].settings().unwrap().identity;
         offline::found(&options(&folders[0]), identity).unwrap();
-        let mut cluster = Self { logs, folders, engines: vec![None; NODES] };
+        let (engines, write_timeout_ms) = (vec![None; NODES], WRITE_TIMEOUT_MS);
+        let mut cluster = Self { logs, folders, engines, write_timeout_ms };
         cluster.open(0);
         cluster.copy(0, 1).await;
         cluster.copy(0, 2).await;
@@ -79,7 +83,7 @@ impl Cluster {
             log: Arc::new(Opened(self.logs[node].clone())),
             required: Required { replicas: 3, trust_sync: false, identity: None },
             takeover_ms: 3_000,
-            write_timeout_ms: WRITE_TIMEOUT_MS,
+            write_timeout_ms: self.write_timeout_ms,
         };
         let opened = Engine::open_node(options(&self.folders[node]), member, Arc::new(()));
         self.engines[node] = Some(opened.unwrap());
@@ -141,7 +145,7 @@ impl Drop for Cluster {
     fn drop(&mut self) {
         let engines: Vec<_> = self.engines.drain(..).flatten().collect();
         for engine in engines {
-            engine.stand_down();
+            engine.step_down();
             tokio::task::block_in_place(|| engine.close());
         }
     }
@@ -212,7 +216,7 @@ async fn one_decides_all_have_it_and_the_next_goes_on() {
         }
         cluster.engine(leader).fresh().await.unwrap();
         cluster.level().await;
-        cluster.engine(leader).stand_down();
+        cluster.engine(leader).step_down();
         cluster.close(leader).await;
         cluster.leader().await;
         cluster.open(leader);
@@ -268,7 +272,7 @@ async fn a_purge_is_finished_by_the_next_leader() {
     let purge =
         Purge { reach: NamespaceFilter::All, prefix: None, stored_before_ms: None, dry_run: false };
     let job = cluster.engine(leader).begin_purge(purge).await.unwrap().number;
-    cluster.engine(leader).stand_down();
+    cluster.engine(leader).step_down();
     cluster.close(leader).await;
     let next = cluster.leader().await;
     assert_ne!(next, leader);
@@ -318,8 +322,8 @@ async fn a_log_that_was_lost_halts_all_and_is_begun_anew_at_one() {
     cluster.level().await;
     // A last word of all, so that they are where they have been.
     let level = (leader + 2) % NODES;
-    cluster.engine(leader).stand_down();
-    cluster.engine(level).stand_down();
+    cluster.engine(leader).step_down();
+    cluster.engine(level).step_down();
     let nobody = |engine: &Engine| engine.node().unwrap().leader.is_none();
     eventually("nobody leads", || cluster.running().all(nobody)).await;
     cluster.level().await;
@@ -392,4 +396,23 @@ async fn the_directory_of_a_node_is_read_and_not_written_without_its_cluster() {
     let left = Engine::open(options(&cluster.folders[leader])).unwrap();
     insert(&left, document("b", 2)).await.unwrap();
     tokio::task::block_in_place(|| left.close());
+}
+
+/// Without it the caller would be told that storage has failed.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_leader_that_closes_without_its_log_does_not_know_what_was_done() {
+    let mut cluster = Cluster::start().await;
+    cluster.write_timeout_ms = NEVER_MS;
+    for node in 0..NODES {
+        cluster.close(node).await;
+        cluster.open(node);
+    }
+    let leader = cluster.leader().await;
+    cluster.logs[leader].cut_off(CutOff { appends: true, reads: true });
+    let engine = cluster.engine(leader).clone();
+    let written = tokio::spawn(async move { insert(&engine, document("a", 1)).await });
+    let sees_nobody = || state(cluster.engine(leader)) == NodeState::Following;
+    eventually("the leader is not followed any more", sees_nobody).await;
+    cluster.close(leader).await;
+    assert_eq!(written.await.unwrap(), Err(Refused::OutcomeUnknown));
 }
