@@ -31,9 +31,11 @@ enum Fault {
     ServerKilled,
     ServerPaused,
     BothKilled,
+    /// A server of the log reaches nodes, but no other server.
+    ServerIsolated,
 }
 
-const KINDS: [Fault; 7] = [
+const KINDS: [Fault; 8] = [
     Fault::NodeKilled,
     Fault::NodeStopped,
     Fault::NodePaused,
@@ -41,6 +43,7 @@ const KINDS: [Fault; 7] = [
     Fault::ServerKilled,
     Fault::ServerPaused,
     Fault::BothKilled,
+    Fault::ServerIsolated,
 ];
 
 struct Dice(u64);
@@ -64,7 +67,7 @@ fn number(variable: &str, default: u64) -> u64 {
 
 #[test]
 fn during_faults_of_every_kind_one_of_each_family_is_stored() {
-    let Some(mut cluster) = Cluster::start_with(3, &["--max-bytes", "256m"]) else { return };
+    let Some(mut cluster) = Cluster::start_on_hosts() else { return };
     let seed = number("NEARPRINT_TEST_SEED", 1);
     let faults = number("NEARPRINT_TEST_FAULTS", FAULTS as u64);
     let (is_over, next) = (AtomicBool::new(false), AtomicU64::new(0));
@@ -135,6 +138,7 @@ fn outcome(reply: Result<(u16, Value), String>) -> Outcome {
     }
 }
 
+#[expect(clippy::print_stdout, reason = "why a test did less")]
 fn inject(cluster: &mut Cluster, kind: Fault, dice: &mut Dice) {
     let any = dice.below(NODES as u64) as usize;
     let at = if dice.below(2) == 0 { any } else { cluster.leader() };
@@ -168,6 +172,14 @@ fn inject(cluster: &mut Cluster, kind: Fault, dice: &mut Dice) {
         Fault::ServerPaused => {
             let time = Duration::from_millis(dice.below(5_000));
             cluster.log_servers().pause(server, time);
+        }
+        Fault::ServerIsolated => {
+            // Most of all the one that leads the log.
+            let server = if dice.below(2) == 0 { server } else { cluster.log_servers().leader() };
+            let time = Duration::from_millis(dice.below(15_000));
+            if !cluster.log_servers().isolate(server, time) {
+                println!("skipped: servers cut off from one another; next: run this test as root");
+            }
         }
         Fault::BothKilled => {
             let leader = cluster.log_servers().leader();

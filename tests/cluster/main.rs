@@ -13,6 +13,8 @@
 mod checker;
 mod commands;
 mod faults;
+#[path = "../nats_log/hosts.rs"]
+mod hosts;
 mod jobs;
 mod lost_log;
 mod network;
@@ -128,14 +130,13 @@ fn a_node_that_lacks_what_the_log_has_discarded_is_filled_again() {
     cluster.until_equal();
     let behind = cluster.follower();
     assert!(cluster.terminate(behind).success(), "{}", cluster.log(behind));
-    let leader = cluster.leader();
     for round in 0..6 {
         let line = |number| {
             let id = format!("{round}-{number}");
             json!({"id": format!("{id:0250}"), "fingerprint": nodes::fingerprint(&id)})
         };
         let lines: Vec<_> = (0..1_000).map(line).collect();
-        assert_eq!(cluster.client(leader).post_lines("/v1/insert/batch", &lines).len(), 1_000);
+        cluster.store(&lines);
     }
     cluster.begin(behind);
     cluster.until("it copies a node", |cluster| cluster.log(behind).contains("copied a node"));

@@ -2,7 +2,7 @@
 //! a word to either side.
 
 use std::io::{ErrorKind, Read as _, Write as _};
-use std::net::{Shutdown, TcpListener, TcpStream};
+use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
@@ -18,10 +18,10 @@ pub(crate) struct Network {
 }
 
 impl Network {
-    /// To these servers of this machine.
+    /// To these servers.
     pub(crate) fn to(servers: &[String]) -> Self {
         let is_cut = Arc::new(AtomicBool::new(false));
-        let relay = |to: u16| {
+        let relay = |to: SocketAddr| {
             let listener = TcpListener::bind("127.0.0.1:0").unwrap();
             let port = listener.local_addr().unwrap().port();
             let is_cut = Arc::clone(&is_cut);
@@ -33,8 +33,8 @@ impl Network {
             });
             port
         };
-        let port = |url: &String| url.rsplit_once(':').unwrap().1.parse().unwrap();
-        let ports = servers.iter().map(port).map(relay).collect();
+        let address = |url: &String| url.trim_start_matches("nats://").parse().unwrap();
+        let ports = servers.iter().map(address).map(relay).collect();
         Self { ports, is_cut }
     }
 
@@ -48,11 +48,11 @@ impl Network {
     }
 }
 
-fn relay(from: &TcpStream, port: u16, is_cut: &Arc<AtomicBool>) {
+fn relay(from: &TcpStream, to: SocketAddr, is_cut: &Arc<AtomicBool>) {
     while is_cut.load(Ordering::Relaxed) {
         thread::sleep(LOOK_EVERY);
     }
-    let Ok(to) = TcpStream::connect(("127.0.0.1", port)) else { return };
+    let Ok(to) = TcpStream::connect(to) else { return };
     let back = (to.try_clone().unwrap(), from.try_clone().unwrap(), Arc::clone(is_cut));
     let back = thread::spawn(move || copy(&back.0, &back.1, &back.2));
     copy(from, &to, is_cut);

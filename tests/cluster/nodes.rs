@@ -14,7 +14,7 @@ use tempfile::TempDir;
 
 use crate::DEADLINE;
 use crate::network::Network;
-use crate::server::{self, Client, Server};
+use crate::server::{self, Client, Reply, Server};
 use crate::servers::Servers;
 
 pub(crate) const NODES: usize = 3;
@@ -49,20 +49,27 @@ impl Cluster {
 
     /// The same; the log is made with these flags.
     pub(crate) fn start_with(log_servers: usize, flags: &[&str]) -> Option<Self> {
-        let mut this = Self::prepare(log_servers)?;
-        // Servers that have just started have no leader yet. Then the command may fail although the
-        // log was made.
-        this.until("the log is made", |this| {
-            let is_done = |flags: &[&str]| this.run(0, "create", flags).status.success();
-            is_done(flags) || is_done(&["--existing"])
-        });
-        (0..NODES).for_each(|at| this.begin(at));
-        Some(this)
+        Some(Self::prepare(log_servers)?.create(flags))
+    }
+
+    /// The same as `start`, with three servers of the log on hosts of their own if possible.
+    pub(crate) fn start_on_hosts() -> Option<Self> {
+        Some(Self::prepare_with(Servers::start_on_hosts(3)?, 3).create(LOG_SIZE))
+    }
+
+    fn create(mut self, flags: &[&str]) -> Self {
+        let made = self.run(0, "create", flags);
+        assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
+        (0..NODES).for_each(|at| self.begin(at));
+        self
     }
 
     /// The log servers and the addresses of nodes; nothing is created yet.
     pub(crate) fn prepare(log_servers: usize) -> Option<Self> {
-        let log = Servers::start(log_servers)?;
+        Some(Self::prepare_with(Servers::start(log_servers)?, log_servers))
+    }
+
+    fn prepare_with(log: Servers, replicas: usize) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let ports: Vec<_> = (0..NODES).map(|_| TcpListener::bind("127.0.0.1:0").unwrap()).collect();
         let address = |port: &TcpListener| port.local_addr().unwrap().to_string();
@@ -72,7 +79,7 @@ impl Cluster {
             process: None,
         });
         let (nodes, name) = (nodes.collect(), "test".to_owned());
-        Some(Self { folder, log, replicas: log_servers, name, nodes, written: BTreeSet::new() })
+        Self { folder, log, replicas, name, nodes, written: BTreeSet::new() }
     }
 
     pub(crate) fn data(&self, at: usize) -> PathBuf {
@@ -232,8 +239,32 @@ impl Cluster {
         self.written.insert(id.to_owned());
     }
 
+    /// Stores a document a line, whoever leads; all are sent again until all are stored.
+    pub(crate) fn store(&self, lines: &[Value]) {
+        self.until("all lines are stored", |this| {
+            let answers = this.client(this.leader()).post_lines("/v1/insert/batch", lines);
+            answers.len() == lines.len() && answers.iter().all(|answer| answer["stored"] == true)
+        });
+    }
+
     pub(crate) fn written(&self) -> BTreeSet<String> {
         self.written.clone()
+    }
+
+    /// The answer of a node, which is asked again until it listens: one that has lost the lead, maybe
+    /// only because the disk was slow, is opened again.
+    pub(crate) fn answer(&self, at: usize, ask: impl Fn(&Client) -> Reply) -> (u16, Value) {
+        let mut answer = None;
+        self.until(&format!("node {at} answers"), |this| {
+            answer = ask(&this.client(at)).ok();
+            answer.is_some()
+        });
+        answer.unwrap()
+    }
+
+    /// The answer of a node that succeeds.
+    pub(crate) fn get(&self, at: usize, path: &str) -> Value {
+        Client::expect(Ok(self.answer(at, |client| client.get(path))))
     }
 
     /// The ids of a node.
@@ -241,8 +272,7 @@ impl Cluster {
         let mut ids = BTreeSet::new();
         let mut after = String::new();
         loop {
-            let page = self.client(at).get(&format!("/v1/documents?limit=1000{after}"));
-            let page = Client::expect(page);
+            let page = self.get(at, &format!("/v1/documents?limit=1000{after}"));
             let listed = page["documents"].as_array().unwrap().iter();
             ids.extend(listed.map(|one| one["id"].as_str().unwrap().to_owned()));
             let Some(next) = page["next"].as_str() else { return ids };

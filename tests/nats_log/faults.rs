@@ -1,4 +1,4 @@
-//! Three servers that are killed, paused and wiped.
+//! Three servers that are killed, paused, cut off from one another, and wiped.
 
 use std::collections::HashMap;
 use std::fs;
@@ -59,8 +59,8 @@ impl Writer {
 }
 
 #[test]
-fn kills_and_pauses_leave_one_order_for_all() {
-    let Some(mut servers) = Servers::start(3) else { return };
+fn kills_pauses_and_partitions_leave_one_order_for_all() {
+    let Some(mut servers) = Servers::start_on_hosts(3) else { return };
     let log = servers.create();
     let identity = log.settings().unwrap().identity;
     let followers = [follow(&log, 1), follow(&servers.open().unwrap(), 1)];
@@ -76,6 +76,12 @@ fn kills_and_pauses_leave_one_order_for_all() {
     let paused = servers.leader();
     thread::scope(|scope| {
         scope.spawn(|| servers.pause(paused, Duration::from_secs(3)));
+        writer.write(&log, 20);
+    });
+    writer.write(&log, 20);
+    let isolated = servers.leader();
+    thread::scope(|scope| {
+        scope.spawn(|| servers.isolate(isolated, Duration::from_secs(8)));
         writer.write(&log, 20);
     });
     writer.write(&log, 20);

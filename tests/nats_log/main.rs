@@ -13,6 +13,7 @@
 mod access;
 mod faults;
 mod figures;
+mod hosts;
 mod servers;
 mod single;
 

@@ -3,7 +3,7 @@
 use std::ffi::OsString;
 use std::fmt::Write as _;
 use std::fs::{self, File};
-use std::net::TcpListener;
+use std::net::{IpAddr, Ipv4Addr, TcpListener, TcpStream};
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::thread;
@@ -15,15 +15,22 @@ use tempfile::TempDir;
 use tokio::runtime::Runtime;
 
 use crate::DEADLINE;
+use crate::hosts::Hosts;
+
+const LOOPBACK: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
 
 /// Servers of one log, and the runtime of its clients. Dropping it kills them.
 pub(crate) struct Servers {
     pub(crate) runtime: Runtime,
     directory: TempDir,
     members: Vec<Server>,
+    /// After the members, which are stopped first.
+    hosts: Option<Hosts>,
 }
 
 struct Server {
+    /// This machine, or a host of its own.
+    host: IpAddr,
     client: u16,
     monitor: u16,
     process: Option<Child>,
@@ -35,45 +42,61 @@ impl Servers {
         Self::start_with(count, "", "always")
     }
 
-    /// The same, with more settings.
+    /// The same, each on a host of its own if this user can make hosts.
+    pub(crate) fn start_on_hosts(count: usize) -> Option<Self> {
+        Self::start_at(count, Hosts::new(count), "", "always")
+    }
+
+    /// The same as `start`, with more settings.
     pub(crate) fn start_with(count: usize, settings: &str, sync_interval: &str) -> Option<Self> {
+        Self::start_at(count, None, settings, sync_interval)
+    }
+
+    fn start_at(
+        count: usize,
+        hosts: Option<Hosts>,
+        settings: &str,
+        sync_interval: &str,
+    ) -> Option<Self> {
         if !is_there() {
             return None;
         }
+        let host = |at| hosts.as_ref().map_or(LOOPBACK, |hosts| hosts.address(at));
         let runtime = Runtime::new().unwrap();
         let directory = tempfile::tempdir().unwrap();
         let ports = free_ports(3 * count);
         let route = |at: usize| ports[2 * count + at];
         let routes: Vec<_> =
-            (0..count).map(|at| format!("nats://127.0.0.1:{}", route(at))).collect();
+            (0..count).map(|at| format!("nats://{}:{}", host(at), route(at))).collect();
         let mut members = Vec::new();
         for at in 0..count {
-            let (client, monitor) = (ports[at], ports[count + at]);
+            let (host, client, monitor) = (host(at), ports[at], ports[count + at]);
             let store = directory.path().join(format!("store-{at}"));
             let mut file = format!(
-                "server_name: s{at}\nlisten: 127.0.0.1:{client}\nhttp: 127.0.0.1:{monitor}\n\
+                "server_name: s{at}\nlisten: {host}:{client}\nhttp: {host}:{monitor}\n\
                  jetstream {{ store_dir: \"{}\", sync_interval: {sync_interval} }}\n{settings}\n",
                 store.display()
             );
             if count > 1 {
                 let (port, routes) = (route(at), routes.join(", "));
                 // Clients use the addresses that they are given, and no others.
-                let cluster = "cluster { name: test, no_advertise: true, listen: 127.0.0.1:";
-                writeln!(file, "{cluster}{port}, routes: [{routes}] }}").unwrap();
+                let cluster = "cluster { name: test, no_advertise: true, listen: ";
+                writeln!(file, "{cluster}{host}:{port}, routes: [{routes}] }}").unwrap();
             }
             fs::write(directory.path().join(format!("s{at}.conf")), file).unwrap();
-            members.push(Server { client, monitor, process: None });
+            members.push(Server { host, client, monitor, process: None });
         }
-        let mut this = Self { runtime, directory, members };
+        let mut this = Self { runtime, directory, members, hosts };
         (0..count).for_each(|at| this.begin(at));
         Some(this)
     }
 
     pub(crate) fn options(&self) -> NatsOptions {
-        let url = |scheme, port| format!("{scheme}://127.0.0.1:{port}");
+        let client = |server: &Server| format!("nats://{}:{}", server.host, server.client);
+        let monitor = |server: &Server| format!("http://{}:{}", server.host, server.monitor);
         NatsOptions {
-            servers: self.members.iter().map(|server| url("nats", server.client)).collect(),
-            monitors: self.members.iter().map(|server| url("http", server.monitor)).collect(),
+            servers: self.members.iter().map(client).collect(),
+            monitors: self.members.iter().map(monitor).collect(),
             name: "test".to_owned(),
             ..NatsOptions::default()
         }
@@ -82,11 +105,7 @@ impl Servers {
     /// Makes a log on all of them.
     pub(crate) fn create(&self) -> NatsLog {
         let new = NewStream { replicas: self.members.len() as u32, bytes_max: 1 << 30 };
-        // Servers that have just begun have no leader yet.
-        eventually(|| match NatsLog::create(&self.options(), new, self.runtime.handle()) {
-            Err(NatsError::Exists(_)) => self.open().map_err(|error| error.to_string()),
-            created => created.map_err(|error| error.to_string()),
-        })
+        NatsLog::create(&self.options(), new, self.runtime.handle()).unwrap()
     }
 
     pub(crate) fn open(&self) -> Result<NatsLog, NatsError> {
@@ -121,14 +140,15 @@ impl Servers {
     pub(crate) fn begin(&mut self, at: usize) {
         let path = |ending: &str| self.directory.path().join(format!("s{at}.{ending}"));
         let log = File::options().create(true).append(true).open(path("log")).unwrap();
-        let mut command = Command::new(program());
+        let mut command = match &self.hosts {
+            Some(hosts) => hosts.command(at, &program()),
+            None => Command::new(program()),
+        };
         command.arg("--config").arg(path("conf")).stdin(Stdio::null());
         command.stdout(log.try_clone().unwrap()).stderr(log);
         self.members[at].process = Some(command.spawn().unwrap());
-        let client = self.members[at].client;
-        eventually(|| {
-            std::net::TcpStream::connect(("127.0.0.1", client)).map_err(|e| e.to_string())
-        });
+        let address = (self.members[at].host, self.members[at].client);
+        eventually(|| TcpStream::connect(address).map_err(|error| error.to_string()));
     }
 
     /// `kill -9`.
@@ -147,6 +167,16 @@ impl Servers {
         // Not a wait for something: the length of the fault.
         thread::sleep(time);
         kill_process(pid, Signal::CONT).unwrap();
+    }
+
+    /// Cuts a server off from the other ones for this time. False if they have no hosts of their own.
+    pub(crate) fn isolate(&self, at: usize, time: Duration) -> bool {
+        let Some(hosts) = &self.hosts else { return false };
+        hosts.isolate(at, true);
+        // Not a wait for something: the length of the fault.
+        thread::sleep(time);
+        hosts.isolate(at, false);
+        true
     }
 
     /// Where a server keeps everything.

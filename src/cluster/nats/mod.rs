@@ -21,7 +21,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_nats::connection::State;
-use async_nats::jetstream::context::{ContextBuilder, CreateStreamErrorKind, GetStreamErrorKind};
+use async_nats::jetstream::context::{
+    ContextBuilder, CreateStreamError, CreateStreamErrorKind, GetStreamErrorKind,
+};
 use async_nats::jetstream::stream::{
     ClusterInfo, Config, DiscardPolicy, Info, PeerInfo, RetentionPolicy, StorageType,
 };
@@ -31,6 +33,7 @@ use futures_util::FutureExt as _;
 use nearprint_engine::log::{Bounds, Log, LogError, Reader, Settings};
 use tokio::runtime::Handle;
 use tokio::sync::oneshot;
+use tokio::time::{Instant, sleep};
 
 pub use self::options::{NatsOptions, NewStream, SignIn};
 use self::reader::NatsReader;
@@ -38,6 +41,9 @@ use self::reader::NatsReader;
 /// A question to the servers, or an append, has no answer after this time. A server that was killed
 /// is replaced by another long before.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(2);
+/// Servers that have just started elect their leader within this time.
+const BEGINS_WITHIN: Duration = Duration::from_secs(15);
+const ASK_AGAIN: Duration = Duration::from_millis(250);
 /// A server that the leader of the stream has not heard for this time does not follow it. Servers are
 /// heard every second.
 const FOLLOWS_MAX: Duration = Duration::from_secs(5);
@@ -113,18 +119,18 @@ impl NatsLog {
         runtime.block_on(async {
             let context = connect(options).await?;
             let stream = context.get_stream(&name).await.map_err(|error| {
-                if let GetStreamErrorKind::JetStream(refused) = error.kind()
-                    && refused.error_code() == ErrorCode::STREAM_NOT_FOUND
-                {
-                    return NatsError::Missing(name);
+                if is_not_found(error.kind()) {
+                    NatsError::Missing(name)
+                } else {
+                    NatsError::Unreachable(error.to_string())
                 }
-                NatsError::Unreachable(error.to_string())
             })?;
             Self::of(context, stream.cached_info(), options)
         })
     }
 
-    /// Makes a log, which is empty.
+    /// Makes a log, which is empty. Waits for servers that have just started: they make no stream
+    /// before they have a leader.
     ///
     /// # Errors
     /// [`NatsError`].
@@ -136,19 +142,21 @@ impl NatsLog {
         let name = stream_name(&options.name)?;
         runtime.block_on(async {
             let context = connect(options).await?;
-            // Creating a stream that exists with the same settings is no error.
-            if context.get_stream(&name).await.is_ok() {
-                return Err(NatsError::Exists(name));
+            let began = Instant::now();
+            while !is_missing(&context, &name).await? && began.elapsed() < BEGINS_WITHIN {
+                sleep(ASK_AGAIN).await;
             }
-            let made = context.create_stream(config(&name, new)).await;
-            let stream = made.map_err(|error| {
-                if let CreateStreamErrorKind::JetStream(refused) = error.kind()
-                    && refused.error_code() == ErrorCode::STREAM_NAME_EXIST
-                {
-                    return NatsError::Exists(name);
+            // Creating a stream that exists with the same settings is no error, so it may be tried
+            // again when it is not known whether it was made.
+            let stream = loop {
+                match context.create_stream(config(&name, new)).await {
+                    Ok(stream) => break stream,
+                    Err(error) if is_temporary(error.kind()) && began.elapsed() < BEGINS_WITHIN => {
+                        sleep(ASK_AGAIN).await;
+                    }
+                    Err(error) => return Err(not_made(name, &error)),
                 }
-                NatsError::Refused { stream: name, reason: error.to_string() }
-            })?;
+            };
             Self::of(context, stream.cached_info(), options)
         })
     }
@@ -270,6 +278,49 @@ async fn connect(options: &NatsOptions) -> Result<Context, NatsError> {
         .backpressure_on_inflight(false)
         .build(client);
     Ok(context)
+}
+
+/// Whether there is no such stream; false if the servers do not know it yet.
+///
+/// # Errors
+/// [`NatsError::Exists`].
+async fn is_missing(context: &Context, name: &str) -> Result<bool, NatsError> {
+    match context.get_stream(name).await {
+        Ok(_) => Err(NatsError::Exists(name.to_owned())),
+        Err(error) => Ok(is_not_found(error.kind())),
+    }
+}
+
+fn is_not_found(kind: GetStreamErrorKind) -> bool {
+    matches!(kind, GetStreamErrorKind::JetStream(refused)
+        if refused.error_code() == ErrorCode::STREAM_NOT_FOUND)
+}
+
+/// Whether the servers may make the stream a little later.
+fn is_temporary(kind: CreateStreamErrorKind) -> bool {
+    match kind {
+        CreateStreamErrorKind::JetStream(refused) => {
+            [ErrorCode::CLUSTER_NOT_AVAILABLE, ErrorCode::CLUSTER_NO_PEERS]
+                .contains(&refused.error_code())
+        }
+        CreateStreamErrorKind::JetStreamUnavailable
+        | CreateStreamErrorKind::TimedOut
+        | CreateStreamErrorKind::Response => true,
+        CreateStreamErrorKind::EmptyStreamName
+        | CreateStreamErrorKind::InvalidStreamName
+        | CreateStreamErrorKind::DomainAndExternalSet
+        | CreateStreamErrorKind::NotFound
+        | CreateStreamErrorKind::ResponseParse => false,
+    }
+}
+
+fn not_made(stream: String, error: &CreateStreamError) -> NatsError {
+    if let CreateStreamErrorKind::JetStream(refused) = error.kind()
+        && refused.error_code() == ErrorCode::STREAM_NAME_EXIST
+    {
+        return NatsError::Exists(stream);
+    }
+    NatsError::Refused { stream, reason: error.to_string() }
 }
 
 /// The stream of the log of this name.
