@@ -129,7 +129,7 @@ fn passes_on_to_primary(
     Err(Problem::new(Code::PrimaryUnreachable, detail))
 }
 
-/// A node is ready for look-ups once it has read to the end of the log, until it halts.
+/// A node is ready for look-ups once it has caught up with the log, until it halts.
 fn node(status: &NodeStatus, reach: &NamespaceAccess) -> Result<Json<HealthReply>, Problem> {
     match &status.state {
         NodeState::Following | NodeState::Leading => {
@@ -137,8 +137,7 @@ fn node(status: &NodeStatus, reach: &NamespaceAccess) -> Result<Json<HealthReply
             Ok(Json(HealthReply { status: role::state_name(&status.state), lag_ms }))
         }
         NodeState::CatchingUp => {
-            let detail =
-                "This node has not read to the end of the cluster's log since it was started.";
+            let detail = "This node has not caught up with the cluster's log since it was started.";
             Err(Problem::new(Code::Behind, detail))
         }
         NodeState::Halted(why) => Err(halted(Code::NodeHalted, why, reach)),

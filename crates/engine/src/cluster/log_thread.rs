@@ -24,6 +24,8 @@ const TICK: Duration = Duration::from_millis(50);
 const AGAIN: Duration = Duration::from_millis(500);
 /// A log that cannot be read for this time has a fault.
 const FAULT_AFTER: Duration = Duration::from_secs(1);
+/// A node that is this much behind the end of the log, or more, has not caught up since its start.
+pub(crate) const CAUGHT_UP_WITHIN: Duration = Duration::from_secs(5);
 /// The number of news that may wait for the writer. Entries take up to 256 KiB.
 pub(crate) const NEWS_MAX: usize = 64;
 
@@ -36,6 +38,8 @@ pub(crate) enum News {
     Entry(Entry),
     /// All entries that it had a moment ago were told.
     End,
+    /// There is always more, but less than [`CAUGHT_UP_WITHIN`] ago it had no more than was told.
+    CaughtUp,
     /// It cannot be read now.
     Fault(String),
     /// It has discarded what would come next. Nothing follows.
@@ -55,7 +59,8 @@ pub(crate) struct Reading {
     pub(crate) held: Option<Entry>,
     /// When it last had everything; the start before that.
     pub(crate) level_at: Instant,
-    pub(crate) was_level: bool,
+    /// It was less than [`CAUGHT_UP_WITHIN`] behind, since the start.
+    pub(crate) has_caught_up: bool,
     /// There is nothing else in the log, as far as it knows.
     pub(crate) is_at_end: bool,
     pub(crate) heard_at: Instant,
@@ -85,7 +90,7 @@ impl Reading {
             thread: None,
             held: None,
             level_at: begun,
-            was_level: false,
+            has_caught_up: false,
             is_at_end: false,
             heard_at: begun,
             ignored: 0,
@@ -96,7 +101,7 @@ impl Reading {
     /// Everything was read that the log had a moment ago.
     pub(crate) fn comes_to_the_end(&mut self) {
         self.recovers();
-        (self.is_at_end, self.level_at, self.was_level) = (true, clock::now(), true);
+        (self.is_at_end, self.level_at, self.has_caught_up) = (true, clock::now(), true);
     }
 
     /// The log cannot be read now.
@@ -132,6 +137,26 @@ pub(crate) struct LogThread {
     pub(crate) news: Sender<News>,
 }
 
+/// Reading a log that grows meanwhile, maybe so steadily that its end is never met.
+struct CatchingUp {
+    /// Where the log ended when it was last asked.
+    last: Option<u64>,
+    asked_at: Instant,
+}
+
+impl CatchingUp {
+    /// An entry is read: whether less than [`CAUGHT_UP_WITHIN`] ago it was the last one, or newer than
+    /// that.
+    fn is_over(&mut self, entry: u64, log: &dyn Log) -> bool {
+        if self.last.is_none() && self.asked_at.elapsed() >= AGAIN {
+            self.asked_at = clock::now();
+            self.last = log.bounds().ok().map(|bounds| bounds.last);
+        }
+        self.last.take_if(|last| *last <= entry).is_some()
+            && self.asked_at.elapsed() < CAUGHT_UP_WITHIN
+    }
+}
+
 /// What a look at the log has shown.
 enum Begun {
     Reads(Arc<dyn Log>),
@@ -143,13 +168,22 @@ impl LogThread {
     pub(crate) fn run(self) {
         let Some(log) = self.begin() else { return };
         let mut reader = log.read(self.file.position.at + 1);
-        if !self.tell(News::Opened(log)) {
+        if !self.tell(News::Opened(Arc::clone(&log))) {
             return;
         }
+        let mut catching_up = Some(CatchingUp { last: None, asked_at: clock::now() });
         loop {
+            let mut has_caught_up = false;
             let news = match reader.next(TICK) {
-                Ok(Some(entry)) => News::Entry(entry),
-                Ok(None) => News::End,
+                Ok(Some(entry)) => {
+                    let is_over = |it: &mut CatchingUp| it.is_over(entry.at, &*log);
+                    has_caught_up = catching_up.take_if(is_over).is_some();
+                    News::Entry(entry)
+                }
+                Ok(None) => {
+                    catching_up = None;
+                    News::End
+                }
                 Err(LogError::Unreachable(why)) => News::Fault(why),
                 Err(LogError::Discarded { .. }) => News::Discarded,
                 Err(LogError::Gap { read, got }) => News::Halt(Halt::Gap { read, got }),
@@ -162,6 +196,9 @@ impl LogThread {
             };
             let is_last = matches!(news, News::Discarded | News::Halt(_));
             if !self.tell(news) || is_last {
+                return;
+            }
+            if has_caught_up && !self.tell(News::CaughtUp) {
                 return;
             }
         }

@@ -41,7 +41,8 @@ pub struct NodeOptions {
 /// What a node does.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum NodeState {
-    /// It has not read to the end of the log since it was started.
+    /// It has not read to the end of the log, or to less than five seconds before it, since it was
+    /// started.
     CatchingUp,
     /// It enacts what a leader decides.
     Following,

@@ -304,6 +304,7 @@ impl NodeWriter {
                 self.log = Some(log);
             }
             News::End => self.reading.comes_to_the_end(),
+            News::CaughtUp => self.reading.has_caught_up = true,
             News::Fault(why) => self.reading.fails(why),
             News::Discarded => {
                 tracing::warn!(
@@ -490,13 +491,13 @@ impl NodeWriter {
         let state = match self.node.halted() {
             Some(halt) => NodeState::Halted(halt.to_string()),
             None if self.node.leads(self.now_ms()) => NodeState::Leading,
-            None if self.reading.was_level => NodeState::Following,
+            None if self.reading.has_caught_up => NodeState::Following,
             None => NodeState::CatchingUp,
         };
         let is_level = self.reading.level_at.elapsed() < LEVEL_FOR || state == NodeState::Leading;
         let age_ms = clock::now_ms().saturating_sub(position.at_ms);
         let fault = self.reading.lasting_fault();
-        let lag_ms = match (fault, self.reading.was_level) {
+        let lag_ms = match (fault, self.reading.has_caught_up) {
             _ if is_level => 0,
             // It reads, and never comes to the end, because there is always more.
             (None, true) => age_ms.min(elapsed_ms(self.reading.level_at)),

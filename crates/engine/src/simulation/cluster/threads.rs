@@ -287,6 +287,30 @@ async fn a_purge_is_finished_by_the_next_leader() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn who_starts_while_there_is_always_more_has_caught_up_all_the_same() {
+    let mut cluster = Cluster::start().await;
+    let leader = cluster.leader().await;
+    let engine = cluster.engine(leader).clone();
+    let writing = tokio::spawn(async move {
+        for number in 0.. {
+            let documents = [0, 1].map(|half| document(&format!("{number}/{half}"), number << 20));
+            let [one, other] = documents.map(|document| insert(&engine, document));
+            if tokio::join!(one, other).0.is_err() {
+                break;
+            }
+        }
+    });
+    for _ in 0..3 {
+        let late = (leader + 1) % NODES;
+        cluster.close(late).await;
+        cluster.open(late);
+        eventually("it follows", || state(cluster.engine(late)) == NodeState::Following).await;
+    }
+    assert!(!writing.is_finished(), "there was always more");
+    writing.abort();
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn who_is_behind_what_the_log_keeps_begins_with_the_content_of_another() {
     let mut cluster = Cluster::start().await;
     let leader = cluster.leader().await;
