@@ -1,10 +1,11 @@
 # Every command that the project has. `make` alone lists them.
 
-.PHONY: bench-dedup-peers engines-figures help run run-cluster test torture siege container-test figures bench bench-peers bench-compaction quality quality-pages quality-vectors dedup-figures match-figures python test-ecosystem test-examples test-arm64 build build-bench fit-model
+.PHONY: bench-dedup-peers engines-figures help run run-cluster cluster-figures test torture siege container-test figures bench bench-peers bench-compaction quality quality-pages quality-vectors dedup-figures match-figures python test-ecosystem test-examples test-arm64 build build-bench fit-model
 
 help:
 	@echo "make run          build, start the service, import the documents of this machine, show the groups"
 	@echo "make run-cluster  three nodes and the log between them on this machine; one winner everywhere, while the leader is killed"
+	@echo "make cluster-figures  a cluster on this machine against a service alone: docs/cluster.md (STEPS, DOCUMENTS)"
 	@echo "make test         formatting, lints, all tests, documentation, a run of the release binary"
 	@echo "make test-ecosystem  the Python package, the JavaScript client, the page for Java and the OpenAPI document, with the packages that people use them with"
 	@echo "make python       the Python package: a wheel and a source distribution in target/wheels (docs/python.md)"
@@ -32,6 +33,9 @@ run:
 
 run-cluster:
 	@tools/run-cluster
+
+cluster-figures:
+	@tools/cluster-figures $(STEPS)
 
 test:
 	@tools/test

@@ -30,12 +30,18 @@ fn figures() {
         let [p50, p99] = [50, 99].map(|percent| times[times.len() * percent / 100]);
         println!("{bytes} bytes, append to read back: p50 {p50:?}, p99 {p99:?}");
     }
-    for (bytes, count) in [(256, 100_000), (64 << 10, 3_000)] {
+    for (bytes, under_way_max, count) in [
+        (512, 1, 1_000),
+        (512, 4, 2_000),
+        (512, 16, 8_000),
+        (512, 512, 100_000),
+        (64 << 10, 512, 3_000),
+    ] {
         let entry: Arc<[u8]> = vec![7; bytes].into();
         let began = Instant::now();
         let mut under_way = std::collections::VecDeque::new();
         for _ in 0..count {
-            if under_way.len() == 512 {
+            if under_way.len() == under_way_max {
                 answer(under_way.pop_front().unwrap()).unwrap();
             }
             under_way.push_back(log.append(Arc::clone(&entry)));
@@ -49,6 +55,9 @@ fn figures() {
             while reader.next(Duration::from_secs(1)).unwrap().is_none() {}
         }
         let read = f64::from(count) / began.elapsed().as_secs_f64();
-        println!("{bytes} bytes: {written:.0} a second appended, {read:.0} a second read later");
+        println!(
+            "{bytes} bytes, {under_way_max} under way: {written:.0} a second appended, {read:.0} a \
+             second read later"
+        );
     }
 }
