@@ -51,8 +51,10 @@ impl Hosts {
     pub(crate) fn isolate(&self, at: usize, is_cut: bool) {
         let verb = if is_cut { "add" } else { "del" };
         for other in (0..self.count).filter(|other| *other != at) {
-            let route = format!("blackhole {}/32", self.address(other));
-            assert!(ip(&format!("-n {} route {verb} {route}", self.name(at))), "{verb} {route}");
+            for (from, to) in [(at, other), (other, at)] {
+                let route = format!("blackhole {}/32", self.address(to));
+                assert!(ip(&format!("-n {} route {verb} {route}", self.name(from))), "{route}");
+            }
         }
     }
 
