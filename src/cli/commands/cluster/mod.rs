@@ -60,7 +60,7 @@ pub(crate) fn run(args: &ClusterArgs, out: &mut dyn Write) -> Result<()> {
 /// The configuration of a node.
 #[derive(Debug, clap::Args)]
 struct NodeArgs {
-    /// The configuration file of the node, with a section [cluster]
+    /// The configuration file of the node, which has a section for the cluster
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
     /// The data directory [default: that of the configuration, or ./nearprint-data]
