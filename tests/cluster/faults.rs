@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use serde_json::{Value, json};
 
 use crate::checker::{Operation, Outcome, check};
-use crate::nodes::{Cluster, NODES, fingerprint};
+use crate::nodes::{Cluster, NODES, OverAtEnd, fingerprint};
 use crate::server::Client;
 
 const FAULTS: usize = 20;
@@ -77,6 +77,7 @@ fn during_faults_of_every_kind_one_of_each_family_is_stored() {
     let operations = thread::scope(|scope| {
         let asks = clients.iter().map(|client| scope.spawn(|| ask(client, &next, began, &is_over)));
         let asks: Vec<_> = asks.collect();
+        let over = OverAtEnd(&is_over);
         let mut dice = Dice(seed);
         for number in 0..faults {
             let before = next.load(Ordering::Relaxed);
@@ -87,7 +88,7 @@ fn during_faults_of_every_kind_one_of_each_family_is_stored() {
                 cluster.has_leader() && next.load(Ordering::Relaxed) > before + 100
             });
         }
-        is_over.store(true, Ordering::Relaxed);
+        drop(over);
         asks.into_iter().flat_map(|asked| asked.join().unwrap()).collect::<Vec<_>>()
     });
     cluster.until_equal();
@@ -150,6 +151,8 @@ fn inject(cluster: &mut Cluster, kind: Fault, dice: &mut Dice) {
             cluster.begin(at);
         }
         Fault::NodeStopped => {
+            // One that has just begun does not handle signals yet.
+            cluster.answer(at, |client| client.get("/healthz"));
             assert!(cluster.terminate(at).success(), "{}", cluster.log(at));
             dice.pause(1_000);
             cluster.begin(at);

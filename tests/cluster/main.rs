@@ -33,7 +33,7 @@ use std::time::Duration;
 
 use serde_json::json;
 
-use nodes::Cluster;
+use nodes::{Cluster, OverAtEnd};
 
 /// Anything that takes longer has failed.
 const DEADLINE: Duration = Duration::from_secs(90);
@@ -102,6 +102,7 @@ fn a_leader_that_was_paused_comes_back_as_a_follower_with_equal_content() {
                 })
             });
             let writers: Vec<_> = writers.collect();
+            let over = OverAtEnd(is_over);
             cluster
                 .until("some writes are answered", |cluster| cluster.sequence(paused) > Some(20));
             cluster.signal(paused, "STOP");
@@ -112,7 +113,7 @@ fn a_leader_that_was_paused_comes_back_as_a_follower_with_equal_content() {
             cluster.until("it is no leader", |cluster| {
                 cluster.state(paused).as_deref() == Some("following")
             });
-            is_over.store(true, Ordering::Relaxed);
+            drop(over);
             writers.into_iter().flat_map(|writer| writer.join().unwrap()).collect()
         });
         assert!(cluster.runs(paused), "{}", cluster.log(paused));

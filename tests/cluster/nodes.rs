@@ -6,6 +6,7 @@ use std::hash::{BuildHasher as _, BuildHasherDefault, DefaultHasher};
 use std::net::TcpListener;
 use std::path::PathBuf;
 use std::process::{Command, ExitStatus, Output};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -22,6 +23,15 @@ pub(crate) const NODES: usize = 3;
 pub(crate) const LOG_SIZE: &[&str] = &["--max-bytes", "256m"];
 /// A node that is paused does not answer.
 const ANSWERS: Duration = Duration::from_secs(2);
+
+/// Tells threads that it is over, also when a test fails: otherwise it would wait for them.
+pub(crate) struct OverAtEnd<'a>(pub(crate) &'a AtomicBool);
+
+impl Drop for OverAtEnd<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
 
 pub(crate) struct Cluster {
     folder: TempDir,
