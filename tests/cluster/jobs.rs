@@ -7,21 +7,20 @@ use std::time::Duration;
 use serde_json::{Value, json};
 
 use crate::nodes::{Cluster, NODES, fingerprint};
-use crate::server::{Client, Reply};
+use crate::server::Reply;
 
 /// Documents of each kind.
 const COUNT: usize = 4_000;
 const CHANGES: usize = 4;
 
-/// Asks whoever takes it.
-fn taken(cluster: &Cluster, ask: impl Fn(&Client) -> Reply) -> Value {
-    let mut answer = None;
-    cluster.until("it is taken", |cluster| {
-        let asked = cluster.running().map(|at| ask(&cluster.client(at)));
-        answer = asked.flatten().find(|(status, _)| (200..300).contains(status));
-        answer.is_some()
+/// What is answered to whoever begins a job, once somebody leads.
+fn begun(cluster: &Cluster, begin: impl Fn() -> Reply) -> Value {
+    let mut job = None;
+    cluster.until("the job is begun", |_| {
+        job = begin().ok().filter(|(status, _)| *status == 202);
+        job.is_some()
     });
-    answer.unwrap().1
+    job.unwrap().1
 }
 
 fn lines(prefix: &str, more: &Value) -> Vec<Value> {
@@ -48,8 +47,9 @@ fn jobs_go_on_under_the_next_leader_and_count_exactly() {
         cluster.store(&lines(prefix, &more));
     }
     let purge = json!({"prefix": "old/"});
-    let purge = taken(&cluster, |client| client.post("/v1/purge", &purge));
-    let deletion = taken(&cluster, |client| client.delete("/v1/namespaces/gone"));
+    let purge = begun(&cluster, || cluster.client(cluster.leader()).post("/v1/purge", &purge));
+    let deletion =
+        begun(&cluster, || cluster.client(cluster.follower()).delete("/v1/namespaces/gone"));
     for _ in 0..CHANGES {
         let leader = cluster.leader();
         assert!(cluster.terminate(leader).success(), "{}", cluster.log(leader));

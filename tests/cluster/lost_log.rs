@@ -20,10 +20,10 @@ fn two_of_three_stores_are_wiped_and_nothing_that_was_answered_is_lost() {
     }
     // The servers may have got everything from the third one.
     let is_whole = |cluster: &Cluster| (0..NODES).all(|at| cluster.read(at) > last);
-    cluster
-        .until("all nodes say that something is wrong with the log, or it is whole", |cluster| {
-            is_whole(cluster) || (0..NODES).all(|at| cluster.fault(at).is_some())
-        });
+    cluster.until("nobody leads, and all nodes say what is wrong, or all is well", |cluster| {
+        let all_say_why = (0..NODES).all(|at| cluster.fault(at).is_some());
+        is_whole(cluster) || (all_say_why && !cluster.has_leader())
+    });
     if is_whole(&cluster) {
         cluster.write("after");
         cluster.until_equal();

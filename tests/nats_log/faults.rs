@@ -80,10 +80,12 @@ fn kills_pauses_and_partitions_leave_one_order_for_all() {
     });
     writer.write(&log, 20);
     let isolated = servers.leader();
-    thread::scope(|scope| {
-        scope.spawn(|| servers.isolate(isolated, Duration::from_secs(8)));
-        writer.write(&log, 20);
-    });
+    let stale = eventually(|| servers.open_at(isolated));
+    if servers.isolate(isolated, true) {
+        assert!(answer(stale.append(entry(u64::MAX))).is_err(), "it has no majority");
+    }
+    writer.write(&eventually(|| servers.open_at((isolated + 1) % 3)), 20);
+    servers.isolate(isolated, false);
     writer.write(&log, 20);
     let entries = read_to_end(&mut *eventually(|| servers.open()).read(1));
     for follower in followers {

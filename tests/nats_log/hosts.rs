@@ -5,21 +5,24 @@ use std::ffi::OsStr;
 use std::net::{IpAddr, Ipv4Addr};
 use std::process::Command;
 
+/// So many networks of 16 addresses are in 198.18.0.0/15, which is for tests (RFC 2544).
+const NETWORKS: u32 = 8_192;
+
 /// Hosts on one bridge. Dropping it removes them; nothing may run there any more.
 pub(crate) struct Hosts {
     count: usize,
-    /// Different in tests that run at the same time: below 512.
-    number: u16,
+    /// Of their network, below [`NETWORKS`]: that of the process, so that tests do not meet.
+    number: u32,
 }
 
 impl Hosts {
     /// `None` if this user cannot make them.
     pub(crate) fn new(count: usize) -> Option<Self> {
-        let this = Self { count, number: (std::process::id() % 512) as u16 };
+        let this = Self { count, number: std::process::id() % NETWORKS };
         let bridge = this.bridge();
         this.remove();
         let mut made = ip(&format!("link add {bridge} type bridge"))
-            && ip(&format!("addr add {}/24 dev {bridge}", this.address_of(1)))
+            && ip(&format!("addr add {}/28 dev {bridge}", this.address_of(1)))
             && ip(&format!("link set {bridge} up"));
         for at in 0..count {
             let (name, address) = (this.name(at), this.address(at));
@@ -27,7 +30,7 @@ impl Hosts {
                 && ip(&format!("netns add {name}"))
                 && ip(&format!("link add {name} type veth peer name eth0 netns {name}"))
                 && ip(&format!("link set {name} master {bridge} up"))
-                && ip(&format!("-n {name} addr add {address}/24 dev eth0"))
+                && ip(&format!("-n {name} addr add {address}/28 dev eth0"))
                 && ip(&format!("-n {name} link set eth0 up"))
                 && ip(&format!("-n {name} link set lo up"));
         }
@@ -36,7 +39,7 @@ impl Hosts {
 
     /// Where a host is reached.
     pub(crate) fn address(&self, at: usize) -> IpAddr {
-        self.address_of(10 + at as u8)
+        self.address_of(2 + at as u32)
     }
 
     /// A command that runs a program on a host.
@@ -58,10 +61,9 @@ impl Hosts {
         }
     }
 
-    fn address_of(&self, host: u8) -> IpAddr {
-        let [high, low] = self.number.to_be_bytes();
-        // In 198.18.0.0/15, which is for tests of networks (RFC 2544).
-        Ipv4Addr::new(198, 18 + (high & 1), low, host).into()
+    fn address_of(&self, host: u32) -> IpAddr {
+        let first = u32::from(Ipv4Addr::new(198, 18, 0, 0));
+        Ipv4Addr::from(first + 16 * self.number + host).into()
     }
 
     fn bridge(&self) -> String {
@@ -73,7 +75,7 @@ impl Hosts {
         format!("np{}-{at}", self.number)
     }
 
-    /// Removes what a test with this number has left.
+    /// Removes them, and what a killed test with this number has left.
     fn remove(&self) {
         for at in 0..self.count {
             ip(&format!("netns del {}", self.name(at)));

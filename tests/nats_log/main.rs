@@ -1,4 +1,5 @@
-//! The replicated log on real NATS servers, on loopback and in temporary directories.
+//! The replicated log on real NATS servers, on loopback or (as root) on hosts of their own, in
+//! temporary directories.
 //!
 //! `NEARPRINT_TEST_NATS_SERVER` names the program (`nats-server` without it), which tools/test
 //! installs from `PyPI`. Without it the tests are skipped, unless `NEARPRINT_TEST_PROGRAMS` is
