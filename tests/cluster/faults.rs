@@ -176,7 +176,7 @@ fn inject(cluster: &mut Cluster, kind: Fault, dice: &mut Dice) {
             cluster.log_servers().pause(server, time);
         }
         Fault::ServerIsolated => {
-            // Most of all the one that leads the log.
+            // More often the one that leads the log.
             let server = if dice.below(2) == 0 { server } else { cluster.log_servers().leader() };
             cluster.log_servers().isolate(server, true);
             dice.pause(15_000);

@@ -13,7 +13,7 @@ use crate::server::Reply;
 const COUNT: usize = 4_000;
 const CHANGES: usize = 4;
 
-/// What is answered to whoever begins a job, once somebody leads.
+/// Begins a job once somebody leads, and returns the reply.
 fn begun(cluster: &Cluster, begin: impl Fn() -> Reply) -> Value {
     let mut job = None;
     cluster.until("the job is begun", |_| {

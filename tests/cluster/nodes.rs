@@ -26,7 +26,7 @@ pub(crate) const PASSING: [&str; 2] = ["no_leader", "outcome_unknown"];
 /// A node that is paused does not answer.
 const ANSWERS: Duration = Duration::from_secs(2);
 
-/// Tells threads that it is over, also when a test fails: otherwise it would wait for them.
+/// Tells the threads of a test to end when it is dropped: a test that fails would wait for them.
 pub(crate) struct OverAtEnd<'a>(pub(crate) &'a AtomicBool);
 
 impl Drop for OverAtEnd<'_> {
@@ -281,7 +281,7 @@ impl Cluster {
         answer.unwrap()
     }
 
-    /// The answer of a node that succeeds.
+    /// The reply of a node to a request that must succeed.
     pub(crate) fn get(&self, at: usize, path: &str) -> Value {
         Client::expect(Ok(self.answer(at, |client| client.get(path))))
     }

@@ -24,7 +24,7 @@ const TICK: Duration = Duration::from_millis(50);
 const AGAIN: Duration = Duration::from_millis(500);
 /// A log that cannot be read for this time has a fault.
 const FAULT_AFTER: Duration = Duration::from_secs(1);
-/// A node that is this much behind the end of the log, or more, has not caught up since its start.
+/// A node has caught up once it has been less than this behind the end of the log since its start.
 pub(crate) const CAUGHT_UP_WITHIN: Duration = Duration::from_secs(5);
 /// The number of news that may wait for the writer. Entries take up to 256 KiB.
 pub(crate) const NEWS_MAX: usize = 64;
@@ -38,7 +38,7 @@ pub(crate) enum News {
     Entry(Entry),
     /// All entries that it had a moment ago were told.
     End,
-    /// There is always more, but less than [`CAUGHT_UP_WITHIN`] ago it had no more than was told.
+    /// There is always more, but all entries that it had less than [`CAUGHT_UP_WITHIN`] ago were told.
     CaughtUp,
     /// It cannot be read now.
     Fault(String),
@@ -59,7 +59,7 @@ pub(crate) struct Reading {
     pub(crate) held: Option<Entry>,
     /// When it last had everything; the start before that.
     pub(crate) level_at: Instant,
-    /// It was less than [`CAUGHT_UP_WITHIN`] behind, since the start.
+    /// Since the start it has been less than [`CAUGHT_UP_WITHIN`] behind.
     pub(crate) has_caught_up: bool,
     /// There is nothing else in the log, as far as it knows.
     pub(crate) is_at_end: bool,
@@ -137,7 +137,7 @@ pub(crate) struct LogThread {
     pub(crate) news: Sender<News>,
 }
 
-/// Reading a log that grows meanwhile, maybe so steadily that its end is never met.
+/// Finds out when all is read of a log that grows meanwhile, so that reading may never come to its end.
 struct CatchingUp {
     /// Where the log ended when it was last asked.
     last: Option<u64>,
@@ -145,8 +145,8 @@ struct CatchingUp {
 }
 
 impl CatchingUp {
-    /// An entry is read: whether less than [`CAUGHT_UP_WITHIN`] ago it was the last one, or newer than
-    /// that.
+    /// Whether, with this entry, everything is read that the log had less than [`CAUGHT_UP_WITHIN`]
+    /// ago. To be asked with each entry.
     fn is_over(&mut self, entry: u64, log: &dyn Log) -> bool {
         if self.last.is_none() && self.asked_at.elapsed() >= AGAIN {
             self.asked_at = clock::now();

@@ -41,8 +41,7 @@ pub struct NodeOptions {
 /// What a node does.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum NodeState {
-    /// It has not read to the end of the log, or to less than five seconds before it, since it was
-    /// started.
+    /// Since its start it has not been less than five seconds behind the end of the log.
     CatchingUp,
     /// It enacts what a leader decides.
     Following,
