@@ -1,7 +1,8 @@
 //! Clients of all nodes during faults of every kind: whatever was answered is explained by one run of
 //! the machine (`checker`), and all nodes end with the same.
 //!
-//! `NEARPRINT_TEST_FAULTS` sets the number of faults, `NEARPRINT_TEST_SEED` their order.
+//! `NEARPRINT_TEST_FAULTS` sets the number of faults, `NEARPRINT_TEST_SEED` their order, and
+//! `NEARPRINT_TEST_CLIENTS` the number of clients.
 
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -15,7 +16,7 @@ use crate::nodes::{Cluster, NODES, OverAtEnd, fingerprint};
 use crate::server::Client;
 
 const FAULTS: usize = 20;
-const CLIENTS: usize = 32;
+const CLIENTS: u64 = 32;
 /// About so many clients ask about the same document.
 const FAMILY: u64 = 8;
 /// A client gives up after this time, and does not know what was done.
@@ -72,8 +73,9 @@ fn during_faults_of_every_kind_one_of_each_family_is_stored() {
     let faults = number("NEARPRINT_TEST_FAULTS", FAULTS as u64);
     let (is_over, next) = (AtomicBool::new(false), AtomicU64::new(0));
     let began = Instant::now();
-    let clients: Vec<_> =
-        (0..CLIENTS).map(|at| cluster.client_within(at % NODES, GIVES_UP_AFTER)).collect();
+    let clients: Vec<_> = (0..number("NEARPRINT_TEST_CLIENTS", CLIENTS))
+        .map(|at| cluster.client_within(at as usize % NODES, GIVES_UP_AFTER))
+        .collect();
     let operations = thread::scope(|scope| {
         let asks = clients.iter().map(|client| scope.spawn(|| ask(client, &next, began, &is_over)));
         let asks: Vec<_> = asks.collect();
@@ -95,6 +97,7 @@ fn during_faults_of_every_kind_one_of_each_family_is_stored() {
     let stored = check(&operations).unwrap_or_else(|why| panic!("seed {seed}: {why}"));
     let documents = cluster.documents(0);
     let winners: BTreeSet<_> = stored.winners.iter().cloned().collect();
+    println!("{faults} faults, {} families stored, one document of each", winners.len());
     assert!(winners.len() > 100, "the clients were answered");
     let lost: Vec<_> = winners.difference(&documents).collect();
     assert!(lost.is_empty(), "seed {seed}: answered, and not stored: {lost:?}");
