@@ -1,8 +1,8 @@
-//! The values that stand for a text: its fingerprint, its sketch, and how sure each bit is.
+//! The values that stand for a text: its fingerprint and its sketch.
 //!
 //! A [`Fingerprint`] is 64 bits; similar texts have fingerprints at a small [`Distance`]. A
-//! [`Sketch`] is 128 bytes that estimate the similarity of two texts. [`Margins`] tell how easily
-//! each bit of a fingerprint flips when its text changes a little.
+//! [`Sketch`] is 156 bytes of a text: those that estimate the similarity of two texts, its
+//! [`Label`]s, by which similar texts are found, and its [`Numbers`].
 //!
 //! This crate only stores, writes and compares them. nearprint-text makes them from texts, and
 //! nearprint-index finds fingerprints that are near each other; neither needs the other. Both
@@ -19,16 +19,20 @@
 //! ```
 
 mod fingerprint;
+mod label;
 mod margins;
 #[cfg(target_arch = "aarch64")]
 #[doc(hidden)]
 pub mod neon;
+mod numbers;
 mod simd;
 mod sketch;
 mod verification;
 
 pub use fingerprint::{Distance, Fingerprint, NotAFingerprint};
+pub use label::{LABELS, Label, MINIMA};
 pub use margins::Margins;
+pub use numbers::Numbers;
 pub use simd::{Simd, instruction_set, prefetch};
 pub use sketch::{BINS, MinResemblance, Resemblance, Sample, Sketch};
 pub use verification::Verification;

@@ -1,28 +1,40 @@
-//! The verification sketch V1 of a text: 128 bytes that estimate how much two texts agree.
+//! The sketch V2 of a text: 156 bytes by which near-duplicates are found and confirmed.
 //!
-//! A b-bit minwise sketch (Li and Koenig 2010) of 512 bins over weighted two-token shingles, each
-//! bin 0 (empty) or a code of 1 to 3. nearprint-text makes it; this module stores and compares.
-//! A comparison costs about 20 ns and uses integers only, so that verdicts are the same everywhere.
+//! The first 128 bytes estimate how much two texts agree: a b-bit minwise sketch (Li and Koenig
+//! 2010) of 512 bins over weighted two-token shingles, each bin 0 (empty) or a code of 1 to 3. Then
+//! come the labels by which similar texts are found ([`Label`]), and the numbers of the text
+//! ([`Numbers`]). nearprint-text makes it; this module stores and compares. A comparison costs
+//! about 20 ns and uses integers only, so that verdicts are the same everywhere.
 
 use std::fmt;
+
+use crate::label::{LABELS, Label};
+use crate::numbers::Numbers;
 
 /// The number of bins of a sketch.
 pub const BINS: usize = 512;
 
-/// The two bit planes of 512 bin codes: the low bits, then the high bits.
+/// What is stored of a text besides its fingerprint.
 #[derive(Clone, PartialEq, Eq)]
-pub struct Sketch([u64; 16]);
+pub struct Sketch {
+    /// The two bit planes of 512 bin codes: the low bits, then the high bits.
+    planes: [u64; 16],
+    labels: [Label; LABELS],
+    numbers: Numbers,
+}
 
 impl Sketch {
     /// The size of its written form.
-    pub const BYTES: usize = 128;
+    pub const BYTES: usize = Self::PLANE_BYTES + LABELS * Label::BYTES + size_of::<u64>();
+
+    const PLANE_BYTES: usize = 128;
 
     /// The sketch with these bit planes: bin b is bit `b & 63` of word `b >> 6` of its plane.
-    pub const fn from_planes(planes: [u64; 16]) -> Self {
-        Self(planes)
+    pub const fn new(planes: [u64; 16], labels: [Label; LABELS], numbers: Numbers) -> Self {
+        Self { planes, labels, numbers }
     }
 
-    /// The sketch with these bin codes, each 0 (empty), 1, 2 or 3.
+    /// The sketch with these bin codes, each 0 (empty), 1, 2 or 3; its labels are 0.
     pub fn from_codes(codes: &[u8; BINS]) -> Self {
         let mut planes = [0_u64; 16];
         let (words, _) = codes.as_chunks::<64>();
@@ -32,30 +44,73 @@ impl Sketch {
                 planes[8 + i] |= u64::from(code >> 1 & 1) << bit;
             }
         }
-        Self(planes)
+        Self::new(planes, [Label::default(); LABELS], Numbers::NONE)
+    }
+
+    /// The same sketch with other labels.
+    #[must_use]
+    pub const fn with_labels(self, labels: [Label; LABELS]) -> Self {
+        Self { labels, ..self }
+    }
+
+    /// The same sketch with other numbers.
+    #[must_use]
+    pub const fn with_numbers(self, numbers: Numbers) -> Self {
+        Self { numbers, ..self }
     }
 
     /// Reads the written form: bin b is bit `b & 7` of byte `b >> 3` of its plane.
     pub fn from_bytes(bytes: &[u8; Self::BYTES]) -> Self {
-        let (words, _) = bytes.as_chunks::<8>();
-        Self(std::array::from_fn(|i| u64::from_le_bytes(words[i])))
+        let (planes, rest) = bytes.split_at(Self::PLANE_BYTES);
+        let (labels, numbers) = rest.split_at(LABELS * Label::BYTES);
+        let number = |bytes: &[u8]| {
+            bytes.iter().rev().fold(0, |number, &byte| number << 8 | u64::from(byte))
+        };
+        let word = |bytes: &[u8], width: usize, at: usize| number(&bytes[at * width..][..width]);
+        Self {
+            planes: std::array::from_fn(|at| word(planes, 8, at)),
+            labels: std::array::from_fn(|at| Label::from_bits(word(labels, Label::BYTES, at))),
+            numbers: Numbers::from_bits(number(numbers)),
+        }
     }
 
-    /// The form that [`Self::from_bytes`] reads: the plane of the low bits, then that of the high
-    /// bits.
+    /// The form that [`Self::from_bytes`] reads: the plane of the low bits, that of the high bits,
+    /// the labels and the numbers, all little-endian.
     pub fn to_bytes(&self) -> [u8; Self::BYTES] {
         let mut bytes = [0; Self::BYTES];
-        for (to, word) in bytes.as_chunks_mut::<8>().0.iter_mut().zip(self.0) {
-            *to = word.to_le_bytes();
+        let (planes, rest) = bytes.split_at_mut(Self::PLANE_BYTES);
+        let (labels, numbers) = rest.split_at_mut(LABELS * Label::BYTES);
+        for (to, word) in planes.chunks_exact_mut(8).zip(self.planes) {
+            to.copy_from_slice(&word.to_le_bytes());
         }
+        for (to, label) in labels.chunks_exact_mut(Label::BYTES).zip(self.labels) {
+            to.copy_from_slice(&label.bits().to_le_bytes()[..Label::BYTES]);
+        }
+        numbers.copy_from_slice(&self.numbers.bits().to_le_bytes());
         bytes
+    }
+
+    /// Its labels, of different bins.
+    pub const fn labels(&self) -> &[Label; LABELS] {
+        &self.labels
+    }
+
+    /// The numbers of the text.
+    pub const fn numbers(&self) -> Numbers {
+        self.numbers
+    }
+
+    /// Whether the texts share a label, so that a likely search compares them.
+    pub fn shares_label(&self, other: &Self) -> bool {
+        self.labels.iter().zip(&other.labels).any(|(one, other)| one.is_shared(*other))
     }
 
     /// Estimates the multiset Jaccard resemblance of the shingles of the two texts.
     pub fn resemblance(&self, other: &Self) -> Resemblance {
         let (mut matched, mut filled, mut either) = (0, 0, 0);
         for i in 0..8 {
-            let (x0, x1, y0, y1) = (self.0[i], self.0[8 + i], other.0[i], other.0[8 + i]);
+            let (x0, x1, y0, y1) =
+                (self.planes[i], self.planes[8 + i], other.planes[i], other.planes[8 + i]);
             let (nx, ny) = (x0 | x1, y0 | y1);
             matched += (nx & ny & !((x0 ^ y0) | (x1 ^ y1))).count_ones();
             filled += (nx & ny).count_ones();
@@ -74,12 +129,12 @@ impl Sketch {
             let two_of = |word: u64| (word & 1 | word >> 31 & 2) as u32;
             plane.iter().enumerate().fold(0, |bins, (i, &word)| bins | two_of(word) << (2 * i))
         };
-        let (low, high) = (bins(&self.0[..8]), bins(&self.0[8..]));
+        let (low, high) = (bins(&self.planes[..8]), bins(&self.planes[8..]));
         let sample = Sample(low | high << 16);
         if sample.filled().count_ones() >= Sample::FILLED_MIN {
             return sample;
         }
-        let hash = self.0.iter().fold(0_u64, |hash, word| {
+        let hash = self.planes.iter().fold(0_u64, |hash, word| {
             (hash.rotate_left(5) ^ word).wrapping_mul(0x9e37_79b9_7f4a_7c15)
         });
         let hash = (hash >> 32) as u32;
@@ -256,10 +311,23 @@ mod tests {
 
     #[test]
     fn bytes_round_trip_with_the_low_plane_first() {
-        let sketch = sketch_of(&[(0, 1), (9, 2), (511, 3)]);
+        let labels = [1, 2, 3, 4].map(|number| Label::from_bits(number << 32 | 5));
+        let sketch = sketch_of(&[(0, 1), (9, 2), (511, 3)])
+            .with_labels(labels)
+            .with_numbers(Numbers::from_bits(0x0123_4567_89ab_cdef));
         let bytes = sketch.to_bytes();
         assert_eq!((bytes[0], bytes[65], bytes[63], bytes[127]), (1, 2, 128, 128));
+        assert_eq!((bytes[128], bytes[132], bytes[147], bytes[155]), (5, 1, 4, 0x01));
         assert_eq!(Sketch::from_bytes(&bytes), sketch);
+    }
+
+    #[test]
+    fn texts_share_a_label_at_the_same_place_only() {
+        let labels = [1, 2, 3, 4].map(|number| Label::from_bits(number << 32));
+        let sketch = |labels| sketch_of(&[]).with_labels(labels);
+        let [a, b, c, d] = labels;
+        assert!(sketch(labels).shares_label(&sketch([b, a, c, b])));
+        assert!(!sketch(labels).shares_label(&sketch([b, a, d, c])));
     }
 
     #[test]

@@ -17,7 +17,7 @@ fn main() -> anyhow::Result<()> {
             Err(_) => writeln!(out, "-\t-")?,
             Ok(analysis) => {
                 write!(out, "{}\t", analysis.fingerprint)?;
-                for byte in analysis.sketch.map_or([0; 128], |sketch| sketch.to_bytes()) {
+                for byte in analysis.sketch.map_or([0; 156], |sketch| sketch.to_bytes()) {
                     write!(out, "{byte:02x}")?;
                 }
                 writeln!(out)?;

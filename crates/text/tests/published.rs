@@ -22,6 +22,12 @@ fn fingerprint(analysis: Option<&Analysis>) -> String {
     analysis.map_or("-".to_owned(), |analysis| analysis.fingerprint.to_string())
 }
 
+/// The bit planes of a sketch, which are all that the references have.
+fn planes(analysis: Option<&Analysis>) -> String {
+    let sketch = sketch(analysis);
+    sketch.get(..256).unwrap_or(&sketch).to_owned()
+}
+
 fn sketch(analysis: Option<&Analysis>) -> String {
     let sketch = analysis.and_then(|analysis| analysis.sketch.as_ref());
     sketch.map_or("-".to_owned(), |sketch| hex(&sketch.to_bytes()))
@@ -122,7 +128,7 @@ fn reference_fingerprints_come_out_where_the_recipe_has_not_changed() {
 /// The cap and white space change no token, and so no sketch.
 #[test]
 fn reference_sketches_come_out_bit_for_bit() {
-    let of = |documents, reference| agreeing(documents, reference, sketch, has_invisible_or_marks);
+    let of = |documents, reference| agreeing(documents, reference, planes, has_invisible_or_marks);
     let documents = of("dev/docs.jsonl", "reference/dev.sketch.tsv");
     assert!(documents.is_none_or(|agree| agree > 3_080), "{documents:?}");
     assert!(of("reference/tiny.jsonl", "reference/tiny.sketch.tsv").is_none_or(|agree| agree == 6));

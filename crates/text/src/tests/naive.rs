@@ -9,7 +9,7 @@ use icu_casemap::CaseMapper;
 use icu_normalizer::ComposingNormalizer;
 use icu_properties::props::{DefaultIgnorableCodePoint, GeneralCategory, GeneralCategoryGroup};
 use icu_properties::{CodePointMapData, CodePointSetData};
-use nearprint_fingerprint::{BINS, Fingerprint, Margins, Sketch};
+use nearprint_fingerprint::{BINS, Fingerprint, Label, Margins, Sketch};
 use proptest::prelude::*;
 use xxhash_rust::xxh3::xxh3_64;
 
@@ -192,7 +192,15 @@ fn sketch(tokens: &[String]) -> Sketch {
     for (code, values) in codes.iter_mut().zip(&values) {
         *code = values.first().map_or(0, |least| 1 + (least % 3) as u8);
     }
-    Sketch::from_codes(&codes)
+    // Wide bins of 32 bins each; an empty one borrows from the next that is not.
+    let wide: Vec<Option<u64>> =
+        values.chunks(32).map(|bins| bins.iter().flatten().min().copied()).collect();
+    let minimum = |bin: usize| (0..16).find_map(|further| wide[(bin + further) % 16]).unwrap_or(0);
+    let label = |number: usize| {
+        let [first, second, third] = [0, 1, 2].map(|at| minimum(4 * number + at));
+        Label::from_bits((first % 65_536) << 24 | (second % 65_536) << 8 | third % 256)
+    };
+    Sketch::from_codes(&codes).with_labels([0, 1, 2, 3].map(label))
 }
 
 /// The analysis of a text by the definition.
