@@ -5,7 +5,6 @@
 #![expect(clippy::print_stdout, reason = "an example prints")]
 
 use nearprint_engine::document::{Document, DocumentId};
-use nearprint_engine::machine::query::Sought;
 use nearprint_engine::{Admission, Criteria, Engine, Options, QueryOptions, SearchKind};
 use nearprint_fingerprint::{Distance, MinResemblance};
 use nearprint_text::{Recipe, analyse_text};
@@ -52,10 +51,9 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
             sketch: analysis.sketch,
             ..Document::bare(analysis.fingerprint)
         };
-        let sought = Sought { document, margins: analysis.margins };
-        let found = engine.query(sought.clone(), options).await?;
+        let found = engine.query(&document, options).await?;
         println!("{url}: {}", if found.duplicate { "a near-duplicate" } else { "new" });
-        engine.begin_insert(sought.document, Admission::Wait).await?.wait().await?;
+        engine.begin_insert(document, Admission::Wait).await?.wait().await?;
     }
     engine.close();
     Ok(())

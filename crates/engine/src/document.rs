@@ -17,7 +17,7 @@ pub struct Document {
     pub id: Option<DocumentId>,
     /// The 64 bits by which it is compared.
     pub fingerprint: Fingerprint,
-    /// Its verification sketch; only a document that came as text has one.
+    /// Its sketch; only a document that came as text has one.
     pub sketch: Option<Box<Sketch>>,
     /// It came as a text of fewer tokens than the recipe trusts at a distance above 0.
     pub short: bool,
@@ -39,6 +39,12 @@ impl Document {
             expiry: None,
             metadata: None,
         }
+    }
+}
+
+impl From<&Document> for Document {
+    fn from(document: &Document) -> Self {
+        document.clone()
     }
 }
 

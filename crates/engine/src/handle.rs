@@ -1,11 +1,12 @@
 //! The handle: what the layers above call.
 
+use std::borrow::Borrow;
 use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Duration;
 
 use arc_swap::{ArcSwap, Guard};
-use nearprint_fingerprint::{Distance, Fingerprint, Margins};
+use nearprint_fingerprint::{Distance, Fingerprint};
 use nearprint_index::id_key::IdKey;
 use nearprint_index::namespace_key::NamespaceKey;
 use nearprint_text::SpectralModel;
@@ -26,7 +27,7 @@ use crate::blocking::off_async;
 use crate::clock;
 use crate::cluster::member::{EngineEnd, Member, NodeOptions};
 use crate::cluster::offline;
-use crate::document::{DocumentId, Namespace, Packed};
+use crate::document::{Document, DocumentId, Namespace, Packed};
 use crate::following::follower;
 use crate::groups::board::Board;
 use crate::jobs::PurgeOwners;
@@ -34,7 +35,7 @@ use crate::machine::change::PACKED_MAX;
 use crate::machine::commands::{
     CheckAndInsert, CheckAndInsertPacked, Insert, InsertPacked, Remove, Reset,
 };
-use crate::machine::query::{Criteria, Sought};
+use crate::machine::query::Criteria;
 use crate::machine::search::{PackedSearch, Probe, nearest};
 use crate::open::recovery::{Recovered, recover};
 use crate::originals::touches::Touches;
@@ -168,31 +169,23 @@ impl Engine {
     /// [`Refused::DistanceAboveMax`], [`Refused::Unreadable`].
     pub async fn query(
         &self,
-        sought: impl Into<Sought>,
+        document: impl Borrow<Document>,
         options: QueryOptions,
     ) -> Result<Findings, Refused> {
-        Ok(self.find(&sought.into(), options).await?.show(usize::MAX).await?.into_findings())
+        Ok(self.find(document.borrow(), options).await?.show(usize::MAX).await?.into_findings())
     }
 
     /// The same for callers that bound the bytes of the hits ([`Found::show`]).
     ///
     /// # Errors
     /// As [`Self::query`].
-    pub async fn find(&self, sought: &Sought, options: QueryOptions) -> Result<Found, Refused> {
+    pub async fn find(&self, document: &Document, options: QueryOptions) -> Result<Found, Refused> {
         let QueryOptions { criteria, limit, .. } = options;
         self.check_distance(criteria.distance)?;
         let finish = move |state: &Published, probe: &Probe<'_>, lookup| {
             finish_query(state, probe, lookup, limit)
         };
-        self.look_up(sought, options, clock::now_ms(), finish).await
-    }
-
-    /// Whether a likely search for a text with these margins and the first fingerprint finds the
-    /// second.
-    pub fn is_likely(&self, margins: &Margins, fingerprints: [Fingerprint; 2]) -> bool {
-        let view = &self.shared.published.load().view;
-        let [one, other] = fingerprints;
-        view.is_likely(&view.likely_rule(margins), one, other)
+        self.look_up(document, options, clock::now_ms(), finish).await
     }
 
     /// One request's share of the batch scheduler.
@@ -259,7 +252,7 @@ impl Engine {
     /// [`Refused`], and then nothing changed.
     pub async fn begin_check_and_insert(
         &self,
-        sought: impl Into<Sought>,
+        document: impl Into<Document>,
         options: QueryOptions,
         storing: impl Into<StoreOptions>,
         admission: Admission,
@@ -270,12 +263,11 @@ impl Engine {
         let verify = |state: &Published, probe: &Probe<'_>, mut lookup: RecordLookup| {
             lookup.verify(state, probe).map(|()| lookup)
         };
-        let sought = sought.into();
-        let lookup = self.look_up(&sought, options, at_ms, verify).await?;
+        let document = document.into();
+        let lookup = self.look_up(&document, options, at_ms, verify).await?;
         let bytes = lookup.bytes();
         let StoreOptions { store_duplicates, touch, renew: renews } = storing.into();
-        let Sought { document, margins } = sought;
-        let command = CheckAndInsert { document, margins, criteria, store_duplicates, renews };
+        let command = CheckAndInsert { document, criteria, store_duplicates, renews };
         let touches = touch.then(|| Arc::clone(&self.shared.touches));
         let command = SearchedCheckAndInsert { command, lookup, limit, touches };
         self.submit_at(command, at_ms, admission, bytes).await
@@ -482,23 +474,19 @@ impl Engine {
     /// reads records, and as a piece of a batch if it visits many cells.
     async fn look_up<T: Send + 'static>(
         &self,
-        sought: &Sought,
+        document: &Document,
         options: QueryOptions,
         at_ms: u64,
         finish: impl FnOnce(&Published, &Probe<'_>, RecordLookup) -> Result<T, Refused> + Send + 'static,
     ) -> Result<T, Refused> {
         let QueryOptions { criteria, with_metadata, .. } = options;
-        let Sought { document, margins } = sought;
-        let secret = &self.shared.id_secret;
-        let probe = Probe::new(document, margins.as_deref(), criteria, at_ms, secret);
+        let probe = Probe::new(document, criteria, at_ms, &self.shared.id_secret);
         let state = self.shared.published.load();
         if state.view.cells_visited(criteria.distance) > CELLS_ON_ASYNC_THREADS_MAX {
-            let (state, sought) = (Guard::into_inner(state), sought.clone());
+            let (state, document) = (Guard::into_inner(state), document.clone());
             let (key, namespace) = (probe.key, probe.namespace);
             let look_up = move || {
-                let Sought { document, margins } = &sought;
-                let margins = margins.as_deref();
-                let probe = Probe { document, margins, key, namespace, criteria, at_ms };
+                let probe = Probe { document: &document, key, namespace, criteria, at_ms };
                 let lookup = RecordLookup::begin(&state.view, &probe, with_metadata);
                 finish(&state, &probe, lookup)
             };
@@ -508,12 +496,10 @@ impl Engine {
         if !lookup.reads_records() {
             return finish(&state, &probe, lookup);
         }
-        let (state, sought) = (Guard::into_inner(state), sought.clone());
+        let (state, document) = (Guard::into_inner(state), document.clone());
         let (key, namespace) = (probe.key, probe.namespace);
         off_async(move || {
-            let Sought { document, margins } = &sought;
-            let margins = margins.as_deref();
-            let probe = Probe { document, margins, key, namespace, criteria, at_ms };
+            let probe = Probe { document: &document, key, namespace, criteria, at_ms };
             finish(&state, &probe, lookup)
         })
         .await

@@ -20,7 +20,6 @@
 
 mod fingerprint;
 mod label;
-mod margins;
 #[cfg(target_arch = "aarch64")]
 #[doc(hidden)]
 pub mod neon;
@@ -31,7 +30,6 @@ mod verification;
 
 pub use fingerprint::{Distance, Fingerprint, NotAFingerprint};
 pub use label::{LABELS, Label, MINIMA};
-pub use margins::Margins;
 pub use numbers::Numbers;
 pub use simd::{Simd, instruction_set, prefetch};
 pub use sketch::{BINS, MinResemblance, Resemblance, Sample, Sketch};

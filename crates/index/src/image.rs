@@ -8,11 +8,13 @@
 use std::io::{self, Read, Write};
 
 use bytemuck::{Pod, Zeroable};
-use nearprint_fingerprint::Distance;
+use nearprint_fingerprint::{Distance, LABELS};
 
 use crate::buckets::{self, Buckets};
 use crate::document::{Expiry, Sequence};
 use crate::id_key::IdKey;
+use crate::labels::table::LabelTable;
+use crate::labels::tables::LabelTables;
 use crate::levels::ids::IdTable;
 use crate::levels::posting::{Common, Posting, Postings, Words};
 use crate::levels::segment::{NamespaceGroup, Removal, ResetEntry, Segment};
@@ -53,6 +55,12 @@ pub fn write_segment(segment: &Segment, sink: &mut dyn Write) -> io::Result<()> 
     write_list(groups.map(|g| [g.number, g.start, g.listed, u32::from(g.is_uniform)]), sink)?;
     let ids = segment.ids().iter();
     write_list(ids.map(|(key, number)| pack_id(key, number)), sink)?;
+    for table in segment.labels().all() {
+        let (directory_bits, directory, rows) = table.parts();
+        sink.write_all(bytemuck::bytes_of(&u64::from(directory_bits)))?;
+        write_array(directory, sink)?;
+        write_array(rows, sink)?;
+    }
     let removals = segment.removals().iter();
     let packed = removals.map(|Removal { value, posting }| {
         let [sequence, namespace, rest] = posting.pack();
@@ -78,6 +86,7 @@ pub fn read_segment(source: &mut dyn Read, plans: &Plans) -> io::Result<Segment>
         NamespaceGroup { number, start, listed, is_uniform: is_uniform == 1 }
     })?;
     let ids: Vec<(IdKey, u32)> = read_list(source, unpack_id)?;
+    let labels = read_labels(source, sorted.numbers())?;
     let removals = read_list(source, |[value, sequence, namespace, rest]: [u64; 4]| Removal {
         value,
         posting: Posting::unpack([sequence, namespace, rest]),
@@ -90,7 +99,7 @@ pub fn read_segment(source: &mut dyn Read, plans: &Plans) -> io::Result<Segment>
         return Err(invalid("the ids of the segment are not in order"));
     }
     let ids = IdTable::from_sorted(ids.into_iter());
-    Segment::from_parts(sorted, (oldest, groups, later), ids, (removals, resets))
+    Segment::from_parts(sorted, (oldest, groups, later), (ids, labels), (removals, resets))
         .ok_or_else(|| invalid("the parts of the segment do not fit each other"))
 }
 
@@ -147,6 +156,18 @@ fn read_buckets(source: &mut dyn Read, distance_max: Distance) -> io::Result<Buc
         return Err(invalid("the fingerprints of the segment are too many or not in order"));
     }
     Ok(Buckets::build(distance_max, &values))
+}
+
+fn read_labels(source: &mut dyn Read, numbers: usize) -> io::Result<LabelTables> {
+    let mut tables: [LabelTable; LABELS] = Default::default();
+    for table in &mut tables {
+        let directory_bits: u64 = read_one(source)?;
+        let (directory, rows) = (read_array(source)?, read_array(source)?);
+        let directory_bits = u32::try_from(directory_bits).unwrap_or(u32::MAX);
+        *table = LabelTable::from_parts(directory_bits, directory, rows, numbers)
+            .ok_or_else(|| invalid("the labels do not fit the segment"))?;
+    }
+    Ok(LabelTables::from_tables(tables))
 }
 
 fn write_postings(postings: &Postings, sink: &mut dyn Write) -> io::Result<()> {

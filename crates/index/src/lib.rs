@@ -64,9 +64,9 @@ pub mod image;
 mod in_memory;
 mod kernel;
 #[doc(hidden)]
-pub mod levels;
+pub mod labels;
 #[doc(hidden)]
-pub mod likely;
+pub mod levels;
 #[doc(hidden)]
 pub mod lookup;
 #[doc(hidden)]

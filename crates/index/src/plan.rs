@@ -119,9 +119,6 @@ pub fn low(key: Key) -> u32 {
 /// The bits of one of the four blocks of a fingerprint.
 pub const BLOCK_BITS_MAX: u32 = 16;
 
-/// The fewest bits of a block whose keys likely searches list.
-const LIKELY_BITS_MIN: u32 = 12;
-
 /// The tables of a segment, exact up to `distance_max`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Plan {
@@ -186,25 +183,11 @@ impl Plan {
 
     /// A plan of at most four tables on equal blocks of at most `key_bits` bits: what deltas and
     /// small segments have.
-    ///
-    /// Further tables, which exact look-ups do not visit, see to it that every table of large
-    /// segments has a block within its key bits: likely searches visit those ([`crate::likely`]).
-    /// Tiny levels, with short blocks, have none, and are compared as a whole.
     pub fn blocks(key_bits: u32, distance_max: Distance) -> Self {
         let key_bits = key_bits.clamp(4, BLOCK_BITS_MAX);
         let blocks = (u32::from(distance_max.get()) + 1).min(4);
-        let exact = Self::equal_blocks(blocks, blocks * key_bits, distance_max);
-        let mut plan = Self { in_buckets: true, ..exact };
-        if key_bits >= LIKELY_BITS_MIN {
-            for part in Self::of(distance_max).tables {
-                let is_within = |block: &TablePlan| block.mask() & !part.mask() == 0;
-                if !plan.tables.iter().any(is_within) {
-                    let key_bits = key_bits.min(part.key_bits);
-                    plan.tables.push(TablePlan { key_bits, radius: 0, folded: false, ..part });
-                }
-            }
-        }
-        plan
+        let plan = Self::equal_blocks(blocks, blocks * key_bits, distance_max);
+        Self { in_buckets: true, ..plan }
     }
 
     pub fn tables(&self) -> &[TablePlan] {
@@ -322,18 +305,7 @@ mod tests {
         assert_eq!(show(3), "32r1f+32r1f");
         assert_eq!(show(6), "21r2+21r1+22r1");
         let small = Plans::of(Distance::new(6).unwrap()).small;
-        assert_eq!(small.to_string(), "16r1b+16r1b+16r1b+16r0b+16r0b");
-    }
-
-    #[test]
-    fn every_table_of_large_segments_has_a_block_of_small_ones_within_its_key() {
-        for distance in (0..=12).map(|d| Distance::new(d).unwrap()) {
-            let Plans { small, large, .. } = Plans::of(distance);
-            for part in large.tables() {
-                let is_within = |block: &TablePlan| block.mask() & !part.mask() == 0;
-                assert!(small.tables().iter().any(is_within), "{large} and {small}");
-            }
-        }
+        assert_eq!(small.to_string(), "16r1b+16r1b+16r1b+16r0b");
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! The result of analysing a document, and what can be requested in addition to its fingerprint.
 
-use nearprint_fingerprint::{Fingerprint, Margins, Sketch};
+use nearprint_fingerprint::{Fingerprint, Sketch};
 
 /// The result of analysing a document.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -13,16 +13,14 @@ pub struct Analysis {
     pub tokens: usize,
     /// Whether it is a text of fewer than [`SHORT_TOKENS`] tokens.
     pub short: bool,
-    /// The verification sketch, if requested; weighted features have none.
+    /// The sketch, if requested; weighted features have none.
     pub sketch: Option<Box<Sketch>>,
-    /// How sure each bit of the fingerprint is; present exactly where the sketch is.
-    pub margins: Option<Box<Margins>>,
 }
 
 impl Analysis {
     /// The analysis of a document that did not come as text: its fingerprint alone.
     pub const fn bare(fingerprint: Fingerprint) -> Self {
-        Self { fingerprint, features: None, tokens: 0, short: false, sketch: None, margins: None }
+        Self { fingerprint, features: None, tokens: 0, short: false, sketch: None }
     }
 }
 
@@ -32,7 +30,7 @@ pub const SHORT_TOKENS: usize = 10;
 /// What is computed in addition to the fingerprint.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Wanted {
-    /// The verification sketch, and the margins; costs about as much as the fingerprint.
+    /// The sketch; costs about as much as the fingerprint.
     pub sketch: bool,
     /// The number of distinct features; costs several times as much as the fingerprint.
     pub features: bool,

@@ -4,7 +4,7 @@ use std::io::{self, Write};
 
 use anyhow::{Context, Result, bail};
 use nearprint_engine::document::Document;
-use nearprint_engine::machine::query::{Criteria, SearchKind, Sought};
+use nearprint_engine::machine::query::{Criteria, SearchKind};
 use nearprint_files::dedup::grouping;
 use nearprint_files::offer::Content;
 use nearprint_fingerprint::{Distance, MinResemblance};
@@ -63,14 +63,14 @@ pub(crate) fn run(args: &CompareArgs, out: &mut dyn Write) -> Result<()> {
     let method = args.method.method()?;
     let bodies = [args.form.read(&args.a)?, args.form.read(&args.b)?];
     let [a, b] = &bodies;
-    let pair = [&sought(&args.a, a, method)?, &sought(&args.b, b, method)?];
+    let pair = [&document_of(&args.a, a, method)?, &document_of(&args.b, b, method)?];
     let criteria = Criteria {
         min_resemblance: MinResemblance::of_similarity(args.min_similarity),
         search: SearchKind::Likely,
         ..Criteria::within(args.distance)
     };
     let rule = (criteria, args.min_similarity);
-    let mut reply = CompareReply::new(pair, rule, grouping::is_likely);
+    let mut reply = CompareReply::new(pair, rule);
     let explained = bodies.map(|body| args.explain.then(|| explained(&body, method)));
     let [a, b] = explained.map(|side| side.transpose().map(Option::flatten));
     let (a, b) = (a?, b?);
@@ -92,12 +92,11 @@ pub(crate) fn run(args: &CompareArgs, out: &mut dyn Write) -> Result<()> {
 }
 
 /// A document as a look-up takes it.
-fn sought(argument: &str, content: &Content<'_>, method: Method) -> Result<Sought> {
+fn document_of(argument: &str, content: &Content<'_>, method: Method) -> Result<Document> {
     let analysis = document::analyse(content, method)
         .with_context(|| format!("no fingerprint of {argument}"))?;
     let bare = Document::bare(analysis.fingerprint);
-    let document = Document { sketch: analysis.sketch, short: analysis.short, ..bare };
-    Ok(Sought { document, margins: analysis.margins })
+    Ok(Document { sketch: analysis.sketch, short: analysis.short, ..bare })
 }
 
 /// Why a document has its fingerprint; `None` for a bare fingerprint.

@@ -87,7 +87,7 @@ impl DirectBatch {
         }
         self.on_all_cores(entries, &|entry, setting| {
             let (subject, document) = begin(entry, setting)?;
-            let found = self.service.engine.find(&document.sought, document.options);
+            let found = self.service.engine.find(&document.document, document.options);
             let findings = runtime.block_on(async { found.await?.show(usize::MAX).await })?;
             Ok(DirectOutcome { subject, written: None, findings: Some(findings.into_findings()) })
         })
@@ -134,8 +134,8 @@ impl DirectBatch {
         Ok(if self.operation == Operation::Insert {
             Begun::Insert(engine.begin_insert(document.into_insert(), wait).await?)
         } else {
-            let Prepared { sought, options, storing, .. } = document;
-            let begun = engine.begin_check_and_insert(sought, options, storing, wait);
+            let Prepared { document, options, storing, .. } = document;
+            let begun = engine.begin_check_and_insert(document, options, storing, wait);
             Begun::CheckAndInsert(begun.await?)
         })
     }

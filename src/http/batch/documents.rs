@@ -149,7 +149,7 @@ impl Batch {
             Content::Json(json) => {
                 let request = self.operation.request();
                 let prepared = prepare::line(&json, request, &self.options, &setting)?;
-                self.check_namespace(prepared.sought.document.namespace.as_ref())?;
+                self.check_namespace(prepared.document.namespace.as_ref())?;
                 Ok(prepared)
             }
         };
@@ -198,7 +198,7 @@ impl Batch {
             let recipe = self.service.options.defaults.recipe;
             return Ok(replies.push_short(&FingerprintReply::new(document, recipe)));
         }
-        let found = self.service.engine.find(&document.sought, document.options).await?;
+        let found = self.service.engine.find(&document.document, document.options).await?;
         let Shown::All(findings) = found.show(SHORT_BYTES).await? else { return Ok(false) };
         let is_short = replies.push_short(&QueryReply::new(document, &findings));
         if is_short {
@@ -214,7 +214,7 @@ impl Batch {
             let reply = FingerprintReply::new(document, options.defaults.recipe);
             return Ok(self.line(reply, None).await);
         }
-        let found = engine.find(&document.sought, document.options).await?;
+        let found = engine.find(&document.document, document.options).await?;
         let (findings, share) = replies.hits(found, WhenSpent::Wait).await?;
         count_hits(&findings);
         Ok(self.line(QueryReply::new(document, &findings), share).await)
@@ -271,9 +271,9 @@ impl Batch {
             };
             return Ok((0, reply.boxed()));
         }
-        let Prepared { sought, options, storing, .. } = document;
+        let Prepared { document, options, storing, .. } = document;
         let pending =
-            engine.begin_check_and_insert(sought, options, storing, Admission::Wait).await?;
+            engine.begin_check_and_insert(document, options, storing, Admission::Wait).await?;
         let (bytes, batch) = (pending.bytes(), Arc::clone(self));
         let reply = async move {
             let Checked { written, found } = pending.wait().await?;

@@ -3,9 +3,9 @@
 use std::borrow::Cow;
 
 use nearprint_engine::document::{Document, Expiry};
-use nearprint_engine::machine::query::{self, Criteria, FoundBy, Sought, Verification};
+use nearprint_engine::machine::query::{self, Criteria, FoundBy, Verification};
 use nearprint_engine::{Findings, Verdict, Written};
-use nearprint_fingerprint::{Fingerprint, Margins};
+use nearprint_fingerprint::Fingerprint;
 use nearprint_text::Recipe;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
@@ -42,10 +42,10 @@ pub(crate) struct FingerprintReply {
 impl FingerprintReply {
     pub(crate) fn new(prepared: &Prepared, recipe: Recipe) -> Self {
         Self {
-            fingerprint: prepared.sought.document.fingerprint.into(),
+            fingerprint: prepared.document.fingerprint.into(),
             recipe: recipe.to_string(),
             features: prepared.features,
-            short: prepared.sought.document.short,
+            short: prepared.document.short,
             explanation: prepared.explained.as_deref().map(ExplanationReply::from),
         }
     }
@@ -80,7 +80,7 @@ pub(crate) struct QueryReply<'a> {
 
 impl<'a> QueryReply<'a> {
     pub(crate) fn new(prepared: &Prepared, findings: &'a Findings) -> Self {
-        let query = prepared.sought.document.fingerprint;
+        let query = prepared.document.fingerprint;
         let explained = prepared.explained.as_deref();
         let mut hits = hits(findings, prepared.min_similarity);
         if prepared.explain {
@@ -90,7 +90,7 @@ impl<'a> QueryReply<'a> {
         }
         Self {
             fingerprint: query.into(),
-            short: prepared.sought.document.short,
+            short: prepared.document.short,
             duplicate: findings.duplicate,
             hits,
             hit_count: findings.hit_count,
@@ -137,8 +137,8 @@ pub(crate) struct Subject {
 impl From<&Prepared> for Subject {
     fn from(prepared: &Prepared) -> Self {
         Self {
-            fingerprint: prepared.sought.document.fingerprint,
-            short: prepared.sought.document.short,
+            fingerprint: prepared.document.fingerprint,
+            short: prepared.document.short,
             min_similarity: prepared.min_similarity,
         }
     }
@@ -414,18 +414,12 @@ pub(crate) struct CompareReply {
 }
 
 impl CompareReply {
-    /// A comparison by these criteria, whose threshold is `min_similarity`. `is_likely` says whether a
-    /// likely search for a text with these margins and one of the fingerprints finds the other.
-    pub(crate) fn new(
-        pair: [&Sought; 2],
-        (criteria, min_similarity): (Criteria, f64),
-        is_likely: impl Fn(&Margins, [Fingerprint; 2]) -> bool,
-    ) -> Self {
-        let [a, b] = pair.map(|sought| &sought.document);
+    /// A comparison by these criteria, whose threshold is `min_similarity`.
+    pub(crate) fn new([a, b]: [&Document; 2], (criteria, min_similarity): (Criteria, f64)) -> Self {
         let distance = a.fingerprint.distance(b.fingerprint);
         let sketches = (a.sketch.as_deref(), b.sketch.as_deref());
         let verification = Verification::between(sketches.0, sketches.1, criteria.min_resemblance);
-        let found_by = FoundBy::of(pair, criteria, is_likely);
+        let found_by = FoundBy::of([a, b], criteria);
         let (similarity, confirmed) = verified(verification, min_similarity);
         Self {
             a: a.into(),
@@ -447,7 +441,7 @@ impl CompareReply {
 pub(crate) enum FoundByReply {
     /// The fingerprints are within the distance.
     Distance,
-    /// A likely search of one of the two expects the bits in which they differ.
+    /// The texts share a label.
     Likely,
 }
 

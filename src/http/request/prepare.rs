@@ -5,7 +5,7 @@
 
 use bytes::Bytes;
 use nearprint_engine::document::{Document, DocumentId, Metadata};
-use nearprint_engine::machine::query::{Criteria, Sought};
+use nearprint_engine::machine::query::Criteria;
 use nearprint_engine::{Insert, QueryOptions, StoreOptions};
 use nearprint_files::offer::{
     Content, DuplicateAction, ExpiresIn, FieldSet as _, FingerprintOrigin, IdSource, Offer,
@@ -35,7 +35,7 @@ pub(crate) struct Setting {
 /// A document with its options, ready for the engine.
 #[derive(Debug)]
 pub(crate) struct Prepared {
-    pub(crate) sought: Sought,
+    pub(crate) document: Document,
     /// Distinct features, if they were wanted; `None` for a bare fingerprint.
     pub(crate) features: Option<usize>,
     /// Whether the request wants an explanation; a bare fingerprint has none.
@@ -50,7 +50,7 @@ pub(crate) struct Prepared {
 impl Prepared {
     /// The command that stores it without a look-up.
     pub(crate) fn into_insert(self) -> Insert {
-        Insert { document: self.sought.document, renews: self.storing.renew }
+        Insert { document: self.document, renews: self.storing.renew }
     }
 }
 
@@ -212,26 +212,23 @@ pub(crate) fn offer(
     let extract = options.extract.unwrap_or(defaults.extract);
     let method = Method { recipe: defaults.recipe, extract, model: defaults.model };
     let explain = options.explain == Some(true);
-    let (document, margins, features, explained) = match content.into_source() {
-        Err(fingerprint) => (Document { sketch, ..Document::bare(fingerprint) }, None, None, None),
+    let (document, features, explained) = match content.into_source() {
+        Err(fingerprint) => (Document { sketch, ..Document::bare(fingerprint) }, None, None),
         Ok(source) => {
             let explained = explain.then(|| Explained::of(&source, method)).transpose()?;
             let analysis = match &explained {
                 Some(explained) => explained.analysis().clone(),
                 None => nearprint_text::analyse(&source, method, needs.analysis)?,
             };
-            let Analysis { fingerprint, features, sketch, short, margins, .. } = analysis;
+            let Analysis { fingerprint, features, sketch, short, .. } = analysis;
             let document = Document { sketch, short, ..Document::bare(fingerprint) };
-            (document, margins, features, explained.map(Box::new))
+            (document, features, explained.map(Box::new))
         }
     };
     let id = id.id(document.fingerprint);
     let namespace = options.namespace;
     Ok(Prepared {
-        sought: Sought {
-            document: Document { namespace, id, expiry, metadata, ..document },
-            margins,
-        },
+        document: Document { namespace, id, expiry, metadata, ..document },
         features,
         explain,
         explained,

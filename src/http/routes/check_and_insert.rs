@@ -38,12 +38,12 @@ pub(crate) async fn post_check_and_insert(
     request: Request,
 ) -> Result<Response, Problem> {
     let prepared = service.prepare(request, &CHECK_AND_INSERT).await?;
-    reach.check_document(&prepared.sought.document)?;
+    reach.check_document(&prepared.document)?;
     let subject = Subject::from(&prepared);
     let pending = service
         .engine
         .begin_check_and_insert(
-            prepared.sought,
+            prepared.document,
             prepared.options,
             prepared.storing,
             Admission::Shed,

@@ -4,9 +4,7 @@ use std::sync::Arc;
 
 use axum::extract::{Request, State};
 use axum::response::Response;
-use nearprint_engine::Engine;
 use nearprint_files::offer::{FieldSet as _, OfferOptions};
-use nearprint_fingerprint::Margins;
 
 use crate::http::problem::{Code, Problem};
 use crate::http::reply::explained::ComparisonExplanationReply;
@@ -30,24 +28,22 @@ pub(crate) async fn post_compare(
     let body = json::whole_body(&service.bodies, request, takes).await?;
     let setting = service.setting();
     let bytes = body.bytes.len();
-    let engine = service.engine.clone();
-    let work = move || compare(&body.bytes, &engine, &setting);
+    let work = move || compare(&body.bytes, &setting);
     let reply = service.analyse(bytes, work).await??;
     service.replies.answer(reply, None)
 }
 
-fn compare(json: &[u8], engine: &Engine, setting: &Setting) -> Result<CompareReply, Problem> {
+fn compare(json: &[u8], setting: &Setting) -> Result<CompareReply, Problem> {
     let Comparison { pair, options: given } = Comparison::read(json)?;
     let options = prepare::query_options(&given, true, &setting.defaults)?;
     let a = side(pair.a, "a", &given, setting)?;
     let b = side(pair.b, "b", &given, setting)?;
-    let is_likely = |margins: &Margins, pair| engine.is_likely(margins, pair);
     let criteria = (options.criteria, a.min_similarity);
     let explanation =
         || ComparisonExplanationReply::new(a.explained.as_deref(), b.explained.as_deref());
     Ok(CompareReply {
         explanation: a.explain.then(explanation),
-        ..CompareReply::new([&a.sought, &b.sought], criteria, is_likely)
+        ..CompareReply::new([&a.document, &b.document], criteria)
     })
 }
 

@@ -32,7 +32,7 @@ pub(crate) async fn post_insert(
     request: Request,
 ) -> Result<Response, Problem> {
     let prepared = service.prepare(request, &INSERT).await?;
-    reach.check_document(&prepared.sought.document)?;
+    reach.check_document(&prepared.document)?;
     let subject = Subject::from(&prepared);
     let engine = &service.engine;
     let pending = engine.begin_insert(prepared.into_insert(), Admission::Shed).await?;

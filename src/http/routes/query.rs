@@ -80,8 +80,8 @@ async fn answer(
     reach: &NamespaceAccess,
     prepared: &Prepared,
 ) -> Result<Response, Problem> {
-    reach.check_document(&prepared.sought.document)?;
-    let found = service.engine.find(&prepared.sought, prepared.options).await?;
+    reach.check_document(&prepared.document)?;
+    let found = service.engine.find(&prepared.document, prepared.options).await?;
     let (findings, share) = service.replies.hits(found, WhenSpent::Refuse).await?;
     count_hits(&findings);
     service.replies.answer(QueryReply::new(prepared, &findings), share)

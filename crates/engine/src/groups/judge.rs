@@ -24,7 +24,7 @@ impl EvidenceSource for RecordEvidence<'_> {
     fn evidence(&mut self, document: Sequence) -> Result<Evidence, JobFailure> {
         let document = self.records.stored(document)?.document;
         let sketch = document.sketch.map(|sketch| *sketch);
-        Ok(Evidence { is_short: document.short, sketch, margins: None })
+        Ok(Evidence { is_short: document.short, sketch })
     }
 
     fn goes_on(&mut self) -> Result<(), JobFailure> {

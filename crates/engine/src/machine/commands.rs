@@ -3,7 +3,7 @@
 //! A command is plain data: it can be stored or sent, and every machine that has applied the same
 //! changes decides it alike.
 
-use nearprint_fingerprint::{Fingerprint, Margins};
+use nearprint_fingerprint::Fingerprint;
 use nearprint_index::id_key::IdKey;
 
 use crate::document::{Document, DocumentId, Namespace, Packed, Sequence};
@@ -32,8 +32,6 @@ impl From<Document> for Insert {
 #[derive(Debug, Clone)]
 pub(crate) struct CheckAndInsert {
     pub document: Document,
-    /// The margins of its text.
-    pub margins: Option<Box<Margins>>,
     /// What counts as a near-duplicate.
     pub criteria: Criteria,
     /// Store it even if it is one.

@@ -4,6 +4,7 @@
 use std::cmp::Reverse;
 
 use nearprint_fingerprint::{Distance, Fingerprint};
+use nearprint_index::labels::are_similar;
 use nearprint_index::namespace_key::NamespaceKey;
 
 use crate::document::{Document, DocumentId, Expiry, Namespace, Packed, Sequence};
@@ -15,9 +16,6 @@ use crate::machine::search::NO_HIT;
 
 /// A match in the model: whether it counts, distance, oldest document, fingerprint, in that order.
 pub type ModelMatch = (Reverse<bool>, Distance, Sequence, Fingerprint);
-
-/// Whether the likely search of a document finds a fingerprint.
-pub type IsLikely<'a> = &'a dyn Fn(Fingerprint) -> bool;
 
 /// Everything stored, oldest first.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -172,14 +170,8 @@ impl Model {
     }
 
     /// The hits of a document: its matches, and if none of them counts or all hits are wanted,
-    /// those beyond the distance that a likely search finds, samples do not refute, and sketches
-    /// confirm.
-    pub fn hits(
-        &self,
-        probe: &Document,
-        criteria: Criteria,
-        likely: IsLikely<'_>,
-    ) -> Vec<ModelMatch> {
+    /// those beyond the distance that share a label, samples do not refute, and sketches confirm.
+    pub fn hits(&self, probe: &Document, criteria: Criteria) -> Vec<ModelMatch> {
         let mut hits = self.matches(probe, criteria);
         let (Some(sketch), Some(threshold)) = (&probe.sketch, criteria.min_resemblance) else {
             return hits;
@@ -193,12 +185,13 @@ impl Model {
             let own = probe.id.is_some() && stored.id == probe.id;
             !own && self.is_seen(*sequence, stored, probe, criteria)
                 && stored.fingerprint.distance(probe.fingerprint) > criteria.distance
-                && likely(stored.fingerprint)
         });
         let confirms = |stored: &Document| {
-            stored.sketch.as_ref().is_some_and(|stored| {
-                sketch.sample().may_reach(stored.sample(), threshold)
-                    && sketch.resemblance(stored).reaches(threshold)
+            let text = stored.sketch.as_deref().map(|sketch| (stored.fingerprint, sketch));
+            text.is_some_and(|text| {
+                are_similar((probe.fingerprint, sketch), text)
+                    && sketch.sample().may_reach(text.1.sample(), threshold)
+                    && sketch.resemblance(text.1).reaches(threshold)
             })
         };
         let mut found: Vec<Fingerprint> =
@@ -227,25 +220,13 @@ impl Model {
         verdict
     }
 
-    /// Check-and-insert of a document without margins.
     pub fn check_and_insert(
         &mut self,
         document: &Document,
         criteria: Criteria,
         (store_duplicates, renews): (bool, bool),
     ) -> Verdict {
-        let how = (store_duplicates, renews);
-        self.check_and_insert_likely(document, criteria, how, &|_| false)
-    }
-
-    pub fn check_and_insert_likely(
-        &mut self,
-        document: &Document,
-        criteria: Criteria,
-        (store_duplicates, renews): (bool, bool),
-        likely: IsLikely<'_>,
-    ) -> Verdict {
-        let first = self.hits(document, criteria, likely).into_iter().next();
+        let first = self.hits(document, criteria).into_iter().next();
         let duplicate = first.is_some_and(|(Reverse(counts), ..)| counts);
         let own = self.own(document).map(|(sequence, own)| (*sequence, own.fingerprint));
         let is_same = own.is_some_and(|(_, fingerprint)| fingerprint == document.fingerprint);

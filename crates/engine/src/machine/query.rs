@@ -1,7 +1,8 @@
 //! Which matches count as near-duplicates, and what a hit shows.
 
 pub use nearprint_fingerprint::Verification;
-use nearprint_fingerprint::{Distance, Fingerprint, Margins, MinResemblance};
+use nearprint_fingerprint::{Distance, Fingerprint, MinResemblance};
+use nearprint_index::labels::are_similar;
 
 use crate::document::{Document, DocumentId, Expiry, Metadata, Sequence};
 
@@ -27,19 +28,11 @@ pub enum SearchKind {
     /// Every fingerprint within the distance, and no other.
     #[default]
     Exact,
-    /// In addition, the fingerprints beyond the distance that a likely search finds
-    /// ([`nearprint_index::likely`]) and sketches confirm. If one hit is enough, they are searched
-    /// only if none within the distance counts. Documents that did not come as texts are searched
-    /// exactly.
+    /// In addition, similar texts beyond the distance, which share a label
+    /// ([`nearprint_index::labels`]) and whose sketches confirm them. If one hit is enough, they are
+    /// searched only if none within the distance counts. Documents that did not come as texts are
+    /// searched exactly.
     Likely,
-}
-
-/// A document with what only its look-up needs.
-#[derive(Debug, Clone)]
-pub struct Sought {
-    pub document: Document,
-    /// The margins of its text; without them the search is exact.
-    pub margins: Option<Box<Margins>>,
 }
 
 /// How a look-up of one document finds another.
@@ -47,44 +40,23 @@ pub struct Sought {
 pub enum FoundBy {
     /// The fingerprints are within the distance.
     Distance,
-    /// A likely search of one of the two expects the bits in which they differ.
+    /// The two texts share a label.
     Likely,
 }
 
 impl FoundBy {
-    /// How a look-up of one of two documents finds the other; `None` if it does not. `is_likely`
-    /// says whether a likely search for a text with these margins and one of the fingerprints finds
-    /// the other.
-    pub fn of(
-        pair: [&Sought; 2],
-        criteria: Criteria,
-        is_likely: impl Fn(&Margins, [Fingerprint; 2]) -> bool,
-    ) -> Option<Self> {
-        let fingerprints = pair.map(|sought| sought.document.fingerprint);
-        let [one, other] = fingerprints;
-        if one.distance(other) <= criteria.distance {
+    /// How a look-up of one of two documents finds the other, if no bound is met; `None` if it does
+    /// not.
+    pub fn of([one, other]: [&Document; 2], criteria: Criteria) -> Option<Self> {
+        if one.fingerprint.distance(other.fingerprint) <= criteria.distance {
             return Some(Self::Distance);
         }
-        let can_be_confirmed = criteria.min_resemblance.is_some()
-            && pair.iter().all(|sought| sought.document.sketch.is_some());
-        let finds = |sought: &&Sought| {
-            sought.margins.as_deref().is_some_and(|margins| is_likely(margins, fingerprints))
-        };
-        let is_found =
-            criteria.search == SearchKind::Likely && can_be_confirmed && pair.iter().any(finds);
-        is_found.then_some(Self::Likely)
-    }
-}
-
-impl From<Document> for Sought {
-    fn from(document: Document) -> Self {
-        Self { document, margins: None }
-    }
-}
-
-impl From<&Document> for Sought {
-    fn from(document: &Document) -> Self {
-        document.clone().into()
+        criteria.min_resemblance.filter(|_| criteria.search == SearchKind::Likely)?;
+        let sketches = one.sketch.as_deref().zip(other.sketch.as_deref());
+        let share_label = sketches.is_some_and(|(sketch, stored)| {
+            are_similar((one.fingerprint, sketch), (other.fingerprint, stored))
+        });
+        share_label.then_some(Self::Likely)
     }
 }
 

@@ -4,15 +4,12 @@ use std::cmp::Reverse;
 use std::convert::Infallible;
 use std::sync::Arc;
 
-use nearprint_fingerprint::{BINS, Distance, Fingerprint, Margins, MinResemblance, Sketch};
-use nearprint_index::likely::naive;
+use nearprint_fingerprint::{BINS, Distance, Fingerprint, Label, MinResemblance, Sketch};
+use nearprint_index::labels::ROWS_MAX;
 use nearprint_index::namespace_key::NamespaceKey;
 use nearprint_index::namespaces::NamespaceNumber;
 use nearprint_index::permutation::Permutation;
-use nearprint_index::plan::masks_within;
-use nearprint_index::view::{
-    COUNTED_MAX, DocumentCounts, Expired, LIKELY_MAX, Listed, Selection, Shape, View,
-};
+use nearprint_index::view::{COUNTED_MAX, DocumentCounts, Expired, Listed, Selection, Shape, View};
 use nearprint_index::visibility::Visibility;
 use proptest::prelude::*;
 
@@ -25,7 +22,7 @@ use crate::machine::commands::{
 };
 use crate::machine::jobs::Jobs;
 use crate::machine::model::{Model, ModelMatch};
-use crate::machine::query::{Criteria, SearchKind, Sought};
+use crate::machine::query::{Criteria, SearchKind};
 use crate::machine::search::{
     MATCHES_KEPT_MAX, Match, PackedSearch, Probe, SKETCHES_COMPARED_MAX, Search, Stale,
 };
@@ -39,7 +36,7 @@ const BEGIN_S: u64 = 1_000_000;
 enum Step {
     Insert(Insert),
     /// Also whether it stores duplicates, and whether it renews what is there already.
-    CheckAndInsert(Sought, Criteria, (bool, bool)),
+    CheckAndInsert(Document, Criteria, (bool, bool)),
     InsertPacked(Packed),
     CheckAndInsertPacked(Packed, Criteria),
     Remove(Option<Namespace>, DocumentId),
@@ -60,7 +57,6 @@ enum Step {
 
 fn fingerprints() -> impl Strategy<Value = Fingerprint> {
     let base = prop_oneof![3 => Just(0), 1 => Just(u64::MAX)];
-    // The first bits are those that a likely search expects to flip.
     let bit = prop_oneof![0..12_u32, 0..64_u32];
     (base, prop::collection::vec(bit, 0..5)).prop_map(|(base, flips)| {
         Fingerprint::new(flips.iter().fold(base, |value, bit| value ^ 1 << bit))
@@ -104,24 +100,18 @@ fn ids() -> impl Strategy<Value = DocumentId> {
     (0..8_u8).prop_map(|id| DocumentId::new(id.to_string()).unwrap())
 }
 
-/// Sketches that resemble each other more or less: the first bins agree.
+/// Sketches that resemble each other more or less: the first bins agree. Some share labels.
 fn sketches() -> impl Strategy<Value = Box<Sketch>> {
     (0..4_u8, 0..30_usize).prop_map(|(code, changed)| {
+        // Texts with the same sketch have the same labels.
+        let labels = [0, usize::from(code), changed / 2, changed % 4 + 4 * usize::from(code)];
+        let labels = labels.map(|label| Label::from_bits((label as u64) << 8));
+        let labels = if changed % 2 == 1 { labels } else { [99; 4].map(Label::from_bits) };
         let mut codes = [0; BINS];
         for (bin, to) in codes.iter_mut().enumerate().take(60) {
             *to = if bin < changed { code } else { 1 };
         }
-        Box::new(Sketch::from_codes(&codes))
-    })
-}
-
-/// Margins of a text: a few bits near zero, in most cases the first twelve.
-fn margins() -> impl Strategy<Value = Margins> {
-    let near_zero = prop::collection::vec(0..6_u32, 12);
-    let others = prop::collection::vec(prop_oneof![9 => 5..40_u32, 1 => 0..5_u32], 52);
-    (near_zero, others).prop_map(|(near_zero, others)| {
-        let mut all = near_zero.into_iter().chain(others);
-        Margins::new(std::array::from_fn(|_| all.next().unwrap_or_default()))
+        Box::new(Sketch::from_codes(&codes).with_labels(labels))
     })
 }
 
@@ -160,11 +150,9 @@ fn steps() -> impl Strategy<Value = Step> {
     prop_oneof![
         6 => (documents(), any::<bool>())
             .prop_map(|(document, renews)| Step::Insert(Insert { document, renews })),
-        12 => (documents(), prop::option::weighted(0.8, margins()), criteria(), any::<[bool; 2]>())
-            .prop_map(|(document, margins, criteria, how)| {
-                let sought = Sought { document, margins: margins.map(Box::new) };
-                Step::CheckAndInsert(sought, criteria, how.into())
-            }),
+        12 => (documents(), criteria(), any::<[bool; 2]>()).prop_map(|(document, criteria, how)| {
+            Step::CheckAndInsert(document, criteria, how.into())
+        }),
         2 => batches().prop_map(Step::InsertPacked),
         3 => (batches(), criteria()).prop_map(|(batch, c)| Step::CheckAndInsertPacked(batch, c)),
         3 => (namespaces(), ids()).prop_map(|(namespace, id)| Step::Remove(namespace, id)),
@@ -209,6 +197,7 @@ impl Rig {
             delta_events: 12,
             small_max: 20,
             permutation: Arc::new(Permutation::from_secret(7)),
+            has_labels: true,
         });
         let machine = Machine::new(view.clone(), Arc::new(Jobs::default()), SECRET);
         let (now_ms, model) = (BEGIN_S * 1_000, Model::with_secret(SECRET));
@@ -216,9 +205,8 @@ impl Rig {
         Self { machine, published, published_ms, now_ms, records, model }
     }
 
-    fn search(&self, view: &View, sought: &Sought, criteria: Criteria) -> Search {
-        let Sought { document, margins } = sought;
-        let probe = Probe::new(document, margins.as_deref(), criteria, self.published_ms, &SECRET);
+    fn search(&self, view: &View, document: &Document, criteria: Criteria) -> Search {
+        let probe = Probe::new(document, criteria, self.published_ms, &SECRET);
         let sketches = &mut |_, posting: nearprint_index::levels::posting::Posting| {
             let stored = self.changes_put(posting.sequence.get());
             Ok::<_, Infallible>(stored.sketch.as_deref().cloned())
@@ -378,27 +366,17 @@ impl Rig {
 
     /// Searches the readers' view, and the newest one if that search is too old: what the engine
     /// does.
-    fn check_and_insert(&mut self, sought: &Sought, criteria: Criteria, how: (bool, bool)) {
-        let Sought { document, margins } = sought;
-        let shape = self.machine.view().shape();
-        let (permutation, distance_max) = (Arc::clone(&shape.permutation), shape.distance_max);
-        let query = document.fingerprint.bits();
-        let finds = |stored: Fingerprint| {
-            margins.as_ref().is_some_and(|margins| {
-                naive::finds(margins, query ^ stored.bits(), &permutation, distance_max)
-            })
-        };
-        let hits = self.model.hits(document, criteria, &finds);
+    fn check_and_insert(&mut self, document: &Document, criteria: Criteria, how: (bool, bool)) {
+        let hits = self.model.hits(document, criteria);
         let known = hits.iter().map(|hit| self.counts(hit.3, document, criteria));
         let expected_counts: Vec<DocumentCounts> = known.collect();
-        let expected = self.model.check_and_insert_likely(document, criteria, how, &finds);
+        let expected = self.model.check_and_insert(document, criteria, how);
         // The newest view at its own time: what every older search must come to.
         let published_ms = std::mem::replace(&mut self.published_ms, self.now_ms);
-        let newest = self.search(self.machine.view(), sought, criteria);
+        let newest = self.search(self.machine.view(), document, criteria);
         self.published_ms = published_ms;
-        let mut search = self.search(&self.published, sought, criteria);
-        let probe =
-            Probe::new(document, margins.as_deref(), criteria, self.machine.now_ms(), &SECRET);
+        let mut search = self.search(&self.published, document, criteria);
+        let probe = Probe::new(document, criteria, self.machine.now_ms(), &SECRET);
         if let Err(Stale) = search.update(self.machine.view(), &probe) {
             search = newest.clone();
         }
@@ -407,9 +385,8 @@ impl Rig {
             search.shown(short).iter().map(|found| shown(found, short)).collect::<Vec<_>>(),
             newest.shown(short).iter().map(|found| shown(found, short)).collect::<Vec<_>>(),
         );
-        let (document, margins) = (document.clone(), margins.clone());
-        let (store_duplicates, renews) = how;
-        let command = CheckAndInsert { document, margins, criteria, store_duplicates, renews };
+        let (document, (store_duplicates, renews)) = (document.clone(), how);
+        let command = CheckAndInsert { document, criteria, store_duplicates, renews };
         let applied = self.machine.check_and_insert(command, &search);
         assert_eq!(self.journal(applied), expected);
         let found: Vec<_> = search.shown(short).iter().map(|found| shown(found, short)).collect();
@@ -557,7 +534,7 @@ impl Crowd {
             all_hits,
             ..Criteria::within(Distance::new(3).unwrap())
         };
-        self.rig.search(self.rig.machine.view(), &probe.into(), criteria)
+        self.rig.search(self.rig.machine.view(), &probe, criteria)
     }
 }
 
@@ -606,11 +583,11 @@ fn an_identical_text_is_found_among_any_number_of_others_under_its_fingerprint()
         ..Criteria::within(Distance::new(3).unwrap())
     };
     for number in [0, 16, 17, 500, 999] {
-        let search = rig.search(rig.machine.view(), &text(number).into(), criteria);
+        let search = rig.search(rig.machine.view(), &text(number), criteria);
         assert!(search.is_duplicate(false), "{number}");
         assert_eq!(search.unverified, 0);
     }
-    let search = rig.search(rig.machine.view(), &text(1_000).into(), criteria);
+    let search = rig.search(rig.machine.view(), &text(1_000), criteria);
     assert!(!search.is_duplicate(false));
 }
 
@@ -625,39 +602,58 @@ fn an_identical_text_is_shown_first_in_a_crowd_of_bare_fingerprints() {
     assert_eq!((search.matches[0].distance, search.unverified), (Distance::ZERO, 0));
 }
 
-/// Bare fingerprints are not candidates of a likely search, however many are likelier.
-#[test]
-fn bare_fingerprints_take_no_place_in_a_likely_search() {
-    let mut rig = Rig::new();
-    let margins = Margins::new(std::array::from_fn(|bit| bit as u32 + 1));
-    let permutation = Arc::clone(&rig.machine.view().shape().permutation);
-    let distance_max = Distance::new(3).unwrap();
-    let mut found = masks_within(24, 6).filter(|flips| {
-        let is_beyond = flips.count_ones() > 3 && flips & 1 << 23 == 0;
-        is_beyond && naive::finds(&margins, *flips, &permutation, distance_max)
-    });
-    let bare: Vec<u64> = found.by_ref().take(LIKELY_MAX + 500).collect();
-    assert_eq!(bare.len(), LIKELY_MAX + 500);
-    for flips in bare {
-        rig.take(&Step::Insert(Document::bare(Fingerprint::new(flips)).into()));
-    }
-    let text = |bits| {
-        let sketch = Some(Box::new(plain_sketch(1)));
-        Document { sketch, ..Document::bare(Fingerprint::new(bits)) }
-    };
-    let near = masks_within(24, 6).find(|flips| {
-        let is_last = flips.count_ones() > 3 && flips & 1 << 23 != 0;
-        is_last && naive::finds(&margins, *flips, &permutation, distance_max)
-    });
-    rig.take(&Step::Insert(text(near.unwrap()).into()));
+/// A text of one shingle, at a distance of `bits` ones; all of them share a label.
+fn short_text(bits: u64, bin: usize) -> Document {
+    let mut codes = [0; BINS];
+    codes[bin] = 1;
+    let sketch = Some(Box::new(Sketch::from_codes(&codes)));
+    Document { sketch, ..Document::bare(Fingerprint::new(bits)) }
+}
+
+/// A likely search for a text without differences.
+fn search_of_label(rig: &Rig, bin: usize) -> Search {
     let criteria = Criteria {
         min_resemblance: MinResemblance::of_similarity(0.83),
         search: SearchKind::Likely,
         all_hits: false,
-        ..Criteria::within(distance_max)
+        ..Criteria::within(Distance::new(3).unwrap())
     };
-    let sought = Sought { document: text(0), margins: Some(Box::new(margins)) };
-    let search = rig.search(rig.machine.view(), &sought, criteria);
+    rig.search(rig.machine.view(), &short_text(0, bin), criteria)
+}
+
+#[test]
+fn what_cannot_count_takes_no_place_in_a_likely_search() {
+    let mut rig = Rig::new();
+    // Copies, bare fingerprints, and what has expired, all nearer than the text that counts.
+    for number in 0..5 * ROWS_MAX as u64 {
+        let bits = 0xff << 40 | number << 20;
+        let expiry = Expiry::at(BEGIN_S + 1);
+        rig.take(&Step::Insert(short_text(0xff << 40, 1).into()));
+        rig.take(&Step::Insert(Document::bare(Fingerprint::new(bits)).into()));
+        rig.take(&Step::Insert(Document { expiry, ..short_text(bits, 1) }.into()));
+    }
+    rig.take(&Step::Insert(short_text(0xff << 40 | 0b111, 7).into()));
+    rig.take(&Step::Wait(2_000));
+    rig.take(&Step::Publish);
+    let search = search_of_label(&rig, 7);
     assert!(search.is_duplicate(false));
     assert_eq!(search.unverified, 0);
+}
+
+#[test]
+fn a_likely_search_that_met_a_bound_says_so() {
+    let crowd = |others: u64, bits: u64| {
+        let mut rig = Rig::new();
+        for number in 0..others {
+            rig.take(&Step::Insert(short_text(0xff << 40 | number << 20, 1).into()));
+        }
+        rig.take(&Step::Insert(short_text(bits, 7).into()));
+        rig.take(&Step::Publish);
+        let search = search_of_label(&rig, 7);
+        (search.is_duplicate(false), search.unverified)
+    };
+    // The lowest bits decide which of equal labels is nearer.
+    let far = 0xff << 40 | 0b111;
+    assert_eq!(crowd(ROWS_MAX as u64 - 1, far), (true, 0));
+    assert_eq!(crowd(ROWS_MAX as u64 + 1, far), (false, 1));
 }

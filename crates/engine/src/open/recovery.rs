@@ -185,6 +185,7 @@ fn restore(directory: &DirectoryFile, loaded: Loaded, options: &Options) -> Mach
         delta_events: options.delta_events,
         small_max: options.small_segment_max,
         permutation: Arc::new(Permutation::from_secret(directory.permutation_secret)),
+        has_labels: true,
     };
     let Loaded { parts, jobs, .. } = loaded;
     Machine::new(View::restored(shape, parts), jobs, directory.id_secret)

@@ -339,8 +339,7 @@ impl Rig {
                     let how = (store_duplicates, renews);
                     (model.check_and_insert(&document, criteria, how), matches)
                 });
-                let command =
-                    CheckAndInsert { document, margins: None, criteria, store_duplicates, renews };
+                let command = CheckAndInsert { document, criteria, store_duplicates, renews };
                 let (limit, touches) = (usize::MAX, None);
                 let command = SearchedCheckAndInsert { command, lookup, limit, touches };
                 checked(command, at_ms, move |reply| {
@@ -411,7 +410,7 @@ impl Rig {
         document: &Document,
         criteria: Criteria,
     ) -> RecordLookup {
-        let probe = Probe::new(document, None, criteria, at_ms, &self.secret);
+        let probe = Probe::new(document, criteria, at_ms, &self.secret);
         let mut lookup = RecordLookup::begin(view, &probe, false);
         let records = self.core.records().clone();
         let state = Published { view: view.clone(), records, ..self.core.published() };

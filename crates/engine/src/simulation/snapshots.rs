@@ -158,7 +158,7 @@ fn an_id_behind_many_documents_without_one_is_shown() {
     commit_one(&mut rig.core, bare).unwrap();
     commit_one(&mut rig.core, Insert::from(document)).unwrap();
     let (state, bare) = (rig.core.published(), Document::bare(fingerprint));
-    let probe = Probe::new(&bare, None, Criteria::within(Distance::default()), 0, &[0; 16]);
+    let probe = Probe::new(&bare, Criteria::within(Distance::default()), 0, &[0; 16]);
     let lookup = RecordLookup::begin(&state.view, &probe, false);
     assert!(lookup.reads_records());
     let findings = lookup.show(&state, TEN).unwrap();
@@ -182,7 +182,7 @@ fn a_record_that_was_compared_is_not_read_again_for_its_id() {
     let state = rig.core.published();
     let min_resemblance = MinResemblance::of_similarity(0.8);
     let criteria = Criteria { min_resemblance, ..Criteria::within(Distance::default()) };
-    let probe = Probe::new(&document, None, criteria, 0, &[0; 16]);
+    let probe = Probe::new(&document, criteria, 0, &[0; 16]);
     let mut lookup = RecordLookup::begin(&state.view, &probe, false);
     assert!(lookup.reads_documents(&state.view, (10, false)));
     lookup.verify(&state, &probe).unwrap();

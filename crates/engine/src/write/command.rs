@@ -124,8 +124,8 @@ impl Command for SearchedCheckAndInsert {
         check_expiry(machine, command.document.expiry)?;
         let published = Published::new(machine, records.clone());
         let (now_ms, secret) = (machine.now_ms(), machine.id_secret());
-        let CheckAndInsert { document, margins, criteria, .. } = &command;
-        let probe = Probe::new(document, margins.as_deref(), *criteria, now_ms, &secret);
+        let CheckAndInsert { document, criteria, .. } = &command;
+        let probe = Probe::new(document, *criteria, now_ms, &secret);
         if let Err(Stale) = lookup.search.update(machine.view(), &probe) {
             lookup.repeat(&published.view, &probe);
             lookup.verify(&published, &probe)?;

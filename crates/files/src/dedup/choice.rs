@@ -123,13 +123,13 @@ mod tests {
         for bits in [0, 0, 0, 0, 0xff, 0xff] {
             scanned.fingerprints.push(Some(Fingerprint::new(bits)));
         }
-        let index = Index::of(&scanned, DISTANCE_DEFAULT, &|_| true);
         let criteria = GroupingCriteria {
             distance: DISTANCE_DEFAULT,
             min_resemblance: None,
             is_likely: false,
             threads: 1,
         };
+        let index = Index::of(&scanned, criteria, &|_| true).unwrap();
         let groups = index.groups(&scanned, criteria, &|_, _| true).unwrap();
         let chosen = |keep| Choice::of(&groups, &scanned, keep).originals;
         assert_eq!(chosen(KeepBy::First), [0, 4]);

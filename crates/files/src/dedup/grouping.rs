@@ -6,12 +6,11 @@
 use std::io;
 use std::sync::Arc;
 
-use nearprint_fingerprint::{Distance, Fingerprint, Margins, MinResemblance, Sample, Verification};
+use nearprint_fingerprint::{Distance, Fingerprint, MinResemblance, Sketch, Verification};
 use nearprint_index::compaction::policy::Load;
 use nearprint_index::document::{Namespace, Sequence};
 use nearprint_index::groups::{Evidence, EvidenceSource, Groups, Search, SketchJudge};
 use nearprint_index::levels::posting::Posting;
-use nearprint_index::likely::LIKELY_DISTANCE_MAX;
 use nearprint_index::lookup::Lookup;
 use nearprint_index::namespace_key::NamespaceKey;
 use nearprint_index::namespaces::NamespaceNumber;
@@ -32,19 +31,13 @@ const SECRET: [u8; 16] = *b"nearprint dedup ";
 /// The distance of two near-duplicates, unless the command line says otherwise.
 pub const DISTANCE_DEFAULT: Distance = Distance::new(3).expect("at most 64");
 
-/// Whether a likely search for a text with these margins and the first fingerprint finds the
-/// second, in an index for [`DISTANCE_DEFAULT`].
-pub fn is_likely(margins: &Margins, [one, other]: [Fingerprint; 2]) -> bool {
-    let view = View::new(shape(DISTANCE_DEFAULT));
-    view.is_likely(&view.likely_rule(margins), one, other)
-}
-
-pub(super) fn shape(distance_max: Distance) -> Shape {
+pub(super) fn shape(distance_max: Distance, has_labels: bool) -> Shape {
     Shape {
         distance_max,
         delta_events: DELTA_EVENTS,
         small_max: SMALL_MAX,
         permutation: Arc::new(Permutation::from_secret(SEED)),
+        has_labels,
     }
 }
 
@@ -64,10 +57,7 @@ pub struct GroupingCriteria {
 impl GroupingCriteria {
     /// Whether searches go beyond the distance.
     fn is_likely(&self, scanned: &Scanned) -> bool {
-        self.is_likely
-            && self.min_resemblance.is_some()
-            && scanned.spill.is_some()
-            && u32::from(self.distance.get()) < LIKELY_DISTANCE_MAX
+        self.is_likely && self.min_resemblance.is_some() && scanned.spill.is_some()
     }
 }
 
@@ -117,7 +107,7 @@ impl Index {
         };
         let mut search = Search::begin(&self.view, selection, criteria.distance);
         let (pieces, likely) = (search.pieces() as u64, criteria.is_likely(scanned));
-        let all = if likely { 2 * pieces } else { pieces };
+        let all = pieces + if likely { Search::LIKELY_PIECES as u64 } else { 0 };
         let watch = |done| {
             let interrupted = || io::ErrorKind::Interrupted.into();
             if watch(done, all) { Ok(()) } else { Err(interrupted()) }
@@ -190,29 +180,33 @@ impl Index {
         Ok(())
     }
 
-    /// The pairs beyond the distance that a likely search for one of the two finds and their
-    /// sketches confirm, each with its first document first, sorted. 8 bytes each.
+    /// The pairs of similar texts beyond the distance, each with its first document first, sorted. 8
+    /// bytes each.
     fn likely_pairs(
         &self,
         scanned: &Scanned,
         criteria: GroupingCriteria,
     ) -> io::Result<Vec<[u32; 2]>> {
         let mut pairs = Vec::new();
-        if !criteria.is_likely(scanned) {
+        let (Some(spill), Some(threshold)) = (&scanned.spill, criteria.min_resemblance) else {
+            return Ok(pairs);
+        };
+        if !criteria.is_likely {
             return Ok(pairs);
         }
-        let mut judge = self.judge(scanned, criteria);
         for change in 1..=self.view.sequence().get() {
-            let change = Sequence::new(change);
-            let Some((sketch, margins)) = judge.text(change)? else { continue };
-            let document = self.document(change);
+            let document = self.document(Sequence::new(change));
             let Some(masked) = self.masked(scanned, document) else { continue };
-            let visibility = of_namespace(self.namespace(scanned, document).0);
-            let rule = self.view.likely_rule(&margins);
-            for likely in self.view.likely(masked, &rule, criteria.distance, &visibility) {
-                for posting in self.view.documents_of(likely.fingerprint, visibility) {
-                    if judge.confirms(&sketch, posting)? {
-                        let other = self.document(posting.sequence);
+            let Some(sketch) = spill.get(document as usize)?.sketch else { continue };
+            let (number, mask) = self.namespace(scanned, document);
+            let visibility = Visibility { mask, ..of_namespace(number) };
+            let text = (visibility.masked(masked), &sketch);
+            let limits = (threshold, criteria.distance);
+            for fingerprint in similar(&self.view, text, &visibility, limits) {
+                for posting in self.view.documents_of(fingerprint, visibility) {
+                    let other = self.document(posting.sequence);
+                    let stored = spill.get(other as usize)?.sketch;
+                    if stored.is_some_and(|stored| are_similar(&sketch, &stored, threshold)) {
                         pairs.push([document.min(other), document.max(other)]);
                     }
                 }
@@ -240,6 +234,27 @@ impl Index {
             key.map_or(0, |key| key.mask),
         )
     }
+}
+
+/// The fingerprints beyond a distance that may be similar to a text, nearest first.
+pub(super) fn similar(
+    view: &View,
+    (fingerprint, sketch): (Fingerprint, &Sketch),
+    visibility: &Visibility,
+    (threshold, beyond): (MinResemblance, Distance),
+) -> Vec<Fingerprint> {
+    let sample = sketch.sample();
+    let mut may_count = |distance, posting: Posting| {
+        distance > beyond && posting.sample.is_some_and(|other| sample.may_reach(other, threshold))
+    };
+    let (near, _) = view.similar(fingerprint, sketch.labels(), visibility, &mut may_count);
+    near.into_iter().map(|near| near.fingerprint).collect()
+}
+
+/// Whether two texts that share a label agree.
+pub(super) fn are_similar(one: &Sketch, other: &Sketch, threshold: MinResemblance) -> bool {
+    let found = Verification::between(Some(one), Some(other), Some(threshold));
+    one.shares_label(other) && found.is_confirmed()
 }
 
 /// Every document of a namespace; its fingerprints have the mask already.
@@ -283,10 +298,17 @@ pub(super) fn similarity(one: &Evidence, other: &Evidence) -> Option<f64> {
 }
 
 impl Index {
-    /// Indexes all documents, ten million in about ten seconds. `watch` receives how many are in
-    /// it, and says whether to go on. If not, the index is not complete.
-    pub fn of(scanned: &Scanned, distance: Distance, watch: &dyn Fn(u64) -> bool) -> Self {
-        let mut view = View::new(shape(distance));
+    /// Indexes all documents, ten million fingerprints in about ten seconds. `watch` receives how
+    /// many are in it, and says whether to go on. If not, the index is not complete.
+    ///
+    /// # Errors
+    /// The temporary file of sketches cannot be read.
+    pub fn of(
+        scanned: &Scanned,
+        criteria: GroupingCriteria,
+        watch: &dyn Fn(u64) -> bool,
+    ) -> io::Result<Self> {
+        let mut view = View::new(shape(criteria.distance, criteria.is_likely(scanned)));
         // The number of a namespace is as good as its name here, and never too long.
         let key = |number: usize| {
             let name = Namespace::new(number.to_string()).expect("digits are a name");
@@ -294,7 +316,10 @@ impl Index {
         };
         let keys: Vec<Option<NamespaceKey>> = (0..scanned.all_namespaces.len()).map(key).collect();
         let mut documents = Vec::new();
+        let spill = scanned.spill.as_ref().filter(|_| criteria.min_resemblance.is_some());
+        let mut sketches = spill.map(|spill| spill.sketches(scanned.len()));
         for document in 0..scanned.len() as u32 {
+            let sketch = sketches.as_mut().and_then(Iterator::next).transpose()?.flatten();
             if (document as usize).is_multiple_of(DELTA_EVENTS) {
                 settle(&mut view, Load::Writing);
                 if !watch(document.into()) {
@@ -309,14 +334,15 @@ impl Index {
             };
             let namespace = scanned.namespaces.get(document as usize);
             let key = keys[namespace.map_or(0, |&number| number as usize)];
-            view.put(fingerprint, Put { namespace: key, ..Put::default() });
+            let sketch = sketch.map(Box::new);
+            view.put(fingerprint, Put { namespace: key, sketch, ..Put::default() });
             if !documents.is_empty() || view.sequence().get() != u64::from(document) + 1 {
                 documents.push(document);
             }
         }
         view.rotate();
         settle(&mut view, Load::Idle);
-        Self { view, documents, keys }
+        Ok(Self { view, documents, keys })
     }
 
     fn document(&self, change: Sequence) -> u32 {
@@ -325,13 +351,13 @@ impl Index {
     }
 }
 
-fn settle(view: &mut View, load: Load) {
+pub(super) fn settle(view: &mut View, load: Load) {
     while let Some(work) = view.next_flush().or_else(|| view.next_merge(load)) {
         view.complete(work);
     }
 }
 
-/// The sketches and margins in the temporary file.
+/// The sketches in the temporary file.
 struct SpilledEvidence<'a> {
     index: &'a Index,
     scanned: &'a Scanned,
@@ -340,15 +366,11 @@ struct SpilledEvidence<'a> {
 impl EvidenceSource for SpilledEvidence<'_> {
     type Error = io::Error;
 
-    fn sample(&self, document: Posting) -> Option<Sample> {
-        self.scanned.sample(self.index.document(document.sequence) as usize)
-    }
-
     fn evidence(&mut self, document: Sequence) -> io::Result<Evidence> {
         let document = self.index.document(document) as usize;
         match &self.scanned.spill {
-            Some(spill) if self.scanned.sample(document).is_some() => spill.get(document),
-            Some(_) | None => Ok(Evidence::default()),
+            Some(spill) => spill.get(document),
+            None => Ok(Evidence::default()),
         }
     }
 }

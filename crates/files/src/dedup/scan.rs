@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, HashMap};
 use std::io;
 
-use nearprint_fingerprint::{Fingerprint, Margins, Sample, Sketch};
+use nearprint_fingerprint::{Fingerprint, Sketch};
 use nearprint_text::{Analysis, Method, Wanted};
 
 use crate::batch::in_order;
@@ -17,9 +17,9 @@ pub(super) const BATCH: BatchOptions =
     BatchOptions { items_max: 512, bytes_max: 1 << 20, stops_at_errors: false };
 /// Bytes that are in memory whatever the number of documents: batches that wait, and buffers.
 pub const FIXED_BYTES: u64 = 96 << 20;
-/// Bytes of memory for a document while groups are searched: 20 in columns, 24 in the index, and 28
-/// in the search.
-pub const DOCUMENT_BYTES: u64 = 72;
+/// Bytes of memory for a document while groups are searched: 12 in columns, 62 in the index, 34 of
+/// them for labels, and 28 in the search.
+pub const DOCUMENT_BYTES: u64 = 102;
 
 /// What the first pass is to find out.
 #[derive(Debug, Clone)]
@@ -58,8 +58,6 @@ pub enum ScanError {
 #[derive(Debug, Default)]
 pub struct Scanned {
     pub(super) fingerprints: Fingerprints,
-    /// The samples of their sketches; empty if no document has one.
-    pub(super) samples: Vec<Option<Sample>>,
     /// The bytes of the content; more than 4 GiB count as that.
     pub(super) lengths: Vec<u32>,
     /// The number by which documents are chosen; empty unless it was wanted.
@@ -102,7 +100,6 @@ struct Analysed {
     fingerprint: Option<Fingerprint>,
     is_short: bool,
     sketch: Option<Box<Sketch>>,
-    margins: Option<Box<Margins>>,
     length: u32,
     name: Option<Box<str>>,
     metadata: Option<Box<str>>,
@@ -141,8 +138,7 @@ impl Scanned {
         in_order(documents, (options, wishes.threads), work, |batch, documents| {
             scanned.note(batch, watcher);
             for document in documents {
-                let (sketch, margins) = (document.sketch.as_deref(), document.margins.as_deref());
-                spill.add(document.is_short, sketch, margins)?;
+                spill.add(document.is_short, document.sketch.as_deref())?;
                 scanned.add(document, &mut namespaces);
             }
             watcher.at(scanned.len() as u64);
@@ -168,11 +164,6 @@ impl Scanned {
     /// The number of documents.
     pub fn len(&self) -> usize {
         self.fingerprints.len()
-    }
-
-    /// The sample of the sketch of a document, if it has one.
-    pub(super) fn sample(&self, document: usize) -> Option<Sample> {
-        self.samples.get(document).copied().flatten()
     }
 
     /// Whether there is no document.
@@ -209,11 +200,6 @@ impl Scanned {
         } else if !self.namespaces.is_empty() {
             self.namespaces.push(0);
         }
-        let sample = document.sketch.map(|sketch| sketch.sample());
-        if sample.is_some() || !self.samples.is_empty() {
-            self.samples.resize(self.len(), None);
-            self.samples.push(sample);
-        }
         self.fingerprints.push(document.fingerprint);
         self.lengths.push(document.length);
         if !document.score.is_nan() || !self.scores.is_empty() {
@@ -231,11 +217,11 @@ fn analysed(entry: Entry, wishes: &Wishes) -> Analysed {
     let score = wishes.score.as_ref().and_then(|field| number(&metadata, field));
     let name = wishes.names.then(|| name(&entry));
     let length = u32::try_from(entry.content.bytes()).unwrap_or(u32::MAX);
-    let Made { fingerprint, is_short, sketch, margins } =
+    let Made { fingerprint, is_short, sketch } =
         made(entry.content, wishes.method, wishes.sketches);
     let score = score.unwrap_or(f64::NAN);
     let metadata = wishes.metadata.then_some(metadata);
-    Analysed { fingerprint, is_short, sketch, margins, length, name, metadata, namespace, score }
+    Analysed { fingerprint, is_short, sketch, length, name, metadata, namespace, score }
 }
 
 /// A field of a record that is passed on as it is.
@@ -273,7 +259,6 @@ pub(super) struct Made {
     pub(super) fingerprint: Option<Fingerprint>,
     pub(super) is_short: bool,
     pub(super) sketch: Option<Box<Sketch>>,
-    margins: Option<Box<Margins>>,
 }
 
 /// Analyses a body, and makes its sketch if that is wanted.
@@ -283,8 +268,8 @@ pub(super) fn made(content: Content<'_>, method: Method, sketch: bool) -> Made {
         Err(fingerprint) => return Made { fingerprint: Some(fingerprint), ..Made::default() },
     };
     match nearprint_text::analyse(&source, method, Wanted { sketch, features: false }) {
-        Ok(Analysis { fingerprint, short, sketch, margins, .. }) => {
-            Made { fingerprint: Some(fingerprint), is_short: short, sketch, margins }
+        Ok(Analysis { fingerprint, short, sketch, .. }) => {
+            Made { fingerprint: Some(fingerprint), is_short: short, sketch }
         }
         Err(_) => Made::default(),
     }

@@ -4,15 +4,15 @@ use std::fs::File;
 use std::io::{self, BufWriter, Seek as _, SeekFrom, Write};
 use std::os::unix::fs::FileExt as _;
 
-use nearprint_fingerprint::{Margins, Sketch};
+use nearprint_fingerprint::Sketch;
 use nearprint_index::groups::Evidence;
 
-/// Flags, and the sketch and the ranks of the margins if there are any.
-const BYTES: usize = 1 + Sketch::BYTES + RANKS;
-const RANKS: usize = 64;
+/// Flags, and the sketch if there is one.
+const BYTES: usize = 1 + Sketch::BYTES;
 const IS_SHORT: u8 = 1;
 const HAS_SKETCH: u8 = 2;
-const HAS_MARGINS: u8 = 4;
+/// Documents that are read at a time in their order.
+const DOCUMENTS_AHEAD: usize = 1 << 12;
 
 /// Writes the evidence of one document after the other. There is no file until the first sketch.
 #[derive(Debug, Default)]
@@ -26,12 +26,7 @@ pub(super) struct SpillWriter {
 pub(super) struct Spill(File);
 
 impl SpillWriter {
-    pub(super) fn add(
-        &mut self,
-        is_short: bool,
-        sketch: Option<&Sketch>,
-        margins: Option<&Margins>,
-    ) -> io::Result<()> {
+    pub(super) fn add(&mut self, is_short: bool, sketch: Option<&Sketch>) -> io::Result<()> {
         let before = self.documents;
         self.documents += 1;
         if self.file.is_none() && sketch.is_some() {
@@ -46,10 +41,6 @@ impl SpillWriter {
         if let Some(sketch) = sketch {
             bytes[0] |= HAS_SKETCH;
             bytes[1..=Sketch::BYTES].copy_from_slice(&sketch.to_bytes());
-        }
-        if let Some(margins) = margins {
-            bytes[0] |= HAS_MARGINS;
-            bytes[1 + Sketch::BYTES..].copy_from_slice(&margins.ranks());
         }
         file.write_all(&bytes)
     }
@@ -66,12 +57,31 @@ impl Spill {
     pub(super) fn get(&self, document: usize) -> io::Result<Evidence> {
         let mut bytes = [0; BYTES];
         self.0.read_exact_at(&mut bytes, (document * BYTES) as u64)?;
-        let has = |flag| bytes[0] & flag != 0;
-        let sketch = bytes[1..].first_chunk().filter(|_| has(HAS_SKETCH)).map(Sketch::from_bytes);
-        let ranks = bytes.last_chunk().filter(|_| has(HAS_MARGINS));
-        let margins = ranks.map(Margins::from_ranks);
-        Ok(Evidence { is_short: has(IS_SHORT), sketch, margins })
+        Ok(evidence(&bytes))
     }
+
+    /// The sketches of the first `count` documents, in order.
+    pub(super) fn sketches(
+        &self,
+        count: usize,
+    ) -> impl Iterator<Item = io::Result<Option<Sketch>>> + '_ {
+        let mut ahead = Vec::new();
+        (0..count).map(move |document| {
+            let at = document % DOCUMENTS_AHEAD * BYTES;
+            if at == 0 {
+                ahead.resize(DOCUMENTS_AHEAD.min(count - document) * BYTES, 0);
+                self.0.read_exact_at(&mut ahead, (document * BYTES) as u64)?;
+            }
+            let bytes = ahead[at..].first_chunk().expect("it was read");
+            Ok(evidence(bytes).sketch)
+        })
+    }
+}
+
+fn evidence(bytes: &[u8; BYTES]) -> Evidence {
+    let has = |flag| bytes[0] & flag != 0;
+    let sketch = bytes[1..].first_chunk().filter(|_| has(HAS_SKETCH)).map(Sketch::from_bytes);
+    Evidence { is_short: has(IS_SHORT), sketch }
 }
 
 #[cfg(test)]
@@ -85,18 +95,16 @@ mod tests {
         assert!(SpillWriter::default().finish().unwrap().is_none());
         let sketch = |code| Sketch::from_codes(&[code; BINS]);
         let mut writer = SpillWriter::default();
-        let margins = Margins::new(std::array::from_fn(|bit| 900 - 10 * (bit as u32 / 2)));
-        writer.add(true, None, None).unwrap();
-        writer.add(false, Some(&sketch(2)), Some(&margins)).unwrap();
-        writer.add(true, Some(&sketch(3)), None).unwrap();
+        writer.add(true, None).unwrap();
+        writer.add(false, Some(&sketch(2))).unwrap();
+        writer.add(true, Some(&sketch(3))).unwrap();
         let spill = writer.finish().unwrap().unwrap();
         let got = |document| spill.get(document).map(|e| (e.is_short, e.sketch)).unwrap();
         assert_eq!(got(2), (true, Some(sketch(3))));
         assert_eq!(got(0), (false, None));
         assert_eq!(got(1), (false, Some(sketch(2))));
-        let ranks =
-            [0, 1, 2].map(|document| spill.get(document).unwrap().margins.map(|m| m.ranks()));
-        assert_eq!(ranks, [None, Some(margins.ranks()), None]);
+        let all: Vec<_> = spill.sketches(3).collect::<Result<_, _>>().unwrap();
+        assert_eq!(all, [None, Some(sketch(2)), Some(sketch(3))]);
         assert!(spill.get(3).is_err());
     }
 }

@@ -666,5 +666,3 @@ mod tests {
     }
 }
 pub(crate) mod directory;
-
-mod likely;

@@ -2,16 +2,33 @@
 //!
 //! Entries are numbered by precedence: segments oldest first; within one, resets, then removals,
 //! then inserts (one entry for each fingerprint with documents). So the entries of a fingerprint,
-//! applied in the order of their numbers, give its state after all segments.
+//! applied in the order of their numbers, give its state after all segments. [`NewNumbers`] tells
+//! which number a fingerprint has after the merge, for the rows of its labels.
 
 use std::sync::Arc;
 
 use crate::compaction::runs;
 use crate::compaction::runs::{Run, RunItem};
+use crate::labels::tables::{LabelTables, Renumbered, Target};
 use crate::levels::segment::{Row, Segment};
 use crate::permutation::Permuted;
 use crate::plan::Key;
 use crate::tables::table::Number;
+
+/// For each entry of a merge, the number that its fingerprint has in the result. 4 bytes each.
+#[derive(Debug)]
+pub(crate) struct NewNumbers(Vec<Number>);
+
+/// The number of an entry whose fingerprint has no document any more.
+const NONE: Number = Number::MAX;
+
+impl NewNumbers {
+    pub(crate) fn set(&mut self, entry: u32, number: Number) {
+        if let Some(new) = self.0.get_mut(entry as usize) {
+            *new = number;
+        }
+    }
+}
 
 /// The entries of some segments, oldest first.
 #[derive(Debug)]
@@ -29,6 +46,33 @@ impl<'a> MergeEntries<'a> {
             Some(first)
         });
         Self { segments, firsts: firsts.collect() }
+    }
+
+    /// No new numbers yet; none are kept if no segment has labels.
+    pub(crate) fn new_numbers(&self) -> NewNumbers {
+        let has_labels = |segment: &Arc<Segment>| !segment.labels().is_empty();
+        let (Some(last), true) = (self.segments.last(), self.segments.iter().any(has_labels))
+        else {
+            return NewNumbers(Vec::new());
+        };
+        let first = self.firsts.last().copied().unwrap_or_default() as usize;
+        NewNumbers(vec![NONE; first + last.tombstones() + last.sorted().numbers()])
+    }
+
+    /// The labels of all segments, of fingerprints with these new numbers.
+    pub(crate) fn labels(&self, numbers: &NewNumbers, target: &Target<'_>) -> LabelTables {
+        if numbers.0.is_empty() {
+            return LabelTables::default();
+        }
+        let renumber = |(segment, &first): (&'a Arc<Segment>, &u32)| {
+            let put = first as usize + segment.tombstones();
+            move |number: Number| Some(numbers.0[put + number as usize]).filter(|&new| new != NONE)
+        };
+        let renumber: Vec<_> = self.segments.iter().zip(&self.firsts).map(renumber).collect();
+        let inputs = self.segments.iter().zip(&renumber);
+        let inputs: Vec<Renumbered<'_>> =
+            inputs.map(|(segment, renumber)| (segment.labels(), renumber as _)).collect();
+        LabelTables::merged(&inputs, target)
     }
 
     /// All entries, in no particular order.

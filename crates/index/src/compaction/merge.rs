@@ -7,14 +7,16 @@
 //! memory twice, and large segments are merged one partition at a time
 //! ([`crate::compaction::partition`]).
 
+use std::cell::RefCell;
 use std::fmt;
 use std::sync::Arc;
 
 use crate::compaction::entries::MergeEntries;
 use crate::compaction::runs;
-use crate::compaction::runs::Run;
+use crate::compaction::runs::{Run, RunItem};
 use crate::document::Sequence;
 use crate::id_key::IdKey;
+use crate::labels::tables::Target;
 use crate::levels::level::{Expected, Level};
 use crate::levels::posting::Common;
 use crate::levels::segment::{Row, Segment, SegmentBuilder};
@@ -73,11 +75,14 @@ pub fn fill(
     oldest: bool,
 ) -> (Segment, u64) {
     let mut dropped = 0;
-    each_row(segments, oldest, |key, row| {
-        dropped += u64::from(row.postings.is_empty());
-        builder.push(key, row);
+    let entries = MergeEntries::of(segments);
+    let mut numbers = entries.new_numbers();
+    each_row(&entries, oldest, |key, row, items| match builder.push(key, row) {
+        Some(number) => items.iter().for_each(|&(_, entry)| numbers.set(entry, number)),
+        None => dropped += 1,
     });
-    (builder.finish(newest_ids(segments)), dropped)
+    let labels = |target: &Target<'_>| entries.labels(&numbers, target);
+    (builder.finish(newest_ids(segments), labels), dropped)
 }
 
 /// Merges small segments, oldest first, into a large one.
@@ -85,9 +90,12 @@ fn promote(plans: &Plans, segments: &[Arc<Segment>], oldest: bool) -> Merged {
     let (count, common) = extent(segments);
     let expected = Expected { plans, small: false, count, common, oldest };
     let entries = MergeEntries::of(segments);
+    let numbers = RefCell::new(entries.new_numbers());
     let add = |entry, row: &mut Row| entries.add(entry, row);
+    let numbered = |entry, number| numbers.borrow_mut().set(entry, number);
+    let labels = |target: &Target<'_>| entries.labels(&numbers.borrow(), target);
     let Level { segment, secondary_tables } =
-        Level::of(expected, entries.all(), add, newest_ids(segments));
+        Level::of(expected, entries.all(), (add, numbered), newest_ids(segments), labels);
     // No secondary table has the fingerprints that they drop.
     Merged { segment, secondary_tables, dropped: 0 }
 }
@@ -109,10 +117,10 @@ pub fn count_rows(plans: &Plans, segments: &[Arc<Segment>], oldest: bool) -> Ent
         });
         return count(order, tables);
     }
-    let mut left = 0;
-    each_row(segments, oldest, |_, row| left += u64::from(!row.postings.is_empty()));
+    let (mut left, entries) = (0, MergeEntries::of(segments));
+    each_row(&entries, oldest, |_, row, _| left += u64::from(!row.postings.is_empty()));
     let mut counts = EntryCounts::new(order, left);
-    each_row(segments, oldest, |key, row| {
+    each_row(&entries, oldest, |key, row, _| {
         if !row.postings.is_empty() {
             counts.add(key);
         }
@@ -120,9 +128,8 @@ pub fn count_rows(plans: &Plans, segments: &[Arc<Segment>], oldest: bool) -> Ent
     counts
 }
 
-/// Calls `each` with the combined row of each fingerprint, by key.
-fn each_row(segments: &[Arc<Segment>], oldest: bool, mut each: impl FnMut(Key, &Row)) {
-    let entries = MergeEntries::of(segments);
+/// Calls `each` with the combined row of each fingerprint and its entries, by key.
+fn each_row(entries: &MergeEntries<'_>, oldest: bool, mut each: impl FnMut(Key, &Row, &[RunItem])) {
     let mut row = Row::default();
     entries.each(|key, items| {
         row.clear();
@@ -132,7 +139,7 @@ fn each_row(segments: &[Arc<Segment>], oldest: bool, mut each: impl FnMut(Key, &
         if oldest {
             row.forget_older();
         }
-        each(key, &row);
+        each(key, &row, items);
     });
 }
 

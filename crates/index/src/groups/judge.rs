@@ -3,15 +3,13 @@
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
-use nearprint_fingerprint::{
-    Distance, Fingerprint, Margins, MinResemblance, Sample, Sketch, Verification,
-};
+use nearprint_fingerprint::{Distance, Fingerprint, MinResemblance, Sample, Sketch, Verification};
 
 use crate::document::Sequence;
 use crate::groups::{Judge, Pair};
 use crate::levels::posting::Posting;
 use crate::namespaces::NamespaceNumber;
-use crate::view::{Likely, View};
+use crate::view::View;
 use crate::visibility::Visibility;
 
 /// The maximum number of sketches of one fingerprint that are compared with those of another, each
@@ -22,6 +20,13 @@ pub(super) const SKETCHES_COMPARED_MAX: usize = 256;
 /// few fingerprints have many documents.
 const KEPT: usize = 4_096;
 
+/// Samples of a fingerprint that are compared before any sketch is read; of one with more, the
+/// sketches are compared.
+const SAMPLES_MAX: usize = 8;
+
+/// Rows with the same minima after which a search for similar texts asks whether to go on.
+const RUNS_AT_A_TIME: u32 = 256;
+
 /// What is known of the text of a document.
 #[derive(Debug, Clone, Default)]
 pub struct Evidence {
@@ -29,8 +34,6 @@ pub struct Evidence {
     pub is_short: bool,
     /// Its sketch.
     pub sketch: Option<Sketch>,
-    /// Its margins; only their order counts.
-    pub margins: Option<Margins>,
 }
 
 /// Where the evidence of documents is.
@@ -66,6 +69,7 @@ pub struct SketchJudge<'a, S> {
     threshold: Option<MinResemblance>,
     source: S,
     kept: HashMap<(Fingerprint, NamespaceNumber), Arc<Compared>>,
+    runs: u32,
 }
 
 /// The documents of a fingerprint that are compared: of those with a sketch, the oldest of each
@@ -86,48 +90,45 @@ impl<'a, S: EvidenceSource> SketchJudge<'a, S> {
         threshold: Option<MinResemblance>,
         source: S,
     ) -> Self {
-        Self { view, visibility, threshold, source, kept: HashMap::new() }
+        Self { view, visibility, threshold, source, kept: HashMap::new(), runs: 0 }
     }
 
-    /// The sketch and the margins of a document; `None` unless it has both.
-    ///
-    /// # Errors
-    /// Those of the source.
-    pub fn text(&mut self, document: Sequence) -> Result<Option<(Sketch, Margins)>, S::Error> {
-        let Evidence { sketch, margins, .. } = self.source.evidence(document)?;
-        Ok(sketch.zip(margins))
-    }
-
-    /// Whether a sketch agrees with that of a document, which is read only if their samples do not
-    /// refute the pair.
-    ///
-    /// # Errors
-    /// Those of the source.
-    pub fn confirms(&mut self, sketch: &Sketch, other: Posting) -> Result<bool, S::Error> {
-        let (Some(threshold), Some(sample)) = (self.threshold, self.source.sample(other)) else {
-            return Ok(false);
+    /// Whether the samples of two fingerprints do not refute that their texts are similar.
+    pub(super) fn may_be_similar(&self, pair: &Pair) -> bool {
+        let Some(threshold) = self.threshold else { return false };
+        let samples = |masked| {
+            let documents = self.view.documents_of(masked, self.of_namespace(pair.namespace));
+            documents.filter_map(|posting| self.source.sample(posting)).take(SAMPLES_MAX)
         };
-        if !sketch.sample().may_reach(sample, threshold) {
-            return Ok(false);
-        }
-        let other = self.source.evidence(other.sequence)?.sketch;
-        Ok(Verification::between(Some(sketch), other.as_ref(), Some(threshold)).is_confirmed())
+        let [one, other] = pair.masked.map(|masked| samples(masked).collect::<Vec<Sample>>());
+        let is_cut = one.len() == SAMPLES_MAX || other.len() == SAMPLES_MAX;
+        let may_reach = |one: &Sample| other.iter().any(|other| one.may_reach(*other, threshold));
+        is_cut || one.iter().any(may_reach)
     }
 
-    /// Whether a document with this sketch joins those of a fingerprint that its likely search found.
-    pub(super) fn joins_likely(
-        &mut self,
-        sketch: &Sketch,
-        likely: Likely,
-        namespace: NamespaceNumber,
-    ) -> Result<bool, S::Error> {
-        let visibility = self.of_namespace(namespace);
-        for posting in self.view.documents_of(likely.fingerprint, visibility) {
-            if self.confirms(sketch, posting)? {
-                return Ok(true);
-            }
-        }
-        Ok(false)
+    /// Whether texts of two fingerprints share a label and their sketches agree, so that a likely
+    /// search for one finds the other.
+    ///
+    /// # Errors
+    /// Those of the source.
+    pub(super) fn are_similar(&mut self, pair: &Pair) -> Result<bool, S::Error> {
+        let [one, other] = pair.masked;
+        let one = self.compared(one, pair.namespace)?;
+        let other = self.compared(other, pair.namespace)?;
+        let agree = |sketch: &Sketch, stored: &Sketch| {
+            sketch.shares_label(stored)
+                && Verification::between(Some(sketch), Some(stored), self.threshold).is_confirmed()
+        };
+        Ok(one.sketches.iter().any(|one| other.sketches.iter().any(|other| agree(one, other))))
+    }
+
+    /// Asks whether to go on once in a while.
+    ///
+    /// # Errors
+    /// Those of the source.
+    pub(super) fn goes_on_with_similar(&mut self) -> Result<(), S::Error> {
+        self.runs += 1;
+        if self.runs.is_multiple_of(RUNS_AT_A_TIME) { self.source.goes_on() } else { Ok(()) }
     }
 
     /// The mask is 0 because the fingerprints of pairs have that of their namespace already.

@@ -4,7 +4,7 @@
 //!   Search::begin       all documents of a selection, sorted by fingerprint     one pass, one sort
 //!   Search::run         looks up the fingerprints in the view, and joins the    in pieces, on any
 //!                       groups of each pair that counts                         number of threads
-//!   Search::run_likely  searches beyond the distance                            the same
+//!   Search::run_likely  joins the groups of similar texts beyond the distance   the same
 //!   Search::finish      the groups, largest first                               two passes, one sort
 //! ```
 //!
@@ -18,6 +18,7 @@
 
 mod documents;
 mod judge;
+mod similar;
 mod union_find;
 
 #[cfg(test)]
@@ -41,7 +42,6 @@ use crate::lookup::Lookup;
 use crate::namespaces::NamespaceNumber;
 use crate::permutation::Permuted;
 use crate::view::{Selection, View};
-use crate::visibility::Visibility;
 
 /// The memory that a search takes at most for each document of its view, in bytes, its result
 /// included.
@@ -172,21 +172,6 @@ impl<'a> Search<'a> {
         on_threads((self.pieces(), threads), judge, piece, watch)
     }
 
-    /// Searches beyond the distance for all documents with margins, after [`Self::run`] and like it.
-    /// A few microseconds each.
-    ///
-    /// # Errors
-    /// Those of [`Self::run`].
-    pub fn run_likely<'j, S: EvidenceSource<Error: Send>>(
-        &self,
-        threads: usize,
-        judge: impl Fn() -> SketchJudge<'j, S> + Sync,
-        watch: impl Fn(u64) -> Result<(), S::Error> + Sync,
-    ) -> Result<(), S::Error> {
-        let piece = |number, judge: &mut _| self.likely_range(self.piece(number), judge);
-        on_threads((self.pieces(), threads), judge, piece, watch)
-    }
-
     /// The documents of a piece, the first of which is 0.
     fn piece(&self, number: usize) -> Range<usize> {
         number * PIECE..self.documents.len().min((number + 1) * PIECE)
@@ -242,29 +227,6 @@ impl<'a> Search<'a> {
         let distance = masked[0].distance(masked[1]);
         if judge.joins(&Pair { masked, distance, namespace })? {
             self.joined.join(at, other);
-        }
-        Ok(())
-    }
-
-    fn likely_range<S: EvidenceSource>(
-        &self,
-        range: Range<usize>,
-        judge: &mut SketchJudge<'_, S>,
-    ) -> Result<(), S::Error> {
-        for at in range {
-            let (document, namespace) = (self.documents.sequence(at), self.documents.namespace(at));
-            let Some((sketch, margins)) = judge.text(document)? else { continue };
-            let rule = self.view.likely_rule(&margins);
-            let masked = self.view.shape().permutation.restore(self.documents.value(at));
-            let visibility = Visibility { namespace, ..Visibility::DEFAULT };
-            for likely in self.view.likely(masked, &rule, self.distance, &visibility) {
-                let value = self.view.shape().permutation.apply(likely.fingerprint);
-                let Some(other) = self.documents.find(value, namespace) else { continue };
-                let are_apart = !self.joined.are_joined(at, other);
-                if are_apart && judge.joins_likely(&sketch, likely, namespace)? {
-                    self.joined.join(at, other);
-                }
-            }
         }
         Ok(())
     }

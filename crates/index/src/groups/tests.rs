@@ -13,6 +13,7 @@ use crate::id_key::IdKey;
 use crate::namespace_key::NamespaceKey;
 use crate::permutation::Permutation;
 use crate::view::{Expired, Put, Shape};
+use crate::visibility::Visibility;
 
 /// The second at which groups are looked for.
 const NOW_S: u32 = 1_000;
@@ -64,6 +65,7 @@ fn after(steps: &[Step], distance_max: Distance) -> (View, BTreeMap<u8, Stored>)
         delta_events: 16,
         small_max: 24,
         permutation: Arc::new(Permutation::from_secret(0x5eed)),
+        has_labels: true,
     });
     let mut documents = BTreeMap::new();
     for &Step { id, put } in steps {
@@ -220,6 +222,7 @@ fn a_group_tells_its_members_oldest_first_with_their_fingerprints() {
         delta_events: 16,
         small_max: 24,
         permutation: Arc::new(Permutation::from_secret(0x5eed)),
+        has_labels: true,
     });
     for bits in [0xff00, 7, 0, 1 << 40, 7] {
         view.put(Fingerprint::new(bits), Put::default());
@@ -253,7 +256,7 @@ impl EvidenceSource for Sketches {
     fn evidence(&mut self, document: Sequence) -> Result<Evidence, Self::Error> {
         let number = document.get();
         let sketch = sketch_of(if number == self.last { self.like } else { number });
-        Ok(Evidence { is_short: false, sketch: Some(sketch), margins: None })
+        Ok(Evidence { is_short: false, sketch: Some(sketch) })
     }
 }
 
@@ -265,6 +268,7 @@ fn crowd_and_another(crowd: u64, like: u64) -> (usize, u64) {
         delta_events: 16,
         small_max: 24,
         permutation: Arc::new(Permutation::from_secret(0x5eed)),
+        has_labels: true,
     });
     for number in 1..=crowd + 1 {
         let sketch = Some(Box::new(sketch_of(if number > crowd { like } else { number })));
@@ -314,6 +318,7 @@ fn a_piece_asks_every_64_fingerprints_whether_to_go_on() {
         delta_events: 16,
         small_max: 24,
         permutation: Arc::new(Permutation::from_secret(0x5eed)),
+        has_labels: true,
     };
     let view = View::filled(shape, 640, (0..640).map(|n| Fingerprint::new(n << 20)));
     let search = Search::begin(&view, selection(&view, None), distance(3));

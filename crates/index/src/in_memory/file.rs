@@ -104,6 +104,7 @@ impl InMemoryIndex {
             delta_events: DELTA_EVENTS,
             small_max,
             permutation: Arc::new(Permutation::from_secret(of_permutation)),
+            has_labels: true,
         };
         let plans = shape.plans();
         let segments =

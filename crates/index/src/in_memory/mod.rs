@@ -14,14 +14,15 @@ use std::fmt;
 use std::hash::BuildHasher;
 use std::sync::Arc;
 
-use nearprint_fingerprint::{Distance, Fingerprint, Margins};
+use nearprint_fingerprint::{Distance, Fingerprint, MinResemblance, Sketch};
 
 use crate::compaction::policy::Load;
 use crate::document::Sequence;
 use crate::id_key::IdKey;
+use crate::levels::posting::Posting;
 use crate::permutation::Permutation;
 use crate::plan::SMALL_MAX;
-use crate::view::{Likely, Near, Put, Shape, View};
+use crate::view::{Near, Put, Shape, View};
 use crate::visibility::Visibility;
 
 /// The number of events of a delta, as many as the service has by default.
@@ -50,7 +51,7 @@ pub struct InMemoryIndex {
 }
 
 /// Random numbers that nobody outside the process knows, so that nobody can choose ids or
-/// fingerprints that slow the index down. No answer depends on them, except for a likely search.
+/// fingerprints that slow the index down. No answer depends on them.
 #[derive(Clone, Copy)]
 struct Secrets {
     of_permutation: u64,
@@ -66,7 +67,7 @@ impl fmt::Debug for Secrets {
 impl InMemoryIndex {
     /// An empty index for look-ups up to `distance_max`. It draws secrets at random, so that nobody
     /// outside the process can choose ids or fingerprints that slow it down. No answer depends on
-    /// them, except for [`Self::likely`].
+    /// them.
     ///
     /// # Panics
     /// When `distance_max` is greater than [`Distance::LOOKUP_MAX`].
@@ -74,28 +75,9 @@ impl InMemoryIndex {
         Self::with_sizes(distance_max, DELTA_EVENTS, SMALL_MAX)
     }
 
-    /// The same with a permutation of the bits that is the same in every index with this secret, and
-    /// with it what [`Self::likely`] finds. Who knows the secret can slow the index down.
-    ///
-    /// # Panics
-    /// When `distance_max` is greater than [`Distance::LOOKUP_MAX`].
-    pub fn with_permutation(distance_max: Distance, secret: u64) -> Self {
-        let secrets = Secrets { of_permutation: secret, ..Secrets::draw() };
-        Self::with_secrets(secrets, distance_max, DELTA_EVENTS, SMALL_MAX)
-    }
-
     fn with_sizes(distance_max: Distance, delta_events: usize, small_max: u64) -> Self {
-        Self::with_secrets(Secrets::draw(), distance_max, delta_events, small_max)
-    }
-
-    fn with_secrets(
-        secrets: Secrets,
-        distance_max: Distance,
-        delta_events: usize,
-        small_max: u64,
-    ) -> Self {
-        let shape = secrets.shape(distance_max, delta_events, small_max);
-        Self { view: View::new(shape), secrets }
+        let secrets = Secrets::draw();
+        Self { view: View::new(secrets.shape(distance_max, delta_events, small_max)), secrets }
     }
 
     /// An index of fingerprints without ids, all that the iterator gives. Much quicker than an
@@ -119,12 +101,34 @@ impl InMemoryIndex {
     /// It takes about a microsecond, but one insert in 32,768 also flushes a delta and merges
     /// segments: milliseconds, and seconds where tens of millions of documents are merged.
     pub fn insert(&mut self, id: &str, fingerprint: Fingerprint) -> Option<Fingerprint> {
+        self.put(id, fingerprint, None)
+    }
+
+    /// Stores a text, which [`Self::similar`] finds by the labels of its sketch, and returns the
+    /// fingerprint that its id had before. The index keeps the labels and a sample of the sketch, 37
+    /// bytes in addition to those of [`Self::insert`]; the caller keeps the sketch.
+    pub fn insert_text(
+        &mut self,
+        id: &str,
+        fingerprint: Fingerprint,
+        sketch: &Sketch,
+    ) -> Option<Fingerprint> {
+        self.put(id, fingerprint, Some(Box::new(sketch.clone())))
+    }
+
+    fn put(
+        &mut self,
+        id: &str,
+        fingerprint: Fingerprint,
+        sketch: Option<Box<Sketch>>,
+    ) -> Option<Fingerprint> {
         let key = self.key(id);
         let located = self.view.find_id(key);
         if let Some(located) = located {
             self.view.remove(located, None);
         }
-        self.view.put(fingerprint, Put { id: Some(key), is_listed: true, ..Put::default() });
+        self.view
+            .put(fingerprint, Put { id: Some(key), sketch, is_listed: true, ..Put::default() });
         self.flush_and_merge();
         located.map(|located| located.masked)
     }
@@ -163,14 +167,22 @@ impl InMemoryIndex {
         self.view.nearest(queries, distance, Visibility::DEFAULT).collect()
     }
 
-    /// The stored fingerprints beyond a distance that the text of the query may have had before a
-    /// small change: the likeliest first, at most 4,096. `margins` are those of that text. A
-    /// fingerprint that is found this way needs a comparison of sketches ([`crate::likely`]).
-    pub fn likely(&self, query: Fingerprint, margins: &Margins, beyond: Distance) -> Vec<Near> {
-        let rule = self.view.likely_rule(margins);
-        let likely = self.view.likely(query, &rule, beyond, &Visibility::DEFAULT);
-        let near = |Likely { fingerprint, distance, .. }| Near { fingerprint, distance };
-        likely.into_iter().map(near).collect()
+    /// The fingerprints of stored texts beyond a distance that share a label with this one and whose
+    /// samples do not refute it ([`crate::labels`]): the nearest first. Whether they are similar, a
+    /// comparison of sketches tells.
+    pub fn similar(
+        &self,
+        query: Fingerprint,
+        sketch: &Sketch,
+        threshold: MinResemblance,
+        beyond: Distance,
+    ) -> Vec<Near> {
+        let sample = sketch.sample();
+        let mut may_count = |distance: Distance, posting: Posting| {
+            let may_reach = |other| sample.may_reach(other, threshold);
+            distance > beyond && posting.sample.is_some_and(may_reach)
+        };
+        self.view.similar(query, sketch.labels(), &Visibility::DEFAULT, &mut may_count).0
     }
 
     /// The fingerprint of the document with an id.
@@ -224,7 +236,7 @@ impl Secrets {
     fn shape(self, distance_max: Distance, delta_events: usize, small_max: u64) -> Shape {
         assert!(distance_max <= Distance::LOOKUP_MAX, "an index has no tables for this distance");
         let permutation = Arc::new(Permutation::from_secret(self.of_permutation));
-        Shape { distance_max, delta_events, small_max, permutation }
+        Shape { distance_max, delta_events, small_max, permutation, has_labels: true }
     }
 }
 
@@ -232,6 +244,7 @@ impl Secrets {
 mod tests {
     use std::collections::BTreeMap;
 
+    use nearprint_fingerprint::{BINS, Label};
     use proptest::prelude::*;
 
     use super::*;
@@ -322,18 +335,38 @@ mod tests {
     }
 
     #[test]
-    fn a_likely_search_finds_what_unsure_bits_lead_to_and_nothing_within_the_distance() {
-        let mut index = InMemoryIndex::with_permutation(Distance::new(3).unwrap(), 1);
-        let (query, unsure) = (Fingerprint::new(0), 0b11_1111_u64);
-        for (id, bits) in [("near", 0b111), ("likely", unsure), ("far", 0x7ff << 40)] {
-            index.insert(id, Fingerprint::new(bits));
+    fn texts_that_share_a_label_are_similar_in_all_levels_and_when_loaded() {
+        let mut index = InMemoryIndex::with_sizes(Distance::new(3).unwrap(), 4, 12);
+        let sketch = |number: u64| {
+            let labels = [1, 2, 3, 4].map(|table| Label::from_bits((table * 100 + number) << 8));
+            Sketch::from_codes(&[1; BINS]).with_labels(labels)
+        };
+        let fingerprint = |number: u64| Fingerprint::new(number << 32);
+        for number in 0..50 {
+            index.insert_text(&number.to_string(), fingerprint(number), &sketch(number % 10));
         }
-        let sums: [i64; 64] =
-            std::array::from_fn(|bit| if unsure >> bit & 1 == 1 { -1 } else { -1_000 });
-        let likely = index.likely(query, &Margins::of_whole_sums(&sums), Distance::new(3).unwrap());
-        let found: Vec<u64> = likely.iter().map(|near| near.fingerprint.bits()).collect();
-        assert_eq!(found, [unsure]);
-        assert_eq!(likely[0].distance.get(), 6);
+        let threshold = MinResemblance::of_similarity(0.83).unwrap();
+        let found = |index: &InMemoryIndex, beyond| -> Vec<u64> {
+            let beyond = Distance::new(beyond).unwrap();
+            let near = index.similar(fingerprint(3), &sketch(3), threshold, beyond);
+            let mut found: Vec<u64> =
+                near.iter().map(|near| near.fingerprint.bits() >> 32).collect();
+            found.sort_unstable();
+            found
+        };
+        assert_eq!(
+            found(&index, 3),
+            [43_u64, 23, 33, 13]
+                .into_iter()
+                .filter(|n| (n ^ 3).count_ones() > 3)
+                .collect::<Vec<_>>()
+        );
+        let mut bytes = Vec::new();
+        index.save(&mut bytes).unwrap();
+        let mut loaded = InMemoryIndex::load(&bytes[..]).unwrap();
+        assert_eq!(found(&loaded, 0), [13, 23, 33, 43]);
+        assert!(loaded.remove("23"));
+        assert_eq!(found(&loaded, 0), [13, 33, 43]);
     }
 
     /// A saved index of a few documents, some of them in large segments.

@@ -9,22 +9,26 @@
 //! Each distinct fingerprint is one node, however many documents it gets, so that a flood of equal
 //! pages lengthens no chain. Memory: about 250 bytes an event, 40 of them from the start.
 
+use std::cell::RefCell;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 
 use nearprint_fingerprint::{Distance, Sketch};
 
 use crate::document::{Expiry, Sequence};
 use crate::id_key::IdKey;
+use crate::labels::delta::{self as delta_labels, DeltaLabels, DeltaText};
+use crate::labels::tables::{LabelTables, LabelledNumber, Target};
+use crate::labels::{LabelKey, LabelKeys};
 use crate::levels::cells::Cells;
 use crate::levels::chains::Chains;
 use crate::levels::level::{Expected, Level};
 use crate::levels::posting::{Common, Posting};
 use crate::levels::segment::{PostingTally, Row};
-use crate::likely::{Keys, LIKELY_DISTANCE_MAX};
 use crate::namespaces::NamespaceNumber;
 use crate::permutation::Permuted;
 use crate::plan::{Plan, Plans, TablePlan, masks_within};
 use crate::tables::geometry::probes;
+use crate::tables::table::Number;
 
 /// The end of a chain.
 const NONE: u32 = u32::MAX;
@@ -35,6 +39,7 @@ pub struct Delta {
     after: Sequence,
     /// The nodes by the blocks of their fingerprints.
     chains: Chains,
+    labels: DeltaLabels,
     id_heads: Box<[AtomicU32]>,
     nodes: Cells<Node>,
     events: Cells<Event>,
@@ -53,6 +58,8 @@ struct Node {
     value: Permuted,
     first_event: u32,
     last_event: AtomicU32,
+    /// Its last text; only the writer asks.
+    last_text: AtomicU32,
 }
 
 /// One event of a fingerprint, with its links.
@@ -94,6 +101,7 @@ impl Delta {
         let empty = |bits: u32| (0..1_usize << bits).map(|_| AtomicU32::new(NONE)).collect();
         Self {
             chains: Chains::new(&plan, capacity),
+            labels: DeltaLabels::new(capacity),
             id_heads: empty(plan.tables()[0].key_bits),
             plan,
             after,
@@ -136,18 +144,30 @@ impl Delta {
     /// Memory in bytes, without sketches.
     pub fn bytes(&self) -> usize {
         self.chains.bytes_of_memory()
+            + self.labels.bytes()
             + size_of_val(&*self.id_heads)
             + self.nodes.bytes()
             + self.events.bytes()
     }
 
-    /// Appends an event; `id` is that of a put document.
+    /// The texts by their labels.
+    pub(crate) fn labels(&self) -> &DeltaLabels {
+        &self.labels
+    }
+
+    /// Appends an event; `id` and `labels` are those of a put document.
     ///
     /// Only one writer may call it: concurrent calls would fill the same cell.
     ///
     /// # Panics
     /// When the delta is full.
-    pub fn append(&self, at: Sequence, value: Permuted, what: DeltaEvent, id: Option<IdKey>) {
+    pub(crate) fn append(
+        &self,
+        at: Sequence,
+        value: Permuted,
+        what: DeltaEvent,
+        (id, labels): (Option<IdKey>, Option<LabelKeys>),
+    ) {
         let index = self.len();
         let node_index = self.node_of(value);
         let node = node_index.map(|i| self.node(i));
@@ -178,6 +198,12 @@ impl Delta {
                 node.last_event.store(index, Ordering::Release);
             }
             None => self.add_node(value, index),
+        }
+        if let Some(keys) = labels {
+            let number = self.event(index).node;
+            let last = &self.node(number).last_text;
+            let text = self.labels.push(keys, (number, index), last.load(Ordering::Relaxed));
+            last.store(text, Ordering::Relaxed);
         }
         if let Some(head) = id_head {
             head.store(index, Ordering::Release);
@@ -226,7 +252,9 @@ impl Delta {
 
     fn add_node(&self, value: Permuted, first_event: u32) {
         let index = self.node_count.load(Ordering::Relaxed);
-        let node = Node { value, first_event, last_event: AtomicU32::new(first_event) };
+        let (last_event, last_text) =
+            (AtomicU32::new(first_event), AtomicU32::new(delta_labels::NONE));
+        let node = Node { value, first_event, last_event, last_text };
         self.nodes.fill(index, node);
         self.chains.push(value, index, |other| self.node(other).value);
         self.node_count.store(index + 1, Ordering::Release);
@@ -356,26 +384,41 @@ impl<'a> DeltaAt<'a> {
         }
     }
 
-    /// Calls `found` with every fingerprint in the chains of these keys that is within the distance
-    /// of likely searches; one may be found more than once.
-    pub(crate) fn near_likely(
+    /// Calls `each` with the texts that share the first two minima of a key in a table.
+    pub(crate) fn each_sharing(
         self,
-        query: Permuted,
-        keys: &Keys,
-        found: &mut impl FnMut(Permuted),
+        table: usize,
+        key: LabelKey,
+        mut each: impl FnMut(&DeltaText),
     ) {
-        match keys {
-            Keys::Listed(keys) => {
-                for &chain in keys {
-                    self.near_in_chain(query, chain, LIKELY_DISTANCE_MAX, found);
-                }
+        self.delta.labels.each_sharing(table, key, |text| {
+            if text.event < self.length {
+                each(text);
             }
-            Keys::All => {
-                let is_near =
-                    |value: &Permuted| (value ^ query).count_ones() <= LIKELY_DISTANCE_MAX;
-                self.values().map(|(value, _)| value).filter(is_near).for_each(found);
-            }
-        }
+        });
+    }
+
+    /// All texts, each with its fingerprint; a copy may come more than once.
+    pub(crate) fn texts(self) -> impl Iterator<Item = &'a DeltaText> {
+        self.delta.labels.all().take_while(move |text| text.event < self.length)
+    }
+
+    /// The fingerprint of a node that the view sees.
+    pub(crate) fn value_of(self, node: u32) -> Permuted {
+        self.delta.node(node).value
+    }
+
+    /// The documents that were put under a node's fingerprint, oldest first.
+    pub(crate) fn puts_of(self, node: u32) -> impl Iterator<Item = Posting> + 'a {
+        self.events_of(node).filter_map(|event| match event {
+            DeltaEvent::Put { posting, .. } => Some(*posting),
+            DeltaEvent::Removed { .. } | DeltaEvent::Reset => None,
+        })
+    }
+
+    /// The events of a node that the view sees, oldest first.
+    fn events_of(self, node: u32) -> impl Iterator<Item = &'a DeltaEvent> {
+        self.events_of_node(self.delta.node(node)).map(|(_, event)| event)
     }
 
     #[inline]
@@ -399,17 +442,14 @@ impl<'a> DeltaAt<'a> {
         });
     }
 
-    /// The tables whose chains a look-up visits.
-    pub fn plan(self) -> &'a Plan {
-        &self.delta.plan
-    }
-
-    /// The fingerprints with events after a sequence; one may come more than once. Cost: the number
-    /// of those events.
-    pub(crate) fn changed_since(self, since: Sequence) -> impl Iterator<Item = Permuted> + 'a {
+    /// The events after a sequence, each with its fingerprint. Cost: the number of those events.
+    pub(crate) fn changed_since(
+        self,
+        since: Sequence,
+    ) -> impl Iterator<Item = (Permuted, &'a DeltaEvent)> {
         let events =
             (self.first_after(since)..self.length).map(move |index| self.delta.event(index));
-        events.map(move |event| self.delta.node(event.node).value)
+        events.map(move |event| (self.delta.node(event.node).value, &event.what))
     }
 
     /// The index of the first event after a sequence.
@@ -569,7 +609,19 @@ impl<'a> DeltaAt<'a> {
                 }
             }
         };
-        Level::of(expected, self.values(), add, self.ids())
+        let mut numbers = vec![Number::MAX; count as usize];
+        let numbers = RefCell::new(&mut numbers);
+        let numbered = |i: u32, number| numbers.borrow_mut()[i as usize] = number;
+        let labels = |target: &Target<'_>| {
+            let numbers = numbers.borrow();
+            let number = |text: &DeltaText| Some(numbers[text.node as usize]);
+            let texts: Vec<LabelledNumber> = self
+                .texts()
+                .filter_map(|text| Some((text.keys, number(text).filter(|&n| n != Number::MAX)?)))
+                .collect();
+            LabelTables::of(&texts, target)
+        };
+        Level::of(expected, self.values(), (add, numbered), self.ids(), labels)
     }
 
     /// The newest document of each id, by key.
@@ -605,7 +657,7 @@ mod tests {
             let sequence = Sequence::new(sequence);
             let posting = Posting { sequence, ..Posting::default() };
             let put = DeltaEvent::Put { posting, sketch: None };
-            delta.append(sequence, value, put, None);
+            delta.append(sequence, value, put, (None, None));
         }
         delta
     }
@@ -645,7 +697,7 @@ mod tests {
             near.retain(|&value| distance(value) <= u32::from(distance_max.get()));
             prop_assert_eq!(sorted(found), near);
 
-            let tables = at.plan().tables();
+            let tables = delta.plan.tables();
             let keys: Vec<(usize, u32)> = keys
                 .into_iter()
                 .filter(|(table, ..)| *table < tables.len())

@@ -5,13 +5,14 @@ use std::sync::Arc;
 use crate::buckets;
 use crate::document::Sequence;
 use crate::id_key::IdKey;
+use crate::labels::tables::{LabelTables, Target};
 use crate::levels::posting::{Common, Posting};
 use crate::levels::segment::{Row, Segment, SegmentBuilder};
 use crate::levels::sorted::Sorted;
 use crate::permutation::Permuted;
 use crate::plan::{Key, Plan, Plans, TablePlan};
-use crate::tables::table::Table;
 use crate::tables::table::build::EntryCounts;
+use crate::tables::table::{Number, Table};
 
 /// A segment and its secondary tables.
 #[derive(Debug, Clone)]
@@ -37,13 +38,15 @@ pub struct Expected<'a> {
 
 impl Level {
     /// Builds a level from entries in any order, any number for each fingerprint; `add` applies the
-    /// entries of a fingerprint to its row, the smallest first. All entries are sorted with their
-    /// keys at once, so they are in memory a second time meanwhile.
-    pub fn of<T: Copy + Ord>(
+    /// entries of a fingerprint to its row, the smallest first, and `numbered` gets the number that
+    /// the fingerprint of an entry has now. All entries are sorted with their keys at once, so they
+    /// are in memory a second time meanwhile.
+    pub(crate) fn of<T: Copy + Ord>(
         expected: Expected<'_>,
         entries: impl Iterator<Item = (Permuted, T)>,
-        add: impl Fn(T, &mut Row),
+        (add, mut numbered): (impl Fn(T, &mut Row), impl FnMut(T, Number)),
         ids: impl IntoIterator<Item = (IdKey, Permuted, Sequence)>,
+        labels: impl FnOnce(&Target<'_>) -> LabelTables,
     ) -> Self {
         let Expected { plans, small, count, common, oldest } = expected;
         let large = &plans.large;
@@ -69,10 +72,12 @@ impl Level {
             if oldest {
                 row.forget_older();
             }
-            builder.push(same[0].0, &row);
+            if let Some(number) = builder.push(same[0].0, &row) {
+                same.iter().for_each(|&(_, entry)| numbered(entry, number));
+            }
         }
         drop(sorted);
-        let segment = builder.finish(ids);
+        let segment = builder.finish(ids, labels);
         let secondary_tables =
             if small { Vec::new() } else { secondary_tables_of(large, segment.sorted()) };
         Self { segment: Arc::new(segment), secondary_tables }
@@ -87,7 +92,8 @@ impl Level {
         let small = plans.is_small(count);
         let expected = Expected { plans, small, count: count as usize, common, oldest: true };
         let puts = values.take(count as usize).zip(1..);
-        Self::of(expected, puts, |sequence, row| row.put(posting(Sequence::new(sequence))), [])
+        let add = |sequence, row: &mut Row| row.put(posting(Sequence::new(sequence)));
+        Self::of(expected, puts, (add, |_, _| {}), [], |_| LabelTables::default())
     }
 }
 

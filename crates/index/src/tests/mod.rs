@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use naive::Naive;
-use nearprint_fingerprint::{Distance, Fingerprint, Margins, Sketch};
+use nearprint_fingerprint::{Distance, Fingerprint, LABELS, Label, Sketch};
 use proptest::prelude::*;
 
 use crate::compaction::built::Built;
@@ -17,9 +17,9 @@ use crate::compaction::work::Steps;
 use crate::document::Sequence;
 use crate::id_key::IdKey;
 use crate::image;
+use crate::labels;
+use crate::levels::posting::Posting;
 use crate::levels::segment::Segment;
-use crate::likely::naive as likely_naive;
-use crate::likely::tests::margins;
 use crate::lookup::{COLLECTED_MAX, NEAR_MAX};
 use crate::namespace_key::NamespaceKey;
 use crate::permutation::Permutation;
@@ -44,6 +44,7 @@ fn with_small_max(small_max: u64, distance_max: u8, delta_events: usize) -> View
         delta_events,
         small_max,
         permutation: Arc::new(Permutation::from_secret(0x5eed)),
+        has_labels: true,
     })
 }
 
@@ -172,43 +173,48 @@ fn near(view: &View, query: Fingerprint, within: Distance) -> BTreeMap<Fingerpri
     found
 }
 
-/// What a likely search finds beyond a distance.
-fn likely(
-    view: &View,
-    margins: &Margins,
-    query: Fingerprint,
-    beyond: Distance,
-) -> BTreeSet<Fingerprint> {
-    let rule = view.likely_rule(margins);
-    let found = view.likely(query, &rule, beyond, &Visibility::DEFAULT);
-    assert!(found.is_sorted_by_key(|likely| likely.margin));
-    for likely in &found {
-        assert_eq!(likely.distance, query.distance(likely.fingerprint));
-        let flips = query.bits() ^ likely.fingerprint.bits();
-        assert_eq!(likely.margin, margins.of_flips(flips));
-        assert!(view.is_likely(&rule, query, likely.fingerprint));
-    }
-    let all: BTreeSet<_> = found.iter().map(|likely| likely.fingerprint).collect();
+/// The labels of the text of a fingerprint: texts share them at random.
+fn labels_of(fingerprint: Fingerprint) -> [Label; LABELS] {
+    let bits = fingerprint.bits();
+    [3, 5, 7, 11].map(|few| Label::from_bits(bits % few << 8 | bits % 13))
+}
+
+/// What is similar to the text of a fingerprint, and whether a bound left any out, here and by the
+/// oracle.
+fn similar(view: &View, naive: &Naive, query: Fingerprint) -> [(BTreeSet<Fingerprint>, bool); 2] {
+    let (labels, visibility) = (labels_of(query), Visibility::DEFAULT);
+    let mut has_sketch = |_, posting: Posting| posting.sample.is_some();
+    let (found, is_cut) = view.similar(query, &labels, &visibility, &mut has_sketch);
+    assert!(found.is_sorted_by_key(|near| near.distance));
+    assert!(found.iter().all(|near| near.distance == query.distance(near.fingerprint)));
+    let all: BTreeSet<_> = found.iter().map(|near| near.fingerprint).collect();
     assert_eq!(all.len(), found.len(), "each once");
-    all
+    let texts: Vec<_> = naive
+        .documents()
+        .filter(|(sequence, fingerprint)| sketch_of(*sequence, *fingerprint).is_some())
+        .map(|(_, fingerprint)| ((fingerprint, labels_of(fingerprint)), true))
+        .collect();
+    let order = |fingerprint| view.shape().permutation.apply(fingerprint);
+    [(all, is_cut), labels::naive::similar(&(query, labels), &texts, order)]
 }
 
 /// The sketch of the document that [`take`] stores with a change. Some segments have none.
-fn sketch_of(sequence: Sequence) -> Option<Sketch> {
+fn sketch_of(sequence: Sequence, fingerprint: Fingerprint) -> Option<Sketch> {
     let number = sequence.get();
     let codes = std::array::from_fn(|bin| (bin as u64 * number % 7 % 4) as u8);
-    (number % 32 > 16 && !number.is_multiple_of(3)).then(|| Sketch::from_codes(&codes))
+    let sketch = || Sketch::from_codes(&codes).with_labels(labels_of(fingerprint));
+    (number % 32 > 16 && !number.is_multiple_of(3)).then(sketch)
 }
 
 /// Whether each document near a query has the sample of the sketch with which it was stored.
 fn samples_are_kept(view: &View, query: Fingerprint, within: Distance) -> bool {
     let near = view.near(query, within, &Visibility::DEFAULT);
-    let mut documents =
-        near.iter().flat_map(|near| view.documents_of(near.fingerprint, Visibility::DEFAULT));
-    documents.all(|posting| {
-        let sketch = sketch_of(posting.sequence);
-        posting.sample == sketch.as_ref().map(Sketch::sample)
-            && (sketch.is_none() || view.may_have_sketches())
+    near.iter().all(|near| {
+        view.documents_of(near.fingerprint, Visibility::DEFAULT).all(|posting| {
+            let sketch = sketch_of(posting.sequence, near.fingerprint);
+            posting.sample == sketch.as_ref().map(Sketch::sample)
+                && (sketch.is_none() || view.may_have_sketches())
+        })
     })
 }
 
@@ -232,7 +238,6 @@ enum Step {
 /// Few distinct fingerprints close to each other, so that hits, groups and removals meet.
 fn fingerprints() -> impl Strategy<Value = u64> {
     let base = prop_oneof![Just(0), Just(u64::MAX), Just(0x0123_4567_89ab_cdef)];
-    // The first bits are those that a likely search expects to flip.
     let bit = prop_oneof![2 => 0..12_u32, 3 => 0..64_u32];
     // One in four is so far from the others that only the larger distances reach it.
     let near_and_far = prop_oneof![3 => 0..5_usize, 1 => 5..14_usize];
@@ -276,7 +281,7 @@ fn take_beside(merging: &mut Option<Merging>, view: &mut View, naive: &mut Naive
                 view.remove(located, None);
             }
             let is_listed = id.is_some();
-            let sketch = sketch_of(view.sequence().next()).map(Box::new);
+            let sketch = sketch_of(view.sequence().next(), fingerprint).map(Box::new);
             view.put(fingerprint, Put { id, sketch, is_listed, ..Put::default() });
             naive.put(fingerprint, id);
         }
@@ -317,7 +322,6 @@ proptest! {
         distance_max in 0..=12_u8,
         delta_events in 2..20_usize,
         small_max in prop::sample::select(vec![0, 5, 12, 1_000]),
-        margins in margins(),
     ) {
         let view = with_small_max(small_max, distance_max, delta_events);
         let (mut view, mut naive, mut merging) = (view, Naive::default(), None);
@@ -339,15 +343,8 @@ proptest! {
                     prop_assert_eq!(near(&view, query, asked), naive.near(query, asked));
                     prop_assert!(samples_are_kept(&view, query, asked));
                 }
-                for beyond in [0, distance_max.min(3)] {
-                    let (query, beyond) = (Fingerprint::new(query), distance(beyond));
-                    let likely = likely(&view, &margins, query, beyond);
-                    let expected = naive.likely(query, beyond, |flips| {
-                        let permutation = &view.shape().permutation;
-                        likely_naive::finds(&margins, flips, permutation, distance(distance_max))
-                    });
-                    prop_assert_eq!(likely, expected);
-                }
+                let [found, expected] = similar(&view, &naive, Fingerprint::new(query));
+                prop_assert_eq!(found, expected);
             }
             for id in 0..12 {
                 let found = view.find_id(key(id)).map(|l| (l.posting.sequence, l.masked));
@@ -401,6 +398,39 @@ proptest! {
             let within = distance(distance_max);
             prop_assert_eq!(near(&filled, query, within), near(&put, query, within));
         }
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(64))]
+
+    /// More texts with the same label than a look-up takes, in every kind of level.
+    #[test]
+    fn a_bound_keeps_the_same_texts_whatever_the_levels(
+        values in prop::collection::vec(0..1_u64 << 12, 200..1_200),
+        gone in prop::collection::vec(any::<prop::sample::Index>(), 0..100),
+        query in 0..1_u64 << 12,
+        delta_events in 20..400_usize,
+        small_max in prop::sample::select(vec![0, 60, 10_000]),
+        steps in prop::collection::vec(prop::sample::select(vec![
+            Step::Rotate, Step::SettleDeltas, Step::Merge, Step::Restart,
+        ]), 8),
+    ) {
+        let view = with_small_max(small_max, 3, delta_events);
+        let (mut view, mut naive) = (view, Naive::default());
+        // 15 of 105 combinations, so that a table has a label in common with a third or more.
+        let bits = |value: u64| value / 15 * 1_155 + value % 15 * 77;
+        for (at, &value) in values.iter().enumerate() {
+            take(&mut view, &mut naive, &Step::Put(bits(value), None));
+            if at % 150 == 149 {
+                take(&mut view, &mut naive, &steps[at / 150]);
+            }
+        }
+        for at in gone {
+            take(&mut view, &mut naive, &Step::Reset(bits(values[at.index(values.len())])));
+        }
+        let [found, expected] = similar(&view, &naive, Fingerprint::new(bits(query)));
+        prop_assert_eq!(found, expected);
     }
 }
 

@@ -1,6 +1,6 @@
 //! The oracle for tests: the index as a list, so simple that it is unlikely to be wrong.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use nearprint_fingerprint::{Distance, Fingerprint};
 
@@ -49,19 +49,9 @@ impl Naive {
         near
     }
 
-    /// The stored fingerprints farther than `beyond` that a rule finds, given the bits in which
-    /// they differ.
-    pub(super) fn likely(
-        &self,
-        query: Fingerprint,
-        beyond: Distance,
-        finds: impl Fn(u64) -> bool,
-    ) -> BTreeSet<Fingerprint> {
-        let all = self.documents.iter().map(|(_, fingerprint, _)| *fingerprint);
-        let is_found = |fingerprint: &Fingerprint| {
-            query.distance(*fingerprint) > beyond && finds(query.bits() ^ fingerprint.bits())
-        };
-        all.filter(is_found).collect()
+    /// All documents, oldest first.
+    pub(super) fn documents(&self) -> impl Iterator<Item = (Sequence, Fingerprint)> {
+        self.documents.iter().map(|&(sequence, fingerprint, _)| (sequence, fingerprint))
     }
 
     /// The document under an id.

@@ -21,7 +21,7 @@ impl View {
         visibility: &Visibility,
     ) {
         let queries = || queries.iter().map(|&query| self.permuted(query, visibility));
-        for delta in self.changed_since(since) {
+        for delta in self.deltas_changed_since(since) {
             queries().for_each(|query| delta.prefetch(query, distance));
             queries().for_each(|query| delta.locate(query, distance));
         }
@@ -37,12 +37,12 @@ impl View {
         distance: Distance,
         visibility: &Visibility,
     ) -> Option<Vec<Near>> {
-        if self.deltas[0].after() > since {
+        if !self.reaches_back_to(since) {
             return None;
         }
         let query = self.permuted(query, visibility);
         let mut values = Vec::new();
-        for delta in self.changed_since(since) {
+        for delta in self.deltas_changed_since(since) {
             delta.near(query, distance, &mut |value| {
                 if delta.last_change(value).is_some_and(|last| last > since) {
                     values.push(value);
@@ -62,8 +62,8 @@ impl View {
     /// Whether a match that was found at a sequence may have been removed since, or the deltas no
     /// longer reach back that far.
     pub fn may_have_lost_since(&self, since: Sequence) -> bool {
-        self.deltas[0].after() > since
-            || self.changed_since(since).any(|delta| delta.delta().tombstones() > 0)
+        !self.reaches_back_to(since)
+            || self.deltas_changed_since(since).any(|delta| delta.delta().tombstones() > 0)
     }
 
     /// The events of a fingerprint after a sequence, oldest first, as far back as the deltas reach,
@@ -89,8 +89,13 @@ impl View {
         self.deltas().find_map(|delta| delta.put_by(at, value))?.1
     }
 
+    /// Whether the deltas have all changes after a sequence.
+    pub(crate) fn reaches_back_to(&self, since: Sequence) -> bool {
+        self.deltas[0].after() <= since
+    }
+
     /// The deltas with changes after a sequence.
-    fn changed_since(&self, since: Sequence) -> impl Iterator<Item = DeltaAt<'_>> {
+    fn deltas_changed_since(&self, since: Sequence) -> impl Iterator<Item = DeltaAt<'_>> {
         self.deltas().filter(move |delta| delta.last().is_some_and(|last| last > since))
     }
 }

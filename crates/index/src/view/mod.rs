@@ -14,15 +14,14 @@
 
 mod changes;
 mod counts;
-mod likely;
 mod listing;
 mod located;
+mod similar;
 mod values;
 mod work;
 mod write;
 
 pub use counts::COUNTED_MAX;
-pub use likely::{LIKELY_MAX, Likely};
 pub use listing::{Expired, Listed, Selection};
 pub use values::{Counts, DocumentCounts, Located, Near, Parts, Put, Shape};
 
@@ -34,6 +33,7 @@ use smallvec::SmallVec;
 use crate::compaction::built::Built;
 use crate::document::{Expiry, Sequence};
 use crate::id_key::IdKey;
+use crate::labels::LabelKeys;
 use crate::levels::delta::{Delta, DeltaAt, DeltaEvent};
 use crate::levels::level::Level;
 use crate::levels::posting::{Common, Posting};
@@ -493,13 +493,18 @@ impl View {
     /// Appends an event to the newest delta. Opens a new delta unless this one has room for the
     /// event and for `more` further events of the same change: when a delta becomes a segment, a
     /// change that spans two deltas would be half forgotten ([`Self::near_changed_since`]).
-    fn append(&mut self, value: Permuted, event: (DeltaEvent, Option<IdKey>), more: usize) {
+    fn append(
+        &mut self,
+        value: Permuted,
+        event: (DeltaEvent, (Option<IdKey>, Option<LabelKeys>)),
+        more: usize,
+    ) {
         if self.deltas[self.deltas.len() - 1].room() <= more {
             self.rotate();
             self.open_delta(more + 1);
         }
-        let (what, id) = event;
-        self.deltas[self.deltas.len() - 1].append(self.sequence.next(), value, what, id);
+        let (what, keys) = event;
+        self.deltas[self.deltas.len() - 1].append(self.sequence.next(), value, what, keys);
         self.live_length += 1;
     }
 

@@ -25,6 +25,8 @@ pub struct Shape {
     /// The largest number of fingerprints of a small segment.
     pub small_max: u64,
     pub permutation: Arc<Permutation>,
+    /// Whether texts are found by their labels; if not, labels take no memory.
+    pub has_labels: bool,
 }
 
 impl Shape {

@@ -5,6 +5,7 @@ use nearprint_fingerprint::Fingerprint;
 use super::{Located, Put, QUERIES_AT_A_TIME, View};
 use crate::document::{Expiry, Sequence};
 use crate::id_key::IdKey;
+use crate::labels::keys_of;
 use crate::levels::delta::DeltaEvent;
 use crate::levels::posting::{Common, Posting};
 use crate::namespace_key::NamespaceKey;
@@ -15,7 +16,11 @@ impl View {
     pub fn put(&mut self, fingerprint: Fingerprint, put: Put) {
         let Put { id, sketch, namespace, expiry, is_listed } = put;
         let mask = namespace.map_or(0, |namespace| namespace.mask);
-        let value = self.shape.permutation.apply(Fingerprint::new(fingerprint.bits() ^ mask));
+        let masked = Fingerprint::new(fingerprint.bits() ^ mask);
+        let permutation = &self.shape.permutation;
+        let value = permutation.apply(masked);
+        let labels = sketch.as_ref().filter(|_| self.shape.has_labels);
+        let labels = labels.map(|sketch| keys_of(sketch.labels(), masked, mask, permutation));
         let at = self.sequence.next();
         let namespace = match namespace {
             None => NamespaceNumber::DEFAULT,
@@ -23,7 +28,7 @@ impl View {
         };
         let sample = sketch.as_ref().map(|sketch| sketch.sample());
         let posting = Posting { sequence: at, namespace, expiry, is_listed, sample };
-        self.append(value, (DeltaEvent::Put { posting, sketch }, id), 0);
+        self.append(value, (DeltaEvent::Put { posting, sketch }, (id, labels)), 0);
         let common = Common::of(posting);
         self.common = Some(self.common.map_or(common, |known| known.and(common)));
         self.documents += 1;
@@ -71,7 +76,7 @@ impl View {
 
     fn remove_with(&mut self, located: Located, namespace: Option<IdKey>, more: usize) {
         let value = self.shape.permutation.apply(located.masked);
-        self.append(value, (DeltaEvent::Removed { posting: located.posting }, None), more);
+        self.append(value, (DeltaEvent::Removed { posting: located.posting }, (None, None)), more);
         self.documents -= 1;
         if let Some(namespace) = namespace {
             self.namespaces.take(namespace, 1);
@@ -102,7 +107,7 @@ impl View {
         if let Some(key) = key {
             self.namespaces.take(key, all);
         }
-        self.append(value, (DeltaEvent::Reset, None), 0);
+        self.append(value, (DeltaEvent::Reset, (None, None)), 0);
     }
 
     /// Completes a change that stored no document.

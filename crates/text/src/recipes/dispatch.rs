@@ -1,6 +1,6 @@
 //! Which code implements each recipe.
 
-use nearprint_fingerprint::{Fingerprint, Margins};
+use nearprint_fingerprint::Fingerprint;
 use xxhash_rust::xxh3::xxh3_64;
 
 use crate::analysis::{Analysis, EmptyDocument, Wanted};
@@ -56,7 +56,7 @@ pub(crate) fn analyse_by(
     text: &str,
     wanted: Wanted,
 ) -> Result<Analysis, NoFingerprint> {
-    let (bits, features, margins) = match recipe {
+    let (bits, features) = match recipe {
         Recipe::Np2 => return Ok(analyse_windows::<WINDOW>(text, wanted)?),
         Recipe::Np2Five => return Ok(analyse_windows::<WIDER_WINDOW>(text, wanted)?),
         Recipe::Words { .. } => {
@@ -74,15 +74,14 @@ pub(crate) fn analyse_by(
             let sums = counts.sums().ok_or(EmptyDocument)?;
             let distinct = tally.map(|tally| distinct_features(tally, text, recipe));
             let bits = sums.iter().rev().fold(0, |bits, &sum| bits << 1 | u64::from(sum > 0));
-            (bits, distinct, Margins::of_whole_sums(&sums))
+            (bits, distinct)
         }
         Recipe::Keywords { weighting, heaviest, levels } => {
             let words = keywords(text, weighting, heaviest, levels);
             let pairs = words.iter().map(|(word, weight)| (word.as_str(), *weight));
             let features = merged(pairs).map_err(|_| EmptyDocument)?;
             let sums = weighted::sums(&features);
-            let margins = Margins::of_scaled_sums(sums.sums());
-            (sums.bits(), Some(features.len()), margins)
+            (sums.bits(), Some(features.len()))
         }
         Recipe::Features => return Err(NoFingerprint::OnlyFeatures),
         Recipe::Hyperplanes { .. } | Recipe::Spectral { .. } => {
@@ -91,8 +90,7 @@ pub(crate) fn analyse_by(
     };
     let np2 = analyse_windows::<WINDOW>(text, Wanted { features: false, ..wanted })?;
     let fingerprint = Fingerprint::new(bits);
-    let margins = np2.sketch.is_some().then(|| Box::new(margins));
-    Ok(Analysis { fingerprint, features, margins, ..np2 })
+    Ok(Analysis { fingerprint, features, ..np2 })
 }
 
 /// The features of a text that each count once, many of which are added up at a time.
@@ -153,17 +151,15 @@ mod tests {
     use super::*;
 
     #[test]
-    fn margins_are_there_exactly_with_the_sketch() {
+    fn every_recipe_of_texts_gives_the_same_sketch_if_it_is_wanted() {
         let text = "black tea \u{5317}\u{4eac}\u{70e4}\u{9e2d} and green tea";
         let bare = Wanted { sketch: false, ..Wanted::STORED };
+        let np2 = analyse_by(Recipe::Np2, text, Wanted::STORED).unwrap().sketch;
+        assert!(np2.is_some());
         for recipe in ["np2", "np2-5", "words-2", "keywords-5", "keywords-5-w3", "textrank-5"] {
             let recipe: Recipe = recipe.parse().unwrap();
-            let stored = analyse_by(recipe, text, Wanted::STORED).unwrap();
-            let (sketch, margins) = (stored.sketch, stored.margins.unwrap());
-            assert!(sketch.is_some());
-            assert!(margins.magnitudes().iter().any(|&margin| margin > 0), "{recipe}");
-            let plain = analyse_by(recipe, text, bare).unwrap();
-            assert_eq!((plain.sketch, plain.margins), (None, None));
+            assert_eq!(analyse_by(recipe, text, Wanted::STORED).unwrap().sketch, np2);
+            assert_eq!(analyse_by(recipe, text, bare).unwrap().sketch, None);
         }
     }
 }

@@ -7,7 +7,7 @@
 //! `tests/corpus`, the reference fingerprints and sketches, and a naive version in
 //! `tests/naive.rs`.
 
-use nearprint_fingerprint::{Fingerprint, Margins};
+use nearprint_fingerprint::Fingerprint;
 
 use crate::analysis::{Analysis, EmptyDocument, SHORT_TOKENS, Wanted};
 use crate::hashing::digest::Digest;
@@ -70,7 +70,6 @@ pub(crate) fn analyse_windows<const WINDOW: usize>(
         features: features.map(|features| features.distinct()),
         tokens: digest.token_count,
         short: digest.token_count < SHORT_TOKENS,
-        margins: sketch.is_some().then(|| Box::new(Margins::of_whole_sums(&sums))),
         sketch,
     })
 }

@@ -9,7 +9,7 @@ use icu_casemap::CaseMapper;
 use icu_normalizer::ComposingNormalizer;
 use icu_properties::props::{DefaultIgnorableCodePoint, GeneralCategory, GeneralCategoryGroup};
 use icu_properties::{CodePointMapData, CodePointSetData};
-use nearprint_fingerprint::{BINS, Fingerprint, Label, Margins, Sketch};
+use nearprint_fingerprint::{BINS, Fingerprint, Label, Sketch};
 use proptest::prelude::*;
 use xxhash_rust::xxh3::xxh3_64;
 
@@ -217,7 +217,6 @@ fn analysis(text: &str, window: usize) -> Result<Analysis, EmptyDocument> {
         tokens: tokens.len(),
         short: tokens.len() < 10,
         sketch: Some(Box::new(sketch(&tokens))),
-        margins: Some(Box::new(Margins::new(sums.map(|sum| sum.unsigned_abs() as u32)))),
     })
 }
 
@@ -263,7 +262,7 @@ proptest! {
         // tokens.
         let bare = Wanted { sketch: false, features: false };
         let expected = analysis(&text, 4)
-            .map(|all| Analysis { sketch: None, features: None, margins: None, ..all });
+            .map(|all| Analysis { sketch: None, features: None, ..all });
         prop_assert_eq!(analyse_windows::<4>(&text, bare), expected);
     }
 

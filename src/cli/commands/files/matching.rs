@@ -13,7 +13,7 @@ use nearprint_files::{BadEntry, Documents, ReadOptions, expand};
 use nearprint_fingerprint::{Distance, MinResemblance};
 use serde_json::json;
 
-use super::scanning::{self, Shown, threads};
+use super::scanning::{self, SearchRule, Shown, threads};
 use crate::cli::document::MethodArgs;
 use crate::cli::error_report::ErrorReport;
 use crate::cli::exit_code;
@@ -58,12 +58,16 @@ pub(crate) struct MatchArgs {
     /// in NDJSON. A file appears only when it is complete
     #[arg(short, long, value_name = "FILE", default_value = "-")]
     output: PathBuf,
-    /// The largest distance of a pair; every pair within it is found
+    /// The distance within which every pair is found
     #[arg(long, value_name = "BITS", value_parser = distance, default_value_t = DISTANCE_DEFAULT)]
     distance: Distance,
     /// How much of two texts must agree, 0 to 1; 0 does not compare them
     #[arg(long, value_name = "SIMILARITY", value_parser = similarity, default_value_t = Config::default().query.min_similarity)]
     min_similarity: f64,
+    /// How texts are searched: exact finds only what is within the distance; likely also finds
+    /// similar texts beyond it, which their sketches confirm
+    #[arg(long, value_enum, value_name = "HOW", default_value_t = SearchRule::Likely)]
+    search: SearchRule,
     #[command(flatten)]
     method: MethodArgs,
     /// How many threads make fingerprints and search [default: one for each core]
@@ -92,13 +96,15 @@ pub(crate) fn run(args: &MatchArgs, out: &mut dyn Write) -> Result<()> {
         method: args.method.method()?,
         distance: args.distance,
         min_resemblance: MinResemblance::of_similarity(args.min_similarity),
+        is_likely: args.search == SearchRule::Likely,
         threads: threads(args.threads),
         stops_at_errors: args.on_error == OnError::Stop,
     };
     let interrupt = Interrupt::listen_for_outputs("ending without the pairs")?;
     let scanned = scan(args, &queries, (matching, options.clone()), &interrupt)?;
     let (asked, bad_queries) = (scanned.len() as u64, scanned.bad_count);
-    let queries = Queries::new(scanned, matching);
+    let queries =
+        Queries::new(scanned, matching).context("the temporary file of sketches cannot be read")?;
     let mut documents = Documents::new(inputs, options);
     let progress = ImportProgress::new(total, documents.records().bytes_read());
     let mut shown = Shown { progress, interrupt: &interrupt };

@@ -133,3 +133,20 @@ pub(super) fn nothing_read() -> ErrorReport {
     ErrorReport::new("nothing was read", "name files with documents")
         .with_code(exit_code::NOTHING_READ)
 }
+
+/// The value of `--search`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub(super) enum SearchRule {
+    Likely,
+    Exact,
+}
+
+impl SearchRule {
+    /// Its name in the API.
+    pub(super) const fn name(self) -> &'static str {
+        match self {
+            Self::Likely => "likely",
+            Self::Exact => "exact",
+        }
+    }
+}

@@ -1,6 +1,6 @@
 //! Matches: the documents of a fingerprint, and the order in which their sketches are compared.
 
-use nearprint_fingerprint::{Distance, Fingerprint, Margins, MinResemblance, Sample, Sketch};
+use nearprint_fingerprint::{Distance, Fingerprint, MinResemblance, Sample, Sketch};
 use nearprint_index::levels::posting::Posting;
 use nearprint_index::view::{DocumentCounts, Located, Near, View};
 use nearprint_index::visibility::Visibility;
@@ -15,8 +15,6 @@ use crate::machine::query::Verification;
 pub(crate) struct Match {
     pub fingerprint: Fingerprint,
     pub distance: Distance,
-    /// The sum of the margins of the bits in which it differs; without margins, their number.
-    pub margin: u64,
     pub oldest: Sequence,
     /// How many documents it has, the probe's own included.
     pub counts: DocumentCounts,
@@ -32,8 +30,8 @@ pub(crate) struct Match {
 
 impl Match {
     /// The order of verification: the likeliest first.
-    pub(super) fn likeliness(&self) -> (u64, Distance, Fingerprint) {
-        (self.margin, self.distance, self.fingerprint)
+    pub(super) fn likeliness(&self) -> (Distance, Fingerprint) {
+        (self.distance, self.fingerprint)
     }
 }
 
@@ -56,8 +54,6 @@ pub(super) struct Matching<'a> {
     view: &'a View,
     own: Option<Located>,
     visibility: Visibility,
-    query: Fingerprint,
-    margins: Option<&'a Margins>,
     /// `None` if nothing can be verified.
     pub(super) verifier: Option<Verifier<'a>>,
     all_hits: bool,
@@ -71,8 +67,7 @@ impl<'a> Matching<'a> {
         visibility: Visibility,
     ) -> Self {
         let verifier = Verifier::of(probe).filter(|_| view.may_have_sketches());
-        let (query, margins) = (probe.document.fingerprint, probe.margins);
-        Self { view, own, visibility, query, margins, verifier, all_hits: probe.criteria.all_hits }
+        Self { view, own, visibility, verifier, all_hits: probe.criteria.all_hits }
     }
 
     /// The match of a fingerprint that a look-up found, not verified yet; `None` if it has no
@@ -91,12 +86,10 @@ impl<'a> Matching<'a> {
 
     pub(super) fn unvisited(&self, near: Near) -> Match {
         let Near { fingerprint, distance } = near;
-        let flips = self.query.bits() ^ fingerprint.bits();
         let verifies = self.verifier.is_some();
         Match {
             fingerprint,
             distance,
-            margin: self.margins.map_or(distance.get().into(), |margins| margins.of_flips(flips)),
             oldest: Sequence::ZERO,
             counts: DocumentCounts::default(),
             verification: if verifies { Verification::Unread } else { Verification::Unverifiable },
@@ -176,6 +169,10 @@ impl<'a> Verifier<'a> {
 impl Match {
     /// Takes the sketch of one of its documents into account.
     pub(super) fn compare(&mut self, verifier: &Verifier<'_>, stored: &Sketch, stage: Stage) {
+        // Another document of its fingerprint may have led to it.
+        if stage == Stage::Likely && !stored.shares_label(verifier.sketch) {
+            return;
+        }
         let threshold = Some(verifier.threshold);
         let of_document = Verification::between(Some(verifier.sketch), Some(stored), threshold);
         let is_confirmed = self.verification.is_confirmed();

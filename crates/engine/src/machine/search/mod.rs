@@ -23,9 +23,10 @@ use std::cmp::Reverse;
 
 use matching::{Matching, Stage, Verifier};
 use nearprint_fingerprint::{Distance, Fingerprint, Sketch};
+use nearprint_index::labels::are_similar;
 use nearprint_index::levels::delta::DeltaEvent;
 use nearprint_index::levels::posting::Posting;
-use nearprint_index::view::{Likely, Located, Near, View};
+use nearprint_index::view::{Located, Near, View};
 use nearprint_index::visibility::Visibility;
 use smallvec::SmallVec;
 
@@ -41,10 +42,14 @@ pub(crate) const SKETCHES_COMPARED_MAX: usize = 256;
 /// likeliest. It only counts the others. So a search takes 120 KiB at most.
 pub(crate) const MATCHES_KEPT_MAX: usize = SKETCHES_COMPARED_MAX + 1_000;
 
+/// The maximum number of documents of a fingerprint that a likely search looks at. Of those with the
+/// same sample, copies as a rule, it compares the oldest.
+const COPIES_MAX: usize = 4_096;
+
 /// A fingerprint that a likely search found, with the documents whose samples do not refute it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Candidate {
-    likely: Likely,
+    near: Near,
     kept: SmallVec<[Posting; 1]>,
     /// Whether it has further such documents, which are not kept.
     is_cut: bool,
@@ -71,7 +76,7 @@ pub(crate) struct Search {
     /// The document with the probe's id at that time, whatever its age.
     pub own: Option<Located>,
     /// The matches: those that count first, then by distance, age, fingerprint; where the first hit
-    /// is enough, by margin first. At most [`MATCHES_KEPT_MAX`].
+    /// is enough, by distance first. At most [`MATCHES_KEPT_MAX`].
     pub matches: Vec<Match>,
     /// The number of matches within the distance, including those that were not kept.
     pub count: usize,
@@ -234,27 +239,38 @@ impl Search {
     /// Finds the candidates of the likely search, if one is wanted and was not begun. Reads no
     /// record.
     fn find_likely(&mut self, view: &View, probe: &Probe<'_>) {
-        let (Some(margins), Some(verifier)) = (probe.likely(), Verifier::of(probe)) else { return };
+        let (Some(sketch), Some(verifier)) = (probe.likely(), Verifier::of(probe)) else { return };
         if self.likely != LikelyPart::NotBegun || !view.may_have_sketches() {
             return;
         }
-        let rule = view.likely_rule(margins);
-        let fingerprint = probe.document.fingerprint;
-        let candidates_of = |fingerprint| {
-            let others = others(view, fingerprint, self.own, self.visibility);
-            others.filter(|posting| verifier.stage_of_likely(posting).is_some())
+        let (fingerprint, beyond) = (probe.document.fingerprint, probe.criteria.distance);
+        let own = self.own.map(|own| own.posting.sequence);
+        let mut may_count = |distance, posting: Posting| {
+            distance > beyond
+                && own != Some(posting.sequence)
+                && verifier.stage_of_likely(&posting).is_some()
         };
-        let mut has_candidates = |fingerprint| candidates_of(fingerprint).next().is_some();
-        let within = (probe.criteria.distance, &self.visibility);
-        let (found, is_cut) = view.likely_where(fingerprint, &rule, within, &mut has_candidates);
+        let (found, is_cut) =
+            view.similar(fingerprint, sketch.labels(), &self.visibility, &mut may_count);
         let mut candidates = Vec::with_capacity(found.len());
         let mut room = SKETCHES_COMPARED_MAX;
-        for likely in found {
-            let mut postings = candidates_of(likely.fingerprint);
-            // At least one, so that a candidate that is left unread is counted.
-            let kept: SmallVec<[Posting; 1]> = postings.by_ref().take(room.max(1)).collect();
+        for near in found {
+            let mut others = others(view, near.fingerprint, self.own, self.visibility);
+            let (mut kept, mut is_cut) = (SmallVec::<[Posting; 1]>::new(), false);
+            for posting in others.by_ref().take(COPIES_MAX) {
+                let is_copy = kept.iter().any(|kept| kept.sample == posting.sample);
+                if is_copy || verifier.stage_of_likely(&posting).is_none() {
+                    continue;
+                }
+                // At least one, so that a candidate that is left unread is counted.
+                is_cut = kept.len() >= room.max(1);
+                if is_cut {
+                    break;
+                }
+                kept.push(posting);
+            }
             room = room.saturating_sub(kept.len());
-            candidates.push(Candidate { likely, is_cut: postings.next().is_some(), kept });
+            candidates.push(Candidate { near, is_cut: is_cut || others.next().is_some(), kept });
         }
         self.likely_is_cut = is_cut;
         self.likely = LikelyPart::Found(candidates);
@@ -270,9 +286,7 @@ impl Search {
         let LikelyPart::Found(candidates) = &mut self.likely else { return Ok(()) };
         let candidates = std::mem::take(candidates);
         self.likely = LikelyPart::Done;
-        for Candidate { likely, kept, is_cut } in candidates {
-            let Likely { distance, fingerprint, .. } = likely;
-            let near = Near { fingerprint, distance };
+        for Candidate { near, kept, is_cut } in candidates {
             let mut found = Match { is_left: is_cut, ..matching.unvisited(near) };
             for posting in kept {
                 if self.compared == SKETCHES_COMPARED_MAX {
@@ -280,7 +294,7 @@ impl Search {
                     break;
                 }
                 self.compared += 1;
-                if let Some(sketch) = sketches(likely.fingerprint, posting)? {
+                if let Some(sketch) = sketches(near.fingerprint, posting)? {
                     found.compare(verifier, &sketch, Stage::Likely);
                 }
                 if !found.verification.is_open() {
@@ -319,14 +333,12 @@ impl Search {
             return Ok(());
         }
         let (query, distance) = (probe.document.fingerprint, probe.criteria.distance);
-        let rule = probe.likely().filter(|_| self.likely == LikelyPart::Done);
-        let changed = match rule.map(|margins| view.likely_rule(margins)) {
-            Some(rule) => {
-                view.likely_changed_since(self.since, query, (distance, &rule), &visibility)
+        let changed = match probe.likely().filter(|_| self.likely == LikelyPart::Done) {
+            Some(sketch) => self.similar_changed(view, (query, sketch), distance)?,
+            None => {
+                view.near_changed_since(self.since, query, distance, &visibility).ok_or(Stale)?
             }
-            None => view.near_changed_since(self.since, query, distance, &visibility),
         };
-        let changed = changed.ok_or(Stale)?;
         let own = probe.key.and_then(|key| view.find_id(key));
         // With more matches than are verified, a new one could displace a verified one.
         let crowded = self.count + changed.len() > SKETCHES_COMPARED_MAX
@@ -356,6 +368,33 @@ impl Search {
         self.settle_likely(probe)?;
         self.order(view, probe);
         Ok(())
+    }
+
+    /// The fingerprints that changed and are within the distance, similar to the query, or matches.
+    fn similar_changed(
+        &self,
+        view: &View,
+        (query, sketch): (Fingerprint, &Sketch),
+        distance: Distance,
+    ) -> Result<Vec<Near>, Stale> {
+        let mut is_any_lost = false;
+        let is_match = |near: Near| self.matches.iter().any(|m| m.fingerprint == near.fingerprint);
+        let mut is_wanted = |near: Near, event: &DeltaEvent| {
+            let is_similar = match event {
+                DeltaEvent::Put { sketch: Some(stored), .. } => {
+                    are_similar((query, sketch), (near.fingerprint, stored))
+                }
+                DeltaEvent::Put { sketch: None, .. } => false,
+                DeltaEvent::Removed { .. } | DeltaEvent::Reset => {
+                    is_any_lost = true;
+                    false
+                }
+            };
+            near.distance <= distance || is_similar || is_match(near)
+        };
+        let changed = view.changed_since(self.since, query, &self.visibility, &mut is_wanted);
+        // What was left out may have the place of what is gone.
+        if self.likely_is_cut && is_any_lost { Err(Stale) } else { changed.ok_or(Stale) }
     }
 
     /// Where one hit is enough, a likely search counts only if no match within the distance does.

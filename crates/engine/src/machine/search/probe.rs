@@ -1,8 +1,7 @@
 //! What is looked up.
 
-use nearprint_fingerprint::Margins;
+use nearprint_fingerprint::Sketch;
 use nearprint_index::id_key::IdKey;
-use nearprint_index::likely::LIKELY_DISTANCE_MAX;
 use nearprint_index::namespace_key::NamespaceKey;
 use nearprint_index::view::View;
 use nearprint_index::visibility::Visibility;
@@ -14,8 +13,6 @@ use crate::machine::query::{Criteria, SearchKind};
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Probe<'a> {
     pub document: &'a Document,
-    /// The margins of its text.
-    pub margins: Option<&'a Margins>,
     /// The key of its id: the stored document with this id is not a match.
     pub key: Option<IdKey>,
     pub namespace: Option<NamespaceKey>,
@@ -29,7 +26,6 @@ impl<'a> Probe<'a> {
     /// The probe of a document, in a directory with this secret.
     pub(crate) fn new(
         document: &'a Document,
-        margins: Option<&'a Margins>,
         criteria: Criteria,
         at_ms: u64,
         secret: &[u8; 16],
@@ -37,19 +33,18 @@ impl<'a> Probe<'a> {
         let namespace = document.namespace.as_ref();
         let key = document.id.as_ref().map(|id| IdKey::of(id.as_str(), namespace, secret));
         let namespace = namespace.map(|namespace| NamespaceKey::of(namespace, secret));
-        Self { document, margins, key, namespace, criteria, at_ms }
+        Self { document, key, namespace, criteria, at_ms }
     }
 
     pub(super) fn visibility(&self, view: &View) -> Visibility {
         view.visibility(self.namespace, self.at_ms, self.criteria.max_age_s)
     }
 
-    /// The margins for a likely search, if the probe wants one and has a sketch. Without a sketch,
+    /// The sketch for a likely search, if the probe wants one and has a sketch. Without a sketch,
     /// nothing that a likely search finds could be confirmed.
-    pub(super) fn likely(&self) -> Option<&'a Margins> {
-        let Criteria { search, distance, .. } = self.criteria;
-        self.document.sketch.as_ref().zip(self.criteria.min_resemblance)?;
-        let goes_beyond = u32::from(distance.get()) < LIKELY_DISTANCE_MAX;
-        self.margins.filter(|_| search == SearchKind::Likely && goes_beyond)
+    pub(super) fn likely(&self) -> Option<&'a Sketch> {
+        let Criteria { search, min_resemblance, .. } = self.criteria;
+        let sketch = self.document.sketch.as_deref()?;
+        (search == SearchKind::Likely && min_resemblance.is_some()).then_some(sketch)
     }
 }

@@ -197,11 +197,10 @@ impl Asked {
                 })
             }
             Self::Check { document, criteria, how: (store_duplicates, renews) } => {
-                let probe = Probe::new(&document, None, criteria, at_ms, secret);
+                let probe = Probe::new(&document, criteria, at_ms, secret);
                 let mut lookup = RecordLookup::begin(&state.view, &probe, false);
                 lookup.verify(state, &probe).unwrap();
-                let command =
-                    CheckAndInsert { document, margins: None, criteria, store_duplicates, renews };
+                let command = CheckAndInsert { document, criteria, store_duplicates, renews };
                 let (limit, touches) = (usize::MAX, Some(Arc::clone(touches)));
                 let command = SearchedCheckAndInsert { command, lookup, limit, touches };
                 waiting(command, at_ms, |reply| {

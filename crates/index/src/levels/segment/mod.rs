@@ -18,6 +18,7 @@ use removals::Removals;
 
 use crate::document::Sequence;
 use crate::id_key::IdKey;
+use crate::labels::tables::{LabelTables, Target};
 use crate::levels::ids::IdTable;
 use crate::levels::posting::{Common, Posting, Postings};
 use crate::levels::sorted;
@@ -38,6 +39,7 @@ pub struct Segment {
     groups: Vec<NamespaceGroup>,
     later: Postings,
     ids: IdTable,
+    labels: LabelTables,
     removals: Removals,
     /// By key.
     resets: Vec<ResetEntry>,
@@ -107,13 +109,15 @@ pub struct Bytes {
     pub tables: u64,
     pub postings: u64,
     pub ids: u64,
+    /// Labels of texts.
+    pub labels: u64,
     /// Removals and resets.
     pub removals: u64,
 }
 
 impl Bytes {
     pub fn total(self) -> u64 {
-        self.tables + self.postings + self.ids + self.removals
+        self.tables + self.postings + self.ids + self.labels + self.removals
     }
 }
 
@@ -219,6 +223,7 @@ impl Segment {
                 + self.groups.capacity() * size_of::<NamespaceGroup>())
                 as u64,
             ids: self.ids.bytes() as u64,
+            labels: self.labels.bytes() as u64,
             removals: (self.removals.bytes() + self.resets.capacity() * size_of::<ResetEntry>())
                 as u64,
         }
@@ -254,6 +259,10 @@ impl Segment {
         &self.ids
     }
 
+    pub(crate) fn labels(&self) -> &LabelTables {
+        &self.labels
+    }
+
     pub(crate) fn removals(&self) -> &[Removal] {
         self.removals.all()
     }
@@ -265,6 +274,12 @@ impl Segment {
     /// The parts of an image other than the table, ids, removals and resets.
     pub(crate) fn postings_parts(&self) -> (&Postings, &[NamespaceGroup], &Postings) {
         (&self.oldest, &self.groups, &self.later)
+    }
+
+    /// The segment as rows of labels see it. Calls `of` with it.
+    fn with_target<T>(&self, of: impl FnOnce(&Target<'_>) -> T) -> T {
+        let value = |number| self.sorted.value(number);
+        of(&Target { numbers: self.sorted.numbers(), value: &value })
     }
 
     fn group(&self, number: Number) -> Option<usize> {
@@ -353,11 +368,14 @@ impl SegmentBuilder {
         }
     }
 
-    /// Adds the row of the fingerprint with the next larger key.
+    /// Adds the row of the fingerprint with the next larger key, and returns its number if it has a
+    /// document.
     #[inline]
-    pub fn push(&mut self, key: Key, row: &Row) {
+    pub fn push(&mut self, key: Key, row: &Row) -> Option<Number> {
+        let mut pushed = None;
         if let Some((oldest, later)) = row.postings.split_first() {
             let number = self.sorted.push(key);
+            pushed = Some(number);
             self.oldest.set(number as usize, *oldest);
             if !later.is_empty() {
                 let listed = row.postings.iter().filter(|posting| posting.is_listed).count() as u32;
@@ -374,11 +392,16 @@ impl SegmentBuilder {
             self.removals.extend(row.removals.iter().map(|&posting| Removal { value, posting }));
             self.resets.extend(row.reset.map(|sequence| ResetEntry { value, sequence }));
         }
+        pushed
     }
 
     /// Builds the segment. `ids` are sorted by distinct keys; ids whose document is not in the rows
-    /// are dropped.
-    pub fn finish(mut self, ids: impl IntoIterator<Item = (IdKey, Permuted, Sequence)>) -> Segment {
+    /// are dropped. `labels` makes the label tables.
+    pub(crate) fn finish(
+        mut self,
+        ids: impl IntoIterator<Item = (IdKey, Permuted, Sequence)>,
+        labels: impl FnOnce(&Target<'_>) -> LabelTables,
+    ) -> Segment {
         // Rows arrive by key, but numbers in extra lines come last.
         let (groups, later) = by_number(self.groups, &self.later);
         let sorted = self.sorted.finish();
@@ -389,6 +412,7 @@ impl SegmentBuilder {
             groups,
             later,
             ids: IdTable::default(),
+            labels: LabelTables::default(),
             removals: Removals::of_sorted(self.order, self.removals)
                 .expect("rows are pushed by key"),
             resets: self.resets,
@@ -398,6 +422,7 @@ impl SegmentBuilder {
             .filter_map(|(key, value, sequence)| Some((key, segment.number_of(value, sequence)?)))
             .collect();
         segment.ids = IdTable::from_sorted(numbered.into_iter());
+        segment.labels = segment.with_target(labels);
         segment
     }
 }
@@ -429,7 +454,7 @@ impl Segment {
     pub(crate) fn from_parts(
         sorted: Sorted,
         (oldest, groups, later): (Postings, Vec<NamespaceGroup>, Postings),
-        ids: IdTable,
+        (ids, labels): (IdTable, LabelTables),
         (removals, resets): (Vec<Removal>, Vec<ResetEntry>),
     ) -> Option<Self> {
         let order = sorted.order();
@@ -446,7 +471,7 @@ impl Segment {
             && ids.iter().all(|(_, number)| (number as usize) < numbers + later.len())
             && resets.is_sorted_by(|a, b| order.key(a.value) < order.key(b.value));
         let removals = Removals::of_sorted(order, removals)?;
-        let segment = Self { sorted, oldest, groups, later, ids, removals, resets };
+        let segment = Self { sorted, oldest, groups, later, ids, labels, removals, resets };
         sound.then_some(segment)
     }
 }

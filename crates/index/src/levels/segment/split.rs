@@ -3,6 +3,7 @@
 //! When a segment is split, the partitions share its lines and postings; ids are copied. When
 //! partitions are joined, postings are copied too, after the inputs of the merge have been freed.
 
+use crate::labels::tables::{LabelTables, Renumbered};
 use crate::levels::ids::IdTable;
 use crate::levels::posting::{Posting, Postings};
 use crate::levels::segment::removals::{Removal, Removals};
@@ -50,11 +51,17 @@ impl Segment {
                 groups,
                 later,
                 ids: IdTable::default(),
+                labels: LabelTables::default(),
                 removals: Removals::of_sorted(order, removals).expect("they keep their order"),
                 resets: resets.copied().collect(),
             }
         });
         self.hand_on_ids(&places, &mut segments);
+        let numbers = segments.each_ref().map(|segment| segment.sorted.numbers());
+        let labels = self.labels.split(|number| places.in_partition(number), numbers);
+        for (segment, labels) in segments.iter_mut().zip(labels) {
+            segment.labels = labels;
+        }
         Some(segments)
     }
 
@@ -94,10 +101,16 @@ impl Segment {
             groups,
             later,
             ids: IdTable::default(),
+            labels: LabelTables::default(),
             removals,
             resets: partitions.iter().flat_map(|partition| &partition.resets).copied().collect(),
         };
         segment.ids = segment.ids_of(&places, partitions);
+        let in_whole: [_; PARTITIONS] =
+            std::array::from_fn(|at| move |number| Some(places.in_whole(at, number)));
+        let inputs: [Renumbered<'_>; PARTITIONS] =
+            std::array::from_fn(|at| (&partitions[at].labels, &in_whole[at] as _));
+        segment.labels = segment.with_target(|target| LabelTables::merged(&inputs, target));
         segment
     }
 

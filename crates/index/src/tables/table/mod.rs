@@ -12,7 +12,6 @@
 
 pub(crate) mod build;
 pub(crate) mod entries;
-mod likely;
 pub(crate) mod split;
 
 use std::ops::RangeInclusive;

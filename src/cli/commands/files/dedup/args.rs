@@ -8,6 +8,7 @@ use nearprint_files::dedup::grouping;
 use nearprint_fingerprint::Distance;
 
 use crate::cli::collection::ClientCredentials;
+use crate::cli::commands::files::scanning::SearchRule;
 use crate::cli::document::MethodArgs;
 use crate::cli::import::options::{OnError, Reading};
 use crate::cli::measure::arguments::{count, distance, similarity};
@@ -76,8 +77,8 @@ pub(crate) struct DedupArgs {
     /// How much of two texts must agree, 0 to 1; 0 does not compare them
     #[arg(long, value_name = "SIMILARITY", value_parser = similarity, default_value_t = Config::default().query.min_similarity)]
     pub(super) min_similarity: f64,
-    /// How texts are searched: exact finds only what is within the distance; likely also finds most
-    /// near-duplicates beyond it, if their sketches agree
+    /// How texts are searched: exact finds only what is within the distance; likely also finds
+    /// similar texts beyond it, which their sketches confirm
     #[arg(long, value_enum, value_name = "HOW", default_value_t = SearchRule::Likely)]
     pub(super) search: SearchRule,
     #[command(flatten)]
@@ -99,23 +100,6 @@ pub(crate) struct DedupArgs {
     pub(super) json: bool,
     #[command(flatten)]
     pub(super) reading: Reading,
-}
-
-/// The value of `--search`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
-pub(super) enum SearchRule {
-    Likely,
-    Exact,
-}
-
-impl SearchRule {
-    /// Its name in the API.
-    pub(super) const fn name(self) -> &'static str {
-        match self {
-            Self::Likely => "likely",
-            Self::Exact => "exact",
-        }
-    }
 }
 
 /// The value of `--keep`.

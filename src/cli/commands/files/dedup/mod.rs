@@ -34,9 +34,8 @@ use nearprint_fingerprint::MinResemblance;
 
 pub(crate) use args::DedupArgs;
 
-use super::scanning::{self, Shown, threads};
+use super::scanning::{self, SearchRule, Shown, threads};
 use against::Against;
-use args::SearchRule;
 use target::Target;
 
 pub(crate) fn run(mut args: DedupArgs, out: &mut dyn Write) -> Result<()> {
@@ -218,7 +217,9 @@ fn search(
     };
     bar.set_message("indexing ");
     let all = scanned.len() as u64;
-    let index = Index::of(scanned, args.distance, &|documents| watch(documents, all));
+    let unreadable = "the temporary file of sketches cannot be read";
+    let index = Index::of(scanned, criteria(args), &|documents| watch(documents, all));
+    let index = index.context(unreadable)?;
     bar.reset();
     bar.set_message("searching");
     let groups = index.groups(scanned, criteria(args), &watch);
@@ -226,7 +227,7 @@ fn search(
     if interrupt.is_noted() {
         return Err(interrupted());
     }
-    Ok((groups.context("the temporary file of sketches cannot be read")?, index))
+    Ok((groups.context(unreadable)?, index))
 }
 
 /// The second pass: writes what stays.

@@ -1,0 +1,150 @@
+//! Similar texts beyond the distance: the neighbours in the sorted tables of labels.
+//!
+//! Look-ups of all texts would find the same pairs ([`crate::labels`] has the rule). But the tables
+//! are sorted, so one pass over each has the texts that share the first two minima one after the
+//! other. Where these are more than [`ROWS_MAX`], the nearest to each are compared, those that a
+//! sample refutes included.
+
+use nearprint_fingerprint::LABELS;
+
+use super::documents::DocumentSet;
+use super::{EvidenceSource, Pair, Search, SketchJudge, on_threads};
+use crate::labels::{self, LOOKED_AT_MAX, LabelKey, ROWS_MAX};
+use crate::levels::posting::Posting;
+use crate::permutation::Permuted;
+use crate::view::View;
+
+/// The pieces of a table: the rows whose keys begin with the same byte.
+const PIECES_OF_TABLE: usize = 256;
+
+/// A row of a table: its key, and the first document of its fingerprint.
+type Row = (LabelKey, u32);
+
+impl Search<'_> {
+    /// The number of pieces of [`Self::run_likely`].
+    pub const LIKELY_PIECES: usize = LABELS * PIECES_OF_TABLE;
+
+    /// Joins the groups of similar texts, after [`Self::run`] and like it. A microsecond or two for
+    /// each text.
+    ///
+    /// # Errors
+    /// Those of [`Self::run`].
+    pub fn run_likely<'j, S: EvidenceSource<Error: Send>>(
+        &self,
+        threads: usize,
+        judge: impl Fn() -> SketchJudge<'j, S> + Sync,
+        watch: impl Fn(u64) -> Result<(), S::Error> + Sync,
+    ) -> Result<(), S::Error> {
+        let newest: [Vec<Row>; LABELS] =
+            std::array::from_fn(|table| rows_of_deltas(self.view, &self.documents, table));
+        let piece = |number: usize, judge: &mut SketchJudge<'j, S>| {
+            let (table, byte) = (number / PIECES_OF_TABLE, (number % PIECES_OF_TABLE) as u8);
+            let newest = &newest[table];
+            let begins = |byte: usize| newest.partition_point(|row| (row.0 >> 56) < byte as u64);
+            let newest = &newest[begins(byte.into())..begins(usize::from(byte) + 1)];
+            let mut rows = rows_of_segments(self.view, &self.documents, (table, byte));
+            rows.extend(newest);
+            rows.sort_unstable();
+            rows.dedup();
+            rows.chunk_by(|a, b| labels::is_shared(a.0, b.0)).try_for_each(|rows| {
+                judge.goes_on_with_similar()?;
+                self.join_similar(rows, judge)
+            })
+        };
+        on_threads((Self::LIKELY_PIECES, threads), judge, piece, watch)
+    }
+
+    /// Joins the groups of texts that share the first two minima of a label.
+    fn join_similar<S: EvidenceSource>(
+        &self,
+        rows: &[Row],
+        judge: &mut SketchJudge<'_, S>,
+    ) -> Result<(), S::Error> {
+        let mut near: Vec<Row> = Vec::new();
+        for (at, row) in rows.iter().enumerate() {
+            if rows.len() <= ROWS_MAX {
+                // Each pair once.
+                for other in &rows[at + 1..] {
+                    if labels::is_near(row.0 ^ other.0) {
+                        self.join_rows([*row, *other], judge)?;
+                    }
+                }
+                continue;
+            }
+            near.clear();
+            labels::nearest(rows, &|row| row.0, row.0, LOOKED_AT_MAX, &mut |some| {
+                let others = some.iter().filter(|other| other.1 != row.1);
+                near.extend(others.filter(|other| labels::is_near(row.0 ^ other.0)));
+            });
+            if near.len() > ROWS_MAX {
+                near.select_nth_unstable_by_key(ROWS_MAX, |other| (row.0 ^ other.0, other.1));
+                near.truncate(ROWS_MAX);
+            }
+            for other in &near {
+                self.join_rows([*row, *other], judge)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Joins the groups of two texts, if they are two and their sketches agree.
+    fn join_rows<S: EvidenceSource>(
+        &self,
+        [one, other]: [Row; 2],
+        judge: &mut SketchJudge<'_, S>,
+    ) -> Result<(), S::Error> {
+        let [one, other] = [one.1 as usize, other.1 as usize];
+        let namespace = self.documents.namespace(one);
+        if self.documents.namespace(other) != namespace || self.joined.are_joined(one, other) {
+            return Ok(());
+        }
+        let permutation = &self.view.shape().permutation;
+        let masked = [one, other].map(|at| permutation.restore(self.documents.value(at)));
+        let pair = Pair { masked, distance: masked[0].distance(masked[1]), namespace };
+        if judge.may_be_similar(&pair) && judge.are_similar(&pair)? {
+            self.joined.join(one, other);
+        }
+        Ok(())
+    }
+}
+
+fn rows_of_segments(view: &View, documents: &DocumentSet, (table, byte): (usize, u8)) -> Vec<Row> {
+    let mut rows = Vec::new();
+    for segment in view.segments().iter() {
+        for (key, number) in segment.labels().all()[table].beginning_with(byte) {
+            let value = segment.sorted().value(number);
+            add_rows(&mut rows, documents, (key, value), segment.postings_at(number));
+        }
+    }
+    rows
+}
+
+/// The rows of the changes that are in no segment yet, sorted.
+fn rows_of_deltas(view: &View, documents: &DocumentSet, table: usize) -> Vec<Row> {
+    let mut rows = Vec::new();
+    for delta in view.deltas() {
+        for text in delta.texts() {
+            let value = delta.value_of(text.node);
+            let postings = delta.puts_of(text.node);
+            add_rows(&mut rows, documents, (text.keys[table], value), postings);
+        }
+    }
+    rows.sort_unstable();
+    rows
+}
+
+/// Adds a row for each namespace in which a fingerprint has a selected document.
+fn add_rows(
+    rows: &mut Vec<Row>,
+    documents: &DocumentSet,
+    (key, value): (LabelKey, Permuted),
+    postings: impl Iterator<Item = Posting>,
+) {
+    let mut last = None;
+    for posting in postings {
+        if last.replace(posting.namespace) != Some(posting.namespace) {
+            let at = documents.find(value, posting.namespace);
+            rows.extend(at.map(|at| (key, at as u32)));
+        }
+    }
+}
