@@ -363,16 +363,24 @@ pub fn view_of(count: u64, seed: u64, distance_max: Distance) -> View {
 
 /// An index of these fingerprints, settled into one segment; calls `at` with the number taken.
 pub fn view_holding(stored: &Stored, distance_max: Distance, mut at: impl FnMut(u64)) -> View {
-    let permutation = Arc::new(Permutation::from_secret(PERMUTATION_SECRET));
-    let shape =
-        Shape { distance_max, delta_events: DELTA_EVENTS, small_max: SMALL_MAX, permutation };
     let taken = (1_u64..).zip(stored.all()).map(|(done, fingerprint)| {
         if done.is_multiple_of(DELTA_EVENTS as u64) {
             at(done);
         }
         fingerprint
     });
-    View::filled(shape, stored.count(), taken)
+    View::filled(shape(distance_max), stored.count(), taken)
+}
+
+/// An index without documents.
+pub(super) fn empty_view(distance_max: Distance) -> View {
+    View::new(shape(distance_max))
+}
+
+fn shape(distance_max: Distance) -> Shape {
+    let permutation = Arc::new(Permutation::from_secret(PERMUTATION_SECRET));
+    let (delta_events, small_max) = (DELTA_EVENTS, SMALL_MAX);
+    Shape { distance_max, delta_events, small_max, permutation, has_labels: true }
 }
 
 #[cfg(test)]

@@ -6,10 +6,10 @@
 use std::io::Write;
 use std::path::PathBuf;
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Result, ensure};
 use nearprint::cli::measure::arguments::count;
 use nearprint_fingerprint::Fingerprint;
-use nearprint_text::{Analysis, analyse_text};
+use nearprint_text::{Explained, Method, Source};
 
 use crate::arguments::Drawn;
 use crate::data::Fresh;
@@ -76,15 +76,14 @@ pub(super) fn sums(args: &SumsArgs, out: &mut dyn Write) -> Result<()> {
     let passages = pages::found(&args.paths, args.count as usize, &PASSAGE_BYTES)?;
     let mut written = 0;
     for passage in &passages {
-        let Ok(Analysis { fingerprint, margins: Some(margins), short: false, .. }) =
-            analyse_text(passage)
-        else {
+        let source = Source::Text(passage.into());
+        let Ok(explained) = Explained::of(&source, Method::default()) else { continue };
+        if explained.analysis().short {
             continue;
-        };
-        for (bit, &margin) in margins.magnitudes().iter().enumerate() {
-            let magnitude = i32::try_from(margin).context("a sum is too large")?;
-            let is_set = fingerprint.bits() >> bit & 1 == 1;
-            out.write_all(&(if is_set { magnitude } else { -magnitude }).to_le_bytes())?;
+        }
+        // The sums of whole weights are whole.
+        for sum in explained.sums() {
+            out.write_all(&(*sum as i32).to_le_bytes())?;
         }
         written += 1;
     }

@@ -6,6 +6,7 @@
 //!   insert    packed inserts on a disk: the rate while the index grows, memory, a restart
 //!   mixed     single look-ups at rest, during inserts, during a long packed query
 //!   compaction  the compaction policy in a simulation and on a real index
+//!   similar   the search for similar texts by their labels, beside the exact look-up
 //!   verified  single queries with sketches, whose hits are read from the journal and compared
 //!   lifecycle  namespaces, listing, purges, expiry: memory and rates
 //!   read      the readers of imported files
@@ -51,6 +52,7 @@ pub mod random;
 mod read;
 mod report;
 mod scratch;
+mod similar;
 mod text;
 mod verified;
 mod verify;
@@ -83,6 +85,8 @@ enum What {
     Mixed(mixed::Args),
     /// The compaction policy, in a simulation and on a real index
     Compaction(compaction::Args),
+    /// The search for similar texts, beside the exact look-up
+    Similar(similar::Args),
     /// Single queries whose hits are verified by their sketches
     Verified(verified::Args),
     /// Namespaces, listing, purges, expiry: memory and rates
@@ -120,6 +124,7 @@ fn run(args: &Args, out: &mut dyn Write) -> Result<()> {
         What::Lookup(args) => (lookup::run(args)?, args.data.json),
         What::Insert(args) => (insert::run(args)?, args.data.json),
         What::Mixed(args) => (mixed::run(args)?, args.data.json),
+        What::Similar(args) => (similar::run(args)?, args.json),
         What::Verified(args) => (verified::run(args)?, args.json),
         What::Lifecycle(args) => (lifecycle::run(args)?, args.data.json),
         What::Read(args) => (read::run(args)?, args.json),

@@ -90,6 +90,7 @@ fn of_namespaces(stored: &Stored, namespaces: u64, distance: Distance, report: &
         delta_events: DELTA_EVENTS,
         small_max: SMALL_MAX,
         permutation: Arc::new(Permutation::from_secret(1)),
+        has_labels: true,
     });
     let progress = Progress::of("storing fingerprints", count);
     for place in 0..count {

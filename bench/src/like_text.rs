@@ -19,7 +19,7 @@
     reason = "a model is no more exact than its numbers"
 )]
 
-use nearprint_fingerprint::{Fingerprint, Margins};
+use nearprint_fingerprint::Fingerprint;
 
 use crate::data::Dice;
 use crate::random::Stream;
@@ -186,17 +186,6 @@ impl LikeText {
         }
         let family = self.members.partition_point(|&up_to| up_to <= place);
         (self.member(&self.center(family as u64), in_families + number), true)
-    }
-
-    /// The same document as [`Self::fresh`] gives if it is of no family, with the margins of its
-    /// text.
-    pub fn text(&self, number: u64) -> (Fingerprint, Margins) {
-        /// The sums of the model have a root mean square of 1.
-        const UNIT: f32 = 1_000.0;
-        let mut dice = self.dice(Purpose::Fresh, number);
-        dice.roll();
-        let sums = self.mixture.draw(&mut dice);
-        (fingerprint(&sums), Margins::new(sums.map(|sum| (sum.abs() * UNIT) as u32)))
     }
 
     fn center(&self, family: u64) -> (Sums, f32) {

@@ -16,7 +16,7 @@ use anyhow::Result;
 use nearprint::cli::measure::arguments::count;
 use nearprint::cli::measure::limits;
 use nearprint::cli::measure::numbers::{per_second, ratio};
-use nearprint_fingerprint::{Distance, Fingerprint, Margins};
+use nearprint_fingerprint::{Distance, Fingerprint};
 use nearprint_index::cost::Estimate;
 use nearprint_index::plan::Plans;
 use nearprint_index::view::View;
@@ -36,9 +36,6 @@ use crate::verify;
 const QUERIES_DEFAULT: u64 = 1_000_000;
 /// Queries into the cluster have thousands of hits each.
 const QUERIES_ADVERSARIAL: u64 = 20_000;
-
-/// Texts whose likely searches are measured.
-const TEXTS: u64 = 20_000;
 
 /// Passes of a loop; the quickest counts.
 const PASSES: usize = 3;
@@ -147,9 +144,6 @@ fn measure(args: &Args, stored: &Stored, distance: Distance, report: &mut Report
                 |row: Row| Row { what: format!("{}, {}{kind}", row.what, part.name), ..row };
             report.results.extend(rows(&subject, args.threads).into_iter().map(named));
         }
-        if !args.adversarial {
-            report.facts.extend(likely(&view, stored, distance, args.data.seed));
-        }
         let _progress = Progress::of("verifying answers", asked);
         report.verified(verify::view(&view, stored, &queries, distance));
     }
@@ -178,38 +172,6 @@ fn rows(subject: &Subject<'_>, threads: usize) -> Vec<Row> {
         rows.extend([subject.single(threads), subject.batch(threads)]);
     }
     rows
-}
-
-/// Likely searches alone, after look-ups at this distance, for texts of no family. Those among
-/// random fingerprints have random margins.
-fn likely(view: &View, stored: &Stored, distance: Distance, seed: u64) -> [Fact; 2] {
-    let stream = Stream::of("texts", seed);
-    let random = |number: u64| {
-        let margin = |bit: u64| stream.number(number * 65 + bit + 1) as u16;
-        let margins = Margins::new(std::array::from_fn(|bit| margin(bit as u64).into()));
-        (Fingerprint::new(stream.number(number * 65)), margins)
-    };
-    let text = |number| stored.model().map_or_else(|| random(number), |model| model.text(number));
-    let texts: Vec<(Fingerprint, Margins)> = (0..TEXTS).map(text).collect();
-    let all_found = || {
-        let found = texts.iter().map(|(query, margins)| {
-            let rule = view.likely_rule(margins);
-            view.likely(*query, &rule, distance, &Visibility::DEFAULT).len()
-        });
-        found.sum::<usize>()
-    };
-    let (mut ns, mut found) = (u64::MAX, 0);
-    for _ in 0..PASSES {
-        let begun = Stopwatch::start();
-        found = black_box(all_found());
-        ns = ns.min(begun.ns());
-    }
-    let what = |value: &str| format!("likely search after distance {distance}, {value}");
-    let count = stored.count();
-    [
-        Fact::number(what("mean"), count, ratio(ns, TEXTS) / 1_000.0, "us a text"),
-        Fact::number(what("candidates"), count, ratio(found as u64, TEXTS), "a text"),
-    ]
 }
 
 impl Subject<'_> {

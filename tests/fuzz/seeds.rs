@@ -155,7 +155,7 @@ fn model() -> Vec<u8> {
 
 /// Messages without their digests: the stored one, and one without changes.
 fn messages() -> Vec<Vec<u8>> {
-    let stored = include_bytes!("../fixtures/storage/message-v1");
+    let stored = include_bytes!("../fixtures/storage/message-v2");
     let beat = Message {
         role: Role::Write,
         prev: Digest(1),
@@ -191,7 +191,7 @@ pub(crate) fn all() -> Vec<(String, Vec<u8>)> {
     all.push(("model/small".to_owned(), model()));
     all.push((
         "export/fixture".to_owned(),
-        include_bytes!("../fixtures/storage/export-v1").to_vec(),
+        include_bytes!("../fixtures/storage/export-v2").to_vec(),
     ));
     all
 }

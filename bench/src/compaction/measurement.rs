@@ -109,6 +109,7 @@ pub(super) fn measure(setup: &Setup, distance: Distance, stored: &Stored) -> (Fi
         delta_events: setup.delta_events as usize,
         small_max: SMALL_MAX,
         permutation: Arc::new(Permutation::from_secret(1)),
+        has_labels: true,
     });
     let shared = Shared {
         published: Mutex::new(view.clone()),

@@ -12,10 +12,6 @@ use nearprint_text::Analysis;
 /// some tens of nanoseconds, and a thousand equal texts need not all be compared.)
 const COMPARED_MAX: usize = 4_096;
 
-/// The secret of the permutation. It is that of `nearprint dedup`, so that both find the same pairs
-/// beyond the distance, in every run: nobody outside sees the answers of an index in memory.
-const PERMUTATION: u64 = 1;
-
 /// The documents of an index.
 #[derive(Debug)]
 pub(crate) struct State {
@@ -63,8 +59,7 @@ pub(crate) enum Outcome {
 
 impl State {
     pub(crate) fn new(distance_max: Distance) -> Self {
-        let index = InMemoryIndex::with_permutation(distance_max, PERMUTATION);
-        Self { index, documents: HashMap::new(), by_id: HashMap::new() }
+        Self { index: InMemoryIndex::new(distance_max), documents: HashMap::new(), by_id: HashMap::new() }
     }
 
     pub(crate) fn len(&self) -> usize {
@@ -95,7 +90,10 @@ impl State {
             return Outcome::AlreadyPresent;
         }
         let id: Arc<str> = id.into();
-        self.index.insert(&id, document.fingerprint);
+        match &document.sketch {
+            Some(sketch) => self.index.insert_text(&id, document.fingerprint, sketch),
+            None => self.index.insert(&id, document.fingerprint),
+        };
         let sequence = self.index.sequence().get();
         if let Some(replaced) = self.by_id.insert(Arc::clone(&id), sequence) {
             self.documents.remove(&replaced);
@@ -142,16 +140,17 @@ impl State {
         self.that_count(document, near, (criteria, without), counts)
     }
 
-    /// The documents beyond the distance that a likely search finds and sketches confirm.
+    /// The similar texts beyond the distance, which share a label and whose sketches confirm them.
     fn beyond(&self, document: &Analysis, criteria: Criteria, without: Option<&str>) -> Vec<Found> {
-        let Some(margins) = document.margins.as_deref() else { return Vec::new() };
-        if !criteria.is_likely || criteria.min_resemblance.is_none() {
+        let text = document.sketch.as_deref().zip(criteria.min_resemblance);
+        let Some((sketch, threshold)) = text.filter(|_| criteria.is_likely) else {
             return Vec::new();
-        }
-        let likely = self.index.likely(document.fingerprint, margins, criteria.distance);
-        let likely = likely.into_iter().map(|near| (near.fingerprint, near.distance));
+        };
+        let (fingerprint, beyond) = (document.fingerprint, criteria.distance);
+        let similar = self.index.similar(fingerprint, sketch, threshold, beyond);
+        let similar = similar.into_iter().map(|near| (near.fingerprint, near.distance));
         let counts = |verification: Verification, _| verification.is_confirmed();
-        self.that_count(document, likely, (criteria, without), counts)
+        self.that_count(document, similar, (criteria, without), counts)
     }
 
     /// The documents of fingerprints that count by their sketches.

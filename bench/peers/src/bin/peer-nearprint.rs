@@ -30,7 +30,7 @@ fn main() -> Result<(), Failure> {
 fn build(data: Data) -> View {
     let distance = distance();
     let permutation = Arc::new(Permutation::from_secret(data.seed));
-    let shape = Shape { distance_max: distance, delta_events: 32_768, small_max: SMALL_MAX, permutation };
+    let shape = Shape { distance_max: distance, delta_events: 32_768, small_max: SMALL_MAX, permutation, has_labels: true };
     View::filled(shape, data.count, data.all().map(Fingerprint::new))
 }
 

@@ -36,7 +36,7 @@ pub const MESSAGE_BYTES_MAX: usize = 256 << 10;
 pub const ADDRESS_BYTES_MAX: usize = 512;
 
 const MAGIC: [u8; 4] = *b"\x89npm";
-const VERSION: u16 = 1;
+const VERSION: u16 = 2;
 const LEADS: u16 = 1;
 const RESIGNS: u16 = 2;
 
@@ -302,7 +302,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    const STORED: &[u8] = include_bytes!("../../../../tests/fixtures/storage/message-v1");
+    const STORED: &[u8] = include_bytes!("../../../../tests/fixtures/storage/message-v2");
 
     fn identity() -> Identity {
         Identity::new([7; 16], "np2")
@@ -424,7 +424,7 @@ mod tests {
     }
 
     #[test]
-    fn the_message_of_version_1_is_written_and_read() {
+    fn the_message_of_version_2_is_written_and_read() {
         let (bytes, _) = whole(lead()).encode(&identity());
         assert!(bytes == STORED, "the format has changed: raise its version");
         assert_eq!(decoded(STORED), Ok(whole(lead())));
@@ -438,7 +438,7 @@ mod tests {
     fn the_message_of_today_is_stored() {
         let folder =
             std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/fixtures/storage");
-        std::fs::write(folder.join("message-v1"), whole(lead()).encode(&identity()).0).unwrap();
+        std::fs::write(folder.join("message-v2"), whole(lead()).encode(&identity()).0).unwrap();
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! Promise: a data directory of format version 1 can be opened and read by every later version, and
+//! Promise: a data directory of format version 2 can be opened and read by every later version, and
 //! so can an export of it. Method: one is stored under `tests/fixtures`, with every kind of file.
 //! Its documents are known here, and its segments and tables are written again with the same bytes.
 
@@ -178,7 +178,7 @@ fn assert_has_everything(disk: &SimulatedDisk) {
 
 /// The stored directory, in memory.
 fn stored() -> SimulatedDisk {
-    let stored = RealDisk::open(&fixtures().join("directory-v1")).unwrap();
+    let stored = RealDisk::open(&fixtures().join("directory-v2")).unwrap();
     let disk = SimulatedDisk::new();
     for name in stored.list().unwrap() {
         let file = stored.open(&name).unwrap();
@@ -202,7 +202,7 @@ fn a_sweep_leaves_the_older_snapshot_its_journal() {
 }
 
 #[test]
-fn the_directory_of_version_1_is_opened_with_and_without_its_snapshots() {
+fn the_directory_of_version_2_is_opened_with_and_without_its_snapshots() {
     let disk = stored();
     let names = disk.list().unwrap();
     let kinds = ["directory", "journal-", "records-", "snapshot-", "segment-", "table-", "state-"];
@@ -221,7 +221,7 @@ fn the_directory_of_version_1_is_opened_with_and_without_its_snapshots() {
 /// Which segments there are depends on merges. The bytes of a journal, a pack and a manifest's
 /// header do not.
 #[test]
-fn journal_packs_and_directory_of_version_1_are_written_byte_for_byte() {
+fn journal_packs_and_directory_of_version_2_are_written_byte_for_byte() {
     let (stored, today) = (stored(), directory_of_today());
     let bytes = |disk: &SimulatedDisk, name: &str| {
         let mut bytes = Vec::new();
@@ -241,7 +241,7 @@ fn journal_packs_and_directory_of_version_1_are_written_byte_for_byte() {
 }
 
 #[test]
-fn segments_and_tables_of_version_1_are_written_as_they_were_read() {
+fn segments_and_tables_of_version_2_are_written_as_they_were_read() {
     let disk = stored();
     let identity = DirectoryFile::read(&disk).unwrap().unwrap().identity;
     let plans = Plans::of(settings().distance_max);
@@ -269,9 +269,9 @@ fn segments_and_tables_of_version_1_are_written_as_they_were_read() {
 }
 
 #[test]
-fn the_export_of_version_1_is_read_and_restores_the_directory() {
+fn the_export_of_version_2_is_read_and_restores_the_directory() {
     let stored_export = RealDisk::open(&fixtures().join("storage")).unwrap();
-    let file = stored_export.open("export-v1").unwrap();
+    let file = stored_export.open("export-v2").unwrap();
     let mut bytes = vec![0; file.len().unwrap() as usize];
     file.read_at(0, &mut bytes).unwrap();
     let restored = SimulatedDisk::new();
@@ -298,14 +298,14 @@ fn export_of(disk: &SimulatedDisk) -> Vec<u8> {
 #[ignore = "stores fixtures"]
 fn the_directory_of_today_is_stored() {
     let disk = directory_of_today();
-    let directory = fixtures().join("directory-v1");
+    let directory = fixtures().join("directory-v2");
     std::fs::create_dir(&directory).expect("a new version needs a new name");
     for name in disk.list().unwrap() {
         let mut bytes = Vec::new();
         disk.edit(&name, |file| bytes.clone_from(file));
         put(&directory.join(name), &bytes);
     }
-    put(&fixtures().join("storage/export-v1"), &export_of(&disk));
+    put(&fixtures().join("storage/export-v2"), &export_of(&disk));
 }
 
 #[expect(clippy::disallowed_methods, reason = "fixtures are not a data directory")]

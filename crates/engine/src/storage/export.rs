@@ -22,7 +22,7 @@ use super::header::{
 use super::journal::continuity::{self, Ends};
 use super::names::holds_records;
 
-const FORMAT: FileFormat = FileFormat { magic: *b"\x89npexpt\n", version: 1 };
+const FORMAT: FileFormat = FileFormat { magic: *b"\x89npexpt\n", version: 2 };
 const HEADER_BYTES: usize = header_bytes(0);
 
 const LENGTH_AT: usize = 4;

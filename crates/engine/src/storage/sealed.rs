@@ -25,7 +25,7 @@ use super::header::{
 };
 use super::names::{is_temporary, temporary_name};
 
-const FORMAT: FileFormat = FileFormat { magic: *b"\x89npseal\n", version: 1 };
+const FORMAT: FileFormat = FileFormat { magic: *b"\x89npseal\n", version: 2 };
 
 /// The bytes of the body in one block.
 pub(crate) const BLOCK_BYTES: usize = 64 << 10;

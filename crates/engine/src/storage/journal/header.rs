@@ -5,8 +5,8 @@ use crate::storage::error::{Damage, StorageError};
 use crate::storage::header::{BadHeader, FileFormat, Identity, header_bytes};
 use crate::storage::names::{journal_name, pack_name, record_range};
 
-const JOURNAL: FileFormat = FileFormat { magic: *b"\x89npjrnl\n", version: 1 };
-const PACK: FileFormat = FileFormat { magic: *b"\x89nppack\n", version: 1 };
+const JOURNAL: FileFormat = FileFormat { magic: *b"\x89npjrnl\n", version: 2 };
+const PACK: FileFormat = FileFormat { magic: *b"\x89nppack\n", version: 2 };
 
 /// The length of a journal file's header.
 pub(crate) const JOURNAL_HEADER_BYTES: usize = header_bytes(2);

@@ -1,4 +1,4 @@
-//! Promise: every later version reads files of format version 1. Method: compares files stored once
+//! Promise: every later version reads files of format version 2. Method: compares files stored once
 //! in `tests/fixtures/storage` with what is written and read now.
 
 use std::io::Write;
@@ -7,8 +7,8 @@ use super::*;
 use crate::storage::names::journal_name;
 use crate::storage::{FileKind, SealedReader, SealedWriter};
 
-const JOURNAL: &[u8] = include_bytes!("../../../../../tests/fixtures/storage/journal-v1.log");
-const SEALED: &[u8] = include_bytes!("../../../../../tests/fixtures/storage/sealed-v1");
+const JOURNAL: &[u8] = include_bytes!("../../../../../tests/fixtures/storage/journal-v2.log");
+const SEALED: &[u8] = include_bytes!("../../../../../tests/fixtures/storage/sealed-v2");
 
 /// A header, a record of one change, one of three changes after a sync, and a seal.
 fn current_journal() -> SimulatedDisk {
@@ -36,13 +36,13 @@ fn current_sealed_file() -> Vec<u8> {
 }
 
 #[test]
-fn the_journal_of_version_1_is_written_byte_for_byte() {
+fn the_journal_of_version_2_is_written_byte_for_byte() {
     let written = file_bytes(&current_journal(), &journal_name(1));
     assert!(written == JOURNAL, "the format has changed: raise its version");
 }
 
 #[test]
-fn the_journal_of_version_1_is_read() {
+fn the_journal_of_version_2_is_read() {
     let disk = SimulatedDisk::new();
     disk.edit(&journal_name(1), |bytes| *bytes = JOURNAL.to_vec());
     let (tail, records) = recover(&disk, 0).unwrap();
@@ -52,7 +52,7 @@ fn the_journal_of_version_1_is_read() {
 }
 
 #[test]
-fn the_sealed_file_of_version_1_is_written_and_read() {
+fn the_sealed_file_of_version_2_is_written_and_read() {
     assert!(current_sealed_file() == SEALED, "the format has changed: raise its version");
 
     let disk = SimulatedDisk::new();
@@ -70,6 +70,6 @@ fn the_files_of_today_are_stored() {
     let folder =
         std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/fixtures/storage");
     let journal = file_bytes(&current_journal(), &journal_name(1));
-    std::fs::write(folder.join("journal-v1.log"), journal).unwrap();
-    std::fs::write(folder.join("sealed-v1"), current_sealed_file()).unwrap();
+    std::fs::write(folder.join("journal-v2.log"), journal).unwrap();
+    std::fs::write(folder.join("sealed-v2"), current_sealed_file()).unwrap();
 }
