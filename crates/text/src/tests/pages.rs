@@ -55,3 +55,24 @@ fn pages_of_one_template_are_no_near_duplicates_and_their_edited_copies_are() {
         }
     }
 }
+
+/// Pages of one site, with words of their own.
+fn of_site(shape: usize, page: usize) -> String {
+    let words = |count| own(page, count);
+    let site = |count| own(999, count);
+    match shape {
+        0 => format!("<div role=dialog>{}</div><p>{}", site(40), words(40)),
+        1 => format!("<main><div role=alertdialog>{}</div></main>{}", site(90), words(150)),
+        _ => format!("<ul role=menubar><li><a>{}</a></ul><p>{}", site(120), words(15)),
+    }
+}
+
+#[test]
+fn pages_of_one_site_differ_by_their_own_words() {
+    for shape in 0..3 {
+        let [one, other] = [1, 2].map(|page| sketch(&content_of_html(&of_site(shape, page))));
+        assert!(similarity(&one, &other) < 0.3, "{shape}");
+        let edited = of_site(shape, 1).replacen(&own(1, 1), "another ", 1);
+        assert!(similarity(&one, &sketch(&content_of_html(&edited))) > 0.83, "{shape}");
+    }
+}

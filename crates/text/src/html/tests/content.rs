@@ -47,12 +47,23 @@ fn a_main_element_without_a_letter_is_none() {
 
 #[test]
 fn elements_of_the_site_are_dropped_by_their_role() {
-    for role in ["navigation", "search", "banner", "contentinfo", "complementary", "\nBanner x"] {
+    for role in [
+        "navigation",
+        "search",
+        "banner",
+        "contentinfo",
+        "complementary",
+        "\nBanner x",
+        "dialog",
+        "alertdialog",
+        "menu",
+        "menubar",
+    ] {
         let html = format!("a b<div role='{role}'>x<div>y</div>x</div>c");
         assert_eq!(content(&html), "a b c", "{role}");
         assert_eq!(words(&html), "a b x y x c", "{role}");
     }
-    for role in ["", "region", "form", "article navigation", "searchbox"] {
+    for role in ["", "region", "form", "article navigation", "searchbox", "menuitem", "alert"] {
         assert_eq!(content(&format!("a<div role='{role}'>x</div>b")), "a x b", "{role}");
     }
     assert_eq!(content("a b<search>x</search>c"), "a b c");
