@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use crate::html::elements::{self, BESIDE_CONTENT, DROPPED, Dropped, Role};
 use crate::html::ranges::{minus, union};
-use crate::html::regions::{Ended, Regions};
+use crate::html::regions::{Ended, Outermost, Regions};
 
 /// Where a word may break.
 const SOFT_HYPHEN: char = '\u{ad}';
@@ -12,6 +12,14 @@ const SOFT_HYPHEN: char = '\u{ad}';
 /// Boilerplate with more than this many times the letters and digits of the rest of its page is
 /// the content of the page. Those of its links do not count, or a long menu would be content.
 pub(super) const BOILERPLATE_TIMES: usize = 3;
+
+/// Main content is thin, so that the page counts, if the text outside has more than this many times
+/// its letters and digits, without those of links.
+const OUTSIDE_TIMES: usize = 5;
+
+/// Main content is not thin beside less text than this, in letters and digits: each page of mdBook
+/// has a help box of 134, and many have less content than a fifth of that.
+const OUTSIDE_MIN: usize = 200;
 
 /// The text of a page, with the places to leave out.
 #[derive(Debug, Default)]
@@ -25,6 +33,8 @@ pub(crate) struct HtmlPage {
     open: [Vec<Option<usize>>; DROPPED.len()],
     /// The main content, and what roles mark as part of the site.
     regions: Regions,
+    /// The outermost articles.
+    articles: Outermost,
     /// The ranges of the elements of the site that have ended; they may overlap.
     site: Vec<Range<usize>>,
     /// The text of links that have ended, in order.
@@ -69,6 +79,8 @@ impl HtmlPage {
             }
         } else if name == b"a" {
             self.link = Some(at);
+        } else if name == b"article" {
+            self.articles.start(at);
         }
     }
 
@@ -103,6 +115,10 @@ impl HtmlPage {
             }
         } else if name == b"a" {
             self.links.extend(self.link.take().map(|start| start..at));
+        } else if name == b"article" {
+            // Main content may follow it.
+            self.separate_always();
+            self.articles.end(self.text.len());
         }
         self.separate(name);
     }
@@ -132,33 +148,73 @@ impl HtmlPage {
         self.text_of(&if has_rest { rest } else { minus(&whole, &self.cuts(is_hidden)) })
     }
 
-    /// The text of the main content, where the page marks it and it has a letter or number; or else
-    /// of the page. Boilerplate and the elements of the site count only where they outweigh the
-    /// rest.
+    /// The text of the main content, where the page marks it and it is not thin; or else of the
+    /// page. Boilerplate and the elements of the site count only where they outweigh the rest.
     pub(super) fn content(&self) -> String {
         let mut dropped = self.cuts(|_| true);
         dropped.extend(self.site.iter().cloned());
         let dropped = union(dropped);
-        let mut region = self.regions.mains(self.text.len());
-        let mut content = minus(&region, &dropped);
-        if !self.has_letters(&content) {
-            region = std::iter::once(0..self.text.len()).collect();
-            content = minus(&region, &dropped);
-        }
+        let region = self.region(&dropped);
+        let content = minus(&region, &dropped);
         if dropped.is_empty() {
             return self.text_of(&content);
         }
         drop(dropped);
         let seen = minus(&region, &self.cuts(is_hidden));
         let boilerplate = minus(&minus(&seen, &content), &self.links);
-        self.text_of(if self.outweighs(&boilerplate, &content) { &seen } else { &content })
+        let is_content = self.outweighs(&boilerplate, BOILERPLATE_TIMES, &content)
+            || !self.has_letters(&content);
+        self.text_of(if is_content { &seen } else { &content })
     }
 
-    /// Whether boilerplate without its links is the content of a page.
-    fn outweighs(&self, boilerplate: &[Range<usize>], rest: &[Range<usize>]) -> bool {
-        let times = self.letters(boilerplate).count().div_ceil(BOILERPLATE_TIMES);
-        let rest = self.letters(rest).take(times.max(1)).count();
-        rest == 0 || rest < times
+    /// Where the content is: in the main content with the longer articles beside it, or anywhere.
+    fn region(&self, dropped: &[Range<usize>]) -> Vec<Range<usize>> {
+        let whole: Vec<Range<usize>> = std::iter::once(0..self.text.len()).collect();
+        let mut mains = self.regions.mains(self.text.len());
+        let main_text = minus(&mains, dropped);
+        if !self.has_letters(&main_text) {
+            return whole;
+        }
+        let outside = |of: &[Range<usize>]| minus(&minus(&minus(of, &mains), dropped), &self.links);
+        let rest = outside(&whole);
+        if self.letters(&rest).nth(OUTSIDE_MIN - 1).is_some()
+            && self.outweighs(&rest, OUTSIDE_TIMES, &main_text)
+        {
+            return whole;
+        }
+        mains.extend(self.longer_articles(&outside(self.articles.ended()), &main_text));
+        union(mains)
+    }
+
+    /// The articles that have more letters in these parts of the page than the main content has.
+    fn longer_articles(
+        &self,
+        parts: &[Range<usize>],
+        main_text: &[Range<usize>],
+    ) -> Vec<Range<usize>> {
+        if parts.is_empty() {
+            return Vec::new();
+        }
+        let main_letters = self.count(main_text);
+        let mut parts = parts.iter().peekable();
+        let is_longer = |article: &&Range<usize>| {
+            let mut letters = 0;
+            while let Some(part) = parts.next_if(|part| part.end <= article.end) {
+                letters += self.count(std::slice::from_ref(part));
+            }
+            letters > main_letters
+        };
+        self.articles.ended().iter().filter(is_longer).cloned().collect()
+    }
+
+    /// Whether one text has more than this many times the letters of the other.
+    fn outweighs(&self, one: &[Range<usize>], times: usize, other: &[Range<usize>]) -> bool {
+        let enough = self.count(one).div_ceil(times);
+        self.letters(other).take(enough).count() < enough
+    }
+
+    fn count(&self, ranges: &[Range<usize>]) -> usize {
+        self.letters(ranges).count()
     }
 
     fn has_letters(&self, ranges: &[Range<usize>]) -> bool {

@@ -46,6 +46,56 @@ fn a_main_element_without_a_letter_is_none() {
 }
 
 #[test]
+fn thin_main_content_is_that_of_the_page() {
+    let of = |letters: usize| "x".repeat(letters);
+    let page = |main: usize, outside: usize| format!("<main>{}</main>{}", of(main), of(outside));
+    for (main, outside, is_thin) in
+        [(1, 199, false), (1, 200, true), (40, 200, false), (40, 201, true), (60, 300, false)]
+    {
+        let expected = if is_thin { of(main) + " " + &of(outside) } else { of(main) };
+        assert_eq!(content(&page(main, outside)), expected, "{main} {outside}");
+        let around = format!("<div>{}</div>{}", of(outside / 2), page(main, outside.div_ceil(2)));
+        assert_eq!(content(&around) != of(main), is_thin, "{main} {outside}");
+    }
+    for (begin, end) in [
+        ("<a href=x>", "</a>"),
+        ("<nav>", "</nav>"),
+        ("<footer>", "</footer>"),
+        ("<div role=banner>", "</div>"),
+        ("<div role=dialog>", "</div>"),
+        ("<script>", "</script>"),
+    ] {
+        assert_eq!(content(&format!("{begin}{}{end}<main>a</main>", of(900))), "a", "{begin}");
+    }
+    // Two elements count together, and so do links within them.
+    let half = format!("<main><a>{}</a></main>", of(20));
+    assert_eq!(content(&format!("{half}{}{half}", of(200))), of(20) + " " + &of(20));
+    // What is dropped from the page stays dropped.
+    assert_eq!(
+        content(&format!("<nav>y</nav><main>a</main>{}", of(200))),
+        "a ".to_owned() + &of(200)
+    );
+}
+
+#[test]
+fn an_article_beside_the_main_content_counts_if_it_is_longer() {
+    assert_eq!(content("x<main>abc</main>x<article>d<p>efg</article>x"), "abc d efg");
+    assert_eq!(content("<article>defg</article>x<main>abc</main>x"), "defg abc");
+    assert_eq!(content("<main>abc</main><article>def</article>x"), "abc");
+    assert_eq!(content("<main>abc</main><article>de</article>x<article>fg</article>"), "abc");
+    assert_eq!(content("<main>abc</main><article>de<article>fg</article></article>"), "abc de fg");
+    assert_eq!(content("x<article>defg<main>abc</main></article>x"), "defg abc");
+    assert_eq!(content("x<main>abc<article>defg</article></main>x"), "abc defg");
+    assert_eq!(content("<main>abc</main><article>de<a>fg</a></article>"), "abc");
+    assert_eq!(content("<main>abc</main><article>de<nav>fg</nav></article>"), "abc");
+    assert_eq!(content("<main>abc</main><aside><article>defg</article></aside>"), "abc");
+    assert_eq!(content("<main>abc</main><article>defg"), "abc");
+    assert_eq!(content("</article><main>abc</main><article>defg</article>"), "abc defg");
+    assert_eq!(content("<main>-</main>x<article>defg</article>"), "- x defg");
+    assert_eq!(content("x<article>defg</article>x"), "x defg x");
+}
+
+#[test]
 fn elements_of_the_site_are_dropped_by_their_role() {
     for role in [
         "navigation",
@@ -177,6 +227,8 @@ fn half_a_megabyte_of_regions_is_read_to_its_end() {
         ("<a><a role=search>", "</a>"),
         ("<template shadowrootmode=open>", "</template>"),
         ("<nav><main></main>", "</nav>"),
+        ("<article>", "</article>"),
+        ("<main>a</main><article>", "</article>"),
     ] {
         let depth = BYTES / (open.len() + close.len());
         let html = format!("first<p>{}x{}last", open.repeat(depth), close.repeat(depth));
@@ -198,7 +250,8 @@ enum Piece {
     Word(&'static str),
 }
 
-const NAMES: &[&str] = &["div", "main", "nav", "aside", "section", "template", "a", "button"];
+const NAMES: &[&str] =
+    &["div", "main", "nav", "aside", "article", "section", "template", "a", "button"];
 const ATTRIBUTES: &[&str] = &[
     "",
     "",
@@ -210,8 +263,17 @@ const ATTRIBUTES: &[&str] = &[
     "shadowrootmode=open",
 ];
 
+/// A word of 42 letters, and one of five times as many, which is enough to make it thin.
+const LONG: &str = "abcdefghijklmnopqrstuvwxyzabcdefghijklmnop ";
+const LONGEST: &str = "abcdefghijklmnopqrstuvwxyzabcdefghijklmnop\
+                       abcdefghijklmnopqrstuvwxyzabcdefghijklmnop\
+                       abcdefghijklmnopqrstuvwxyzabcdefghijklmnop\
+                       abcdefghijklmnopqrstuvwxyzabcdefghijklmnop\
+                       abcdefghijklmnopqrstuvwxyzabcdefghijklmnop ";
+
 fn piece() -> impl Strategy<Value = Piece> {
-    let word = prop::sample::select(&["word ", "a b ", ". ", "long long words "][..]);
+    let word =
+        prop::sample::select(&["word ", "a b ", ". ", "long long words ", LONG, LONGEST][..]);
     let tags = (prop::sample::select(NAMES), prop::sample::select(ATTRIBUTES));
     prop_oneof![
         tags.prop_map(|(name, attributes)| Piece::Start(name, attributes)),
@@ -228,6 +290,8 @@ enum Mark {
     Hidden,
     Boilerplate,
     Link,
+    /// An outermost article, identified by where it begins.
+    Article(usize),
 }
 
 fn is_main(name: &str, attributes: &str) -> bool {
@@ -235,12 +299,13 @@ fn is_main(name: &str, attributes: &str) -> bool {
 }
 
 /// The marks of a start tag. A role that is main takes an element out of those dropped by name.
-fn marks(name: &str, attributes: &str) -> Vec<Mark> {
+fn marks(name: &str, attributes: &str, at: usize) -> Vec<Mark> {
     let by_name = match name {
         "template" if attributes == "shadowrootmode=open" => None,
         "template" => Some(Mark::Hidden),
         "nav" | "aside" | "button" => Some(Mark::Boilerplate),
         "a" => Some(Mark::Link),
+        "article" => Some(Mark::Article(at)),
         _ => None,
     };
     let by_role = match attributes {
@@ -249,7 +314,8 @@ fn marks(name: &str, attributes: &str) -> Vec<Mark> {
         "role=search" | "role=banner" => Some(Mark::Site),
         _ => None,
     };
-    let by_name = by_name.filter(|mark| by_role != Some(Mark::Main) || *mark == Mark::Link);
+    let is_dropped = |mark: &Mark| matches!(mark, Mark::Hidden | Mark::Boilerplate);
+    let by_name = by_name.filter(|mark| by_role != Some(Mark::Main) || !is_dropped(mark));
     by_name.into_iter().chain(by_role).collect()
 }
 
@@ -264,7 +330,7 @@ fn end_of(pieces: &[Piece], start: usize, mark: Mark) -> Option<usize> {
             Mark::Site => begins_main,
             Mark::Boilerplate => name != "button" && (begins_main || is_main_tag),
             Mark::Link => matches!(*piece, Piece::Start("a", _)),
-            Mark::Main | Mark::Hidden => false,
+            Mark::Main | Mark::Hidden | Mark::Article(_) => false,
         };
         if closes {
             return None;
@@ -281,28 +347,39 @@ fn end_of(pieces: &[Piece], start: usize, mark: Mark) -> Option<usize> {
     None
 }
 
-/// The words of the content by its definition, in time that grows with the square of the pieces.
-fn plain_content(pieces: &[Piece]) -> Vec<&'static str> {
+/// The marks of the elements that each piece is within.
+fn marks_around(pieces: &[Piece]) -> Vec<Vec<Mark>> {
     let mut within = vec![Vec::new(); pieces.len()];
-    let mut main_ends = 0;
+    let (mut main_ends, mut article_ends) = (0, 0);
     for (start, piece) in pieces.iter().enumerate() {
         let Piece::Start(name, attributes) = *piece else { continue };
-        for mark in marks(name, attributes) {
-            if mark == Mark::Main && start < main_ends {
-                continue;
-            }
+        for mark in marks(name, attributes, start) {
             let end = end_of(pieces, start, mark);
-            let end = if mark == Mark::Main { end.or(Some(pieces.len())) } else { end };
-            let Some(end) = end else { continue };
-            if mark == Mark::Site && start < main_ends && main_ends < end {
-                continue;
-            }
-            if mark == Mark::Main {
-                main_ends = end;
-            }
-            within[start..end].iter_mut().for_each(|marks| marks.push(mark));
+            let end_or_last = end.unwrap_or(pieces.len());
+            let end = match mark {
+                Mark::Main if start < main_ends => None,
+                Mark::Main => {
+                    main_ends = end_or_last;
+                    Some(end_or_last)
+                }
+                Mark::Article(_) if start < article_ends => None,
+                Mark::Article(_) => {
+                    article_ends = end_or_last;
+                    end
+                }
+                Mark::Site => end.filter(|end| main_ends <= start || *end <= main_ends),
+                Mark::Hidden | Mark::Boilerplate | Mark::Link => end,
+            };
+            let around = start..end.unwrap_or(start);
+            within[around].iter_mut().for_each(|marks| marks.push(mark));
         }
     }
+    within
+}
+
+/// The words of the content by its definition, in time that grows with the square of the pieces.
+fn plain_content(pieces: &[Piece]) -> Vec<&'static str> {
+    let within = marks_around(pieces);
     let select = |matches: &dyn Fn(&[Mark]) -> bool| -> Vec<&'static str> {
         let words = pieces.iter().zip(&within).filter(|(_, marks)| matches(marks));
         let words = words.filter_map(|(piece, _)| match *piece {
@@ -311,23 +388,32 @@ fn plain_content(pieces: &[Piece]) -> Vec<&'static str> {
         });
         words.flatten().collect()
     };
-    let letters = |words: &[&str]| words.concat().chars().filter(|c| c.is_alphanumeric()).count();
-    let is_dropped = |marks: &[Mark]| {
-        [Mark::Hidden, Mark::Boilerplate, Mark::Site].iter().any(|mark| marks.contains(mark))
+    let letters = |matches: &dyn Fn(&[Mark]) -> bool| {
+        select(matches).concat().chars().filter(|c| c.is_alphanumeric()).count()
     };
-    let main = select(&|marks| marks.contains(&Mark::Main) && !is_dropped(marks));
-    let has_main = letters(&main) > 0;
-    let in_region = |marks: &[Mark]| !has_main || marks.contains(&Mark::Main);
-    let rest = select(&|marks| in_region(marks) && !is_dropped(marks));
-    let boilerplate = select(&|marks| {
-        let seen = in_region(marks) && !marks.contains(&Mark::Hidden);
-        seen && is_dropped(marks) && !marks.contains(&Mark::Link)
+    let is = |mark| move |marks: &[Mark]| marks.contains(&mark);
+    let (is_main, is_hidden) = (is(Mark::Main), is(Mark::Hidden));
+    let is_left_out =
+        |marks: &[Mark]| is_hidden(marks) || is(Mark::Boilerplate)(marks) || is(Mark::Site)(marks);
+    let is_rest = |marks: &[Mark]| !is_left_out(marks);
+    let is_outside = |marks: &[Mark]| is_rest(marks) && !is_main(marks) && !is(Mark::Link)(marks);
+
+    let main = letters(&|marks| is_main(marks) && is_rest(marks));
+    let outside = letters(&is_outside);
+    let has_main = main > 0 && (outside < 200 || outside <= 5 * main);
+    let is_longer = |mark: &Mark| {
+        matches!(mark, Mark::Article(_))
+            && letters(&|marks| marks.contains(mark) && is_outside(marks)) > main
+    };
+    let in_region = |marks: &[Mark]| !has_main || is_main(marks) || marks.iter().any(is_longer);
+
+    let rest = letters(&|marks| in_region(marks) && is_rest(marks));
+    let boilerplate = letters(&|marks| {
+        let seen = in_region(marks) && !is_hidden(marks);
+        seen && is_left_out(marks) && !is(Mark::Link)(marks)
     });
-    if letters(&rest) == 0 || letters(&boilerplate) > 3 * letters(&rest) {
-        select(&|marks| in_region(marks) && !marks.contains(&Mark::Hidden))
-    } else {
-        rest
-    }
+    let is_content = rest == 0 || boilerplate > 3 * rest;
+    select(&|marks| in_region(marks) && !is_hidden(marks) && (is_content || !is_left_out(marks)))
 }
 
 proptest! {
