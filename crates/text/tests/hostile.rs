@@ -202,6 +202,7 @@ fn pages(bytes: usize) -> Vec<(&'static str, String)> {
         ("roles that do not end", "<p role=search>x"),
         ("main content", "<main>x</main>y"),
         ("articles", "<article>x</article>y"),
+        ("images", "<img alt=x>"),
         ("navigation", "<nav>x</nav>y"),
         ("tables", "<table><tr><td>x"),
         ("textareas", "<textarea>"),

@@ -10,6 +10,10 @@ pub(super) enum Dropped {
     Hidden,
     /// It belongs to the site or to a form, not to the content of the page.
     Boilerplate,
+    /// Its role says that it belongs to the site.
+    Site,
+    /// It stands for an image, which a reader sees in its place.
+    Image,
 }
 
 /// What the attribute `role` of an element tells about its content.

@@ -35,8 +35,6 @@ pub(crate) struct HtmlPage {
     regions: Regions,
     /// The outermost articles.
     articles: Outermost,
-    /// The ranges of the elements of the site that have ended; they may overlap.
-    site: Vec<Range<usize>>,
     /// The text of links that have ended, in order.
     links: Vec<Range<usize>>,
     /// Where the last link begins, if it is open.
@@ -60,6 +58,16 @@ impl HtmlPage {
 
     pub(super) fn character(&mut self, character: char) {
         self.text.push(character);
+    }
+
+    /// Adds the text that stands for an image whose tag has just begun.
+    pub(super) fn image(&mut self, alternative: &str) {
+        if !alternative.is_empty() {
+            let at = self.text.len();
+            self.text.push_str(alternative);
+            self.separate_always();
+            self.cuts.push((at..self.text.len(), Dropped::Image));
+        }
     }
 
     /// Begins an element; `name` is its name in lower case.
@@ -130,7 +138,7 @@ impl HtmlPage {
         }
         match self.regions.end(name) {
             Ended::Nothing => {}
-            Ended::Site(start) => self.site.push(start..self.text.len()),
+            Ended::Site(start) => self.cuts.push((start..self.text.len(), Dropped::Site)),
             Ended::Main => {
                 // Several of them may follow each other.
                 self.separate_always();
@@ -143,17 +151,16 @@ impl HtmlPage {
     /// boilerplate.
     pub(crate) fn visible_text(&self) -> String {
         let whole: Vec<Range<usize>> = std::iter::once(0..self.text.len()).collect();
-        let rest = minus(&whole, &self.cuts(|_| true));
+        let rest = minus(&whole, &self.cuts(|why| why != Dropped::Site));
         let has_rest = self.has_letters(&rest);
         self.text_of(&if has_rest { rest } else { minus(&whole, &self.cuts(is_hidden)) })
     }
 
     /// The text of the main content, where the page marks it and it is not thin; or else of the
-    /// page. Boilerplate and the elements of the site count only where they outweigh the rest.
+    /// page. Boilerplate, the elements of the site and what stands for images count only where they
+    /// outweigh the rest.
     pub(super) fn content(&self) -> String {
-        let mut dropped = self.cuts(|_| true);
-        dropped.extend(self.site.iter().cloned());
-        let dropped = union(dropped);
+        let dropped = self.cuts(|_| true);
         let region = self.region(&dropped);
         let content = minus(&region, &dropped);
         if dropped.is_empty() {
@@ -164,7 +171,26 @@ impl HtmlPage {
         let boilerplate = minus(&minus(&seen, &content), &self.links);
         let is_content = self.outweighs(&boilerplate, BOILERPLATE_TIMES, &content)
             || !self.has_letters(&content);
-        self.text_of(if is_content { &seen } else { &content })
+        let text = if is_content { seen } else { content };
+        self.text_of(&self.with_images(text, &region, is_content))
+    }
+
+    /// Adds what stands for the images of a text, if it has more letters than the text.
+    fn with_images(
+        &self,
+        text: Vec<Range<usize>>,
+        region: &[Range<usize>],
+        has_boilerplate: bool,
+    ) -> Vec<Range<usize>> {
+        // Those of few pages outweigh their text even if all of them count.
+        if !self.outweighs(&self.cuts(|why| why == Dropped::Image), 1, &text) {
+            return text;
+        }
+        let is_left_out = |why| is_hidden(why) || !has_boilerplate;
+        let left_out = self.cuts(|why| why != Dropped::Image && is_left_out(why));
+        let with_images = minus(region, &left_out);
+        let images = minus(&with_images, &text);
+        if self.outweighs(&images, 1, &text) { with_images } else { text }
     }
 
     /// Where the content is: in the main content with the longer articles beside it, or anywhere.
@@ -259,5 +285,5 @@ impl HtmlPage {
 }
 
 fn is_hidden(why: Dropped) -> bool {
-    why == Dropped::Hidden
+    matches!(why, Dropped::Hidden | Dropped::Image)
 }

@@ -56,7 +56,7 @@ fn pages_of_one_template_are_no_near_duplicates_and_their_edited_copies_are() {
     }
 }
 
-/// Pages of one site, with words of their own.
+/// Pages of one site whose main content is not all that tells them apart, with words of their own.
 fn of_site(shape: usize, page: usize) -> String {
     let words = |count| own(page, count);
     let site = |count| own(999, count);
@@ -66,13 +66,15 @@ fn of_site(shape: usize, page: usize) -> String {
         2 => format!("<main>{}</main><article>{}</article>", site(90), words(300)),
         3 => format!("<div role=dialog>{}</div><p>{}", site(40), words(40)),
         4 => format!("<main><div role=alertdialog>{}</div></main>{}", site(90), words(150)),
-        _ => format!("<ul role=menubar><li><a>{}</a></ul><p>{}", site(120), words(15)),
+        5 => format!("<ul role=menubar><li><a>{}</a></ul><p>{}", site(120), words(15)),
+        6 => format!("<main><h1>{}</h1><img alt='{}'></main>", site(4), words(20)),
+        _ => format!("<h1>{}</h1><img alt='{}'/><img alt='.'>", site(4), words(20)),
     }
 }
 
 #[test]
-fn pages_of_one_site_differ_by_their_own_words() {
-    for shape in 0..6 {
+fn pages_of_one_site_differ_by_what_stands_beside_thin_main_content_and_for_images() {
+    for shape in 0..8 {
         let [one, other] = [1, 2].map(|page| sketch(&content_of_html(&of_site(shape, page))));
         assert!(similarity(&one, &other) < 0.3, "{shape}");
         let edited = of_site(shape, 1).replacen(&own(1, 1), "another ", 1);

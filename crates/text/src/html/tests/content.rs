@@ -64,6 +64,7 @@ fn thin_main_content_is_that_of_the_page() {
         ("<div role=banner>", "</div>"),
         ("<div role=dialog>", "</div>"),
         ("<script>", "</script>"),
+        ("<img alt='", "'>"),
     ] {
         assert_eq!(content(&format!("{begin}{}{end}<main>a</main>", of(900))), "a", "{begin}");
     }
@@ -93,6 +94,23 @@ fn an_article_beside_the_main_content_counts_if_it_is_longer() {
     assert_eq!(content("</article><main>abc</main><article>defg</article>"), "abc defg");
     assert_eq!(content("<main>-</main>x<article>defg</article>"), "- x defg");
     assert_eq!(content("x<article>defg</article>x"), "x defg x");
+}
+
+#[test]
+fn what_stands_for_images_counts_if_it_outweighs_the_text() {
+    assert_eq!(content("<main>abc<img alt='defg'></main>x"), "abc defg");
+    assert_eq!(content("<main><img alt=de>abc<IMG ALT='f g&amp;'></main>x"), "de abc f g&");
+    assert_eq!(content("<main>abc<img alt=de><img alt=f></main>x"), "abc");
+    assert_eq!(content("abc<img alt=de><nav><img alt=fghi></nav>"), "abc");
+    assert_eq!(content("abc<template><img alt=defg></template>"), "abc");
+    assert_eq!(content("a<img alt>b<img alt=''>c<img>d"), "a b c d");
+    assert_eq!(content("<img alt=a>"), "a");
+    assert_eq!(content("<?xml version='1.0'?><p>a</p><img alt='bc'/>d<img alt='e'/>"), "a bc d e");
+    assert_eq!(content("<main>- <img alt=abc></main>de"), "- abc de");
+    // Where boilerplate is the content, so are its images.
+    assert_eq!(content("<aside>ab<img alt=cde></aside>"), "ab cde");
+    assert_eq!(words("ab<img alt=cde><p alt=x>f"), "ab f");
+    assert_eq!(words("<img alt=cde>"), "");
 }
 
 #[test]
@@ -229,6 +247,7 @@ fn half_a_megabyte_of_regions_is_read_to_its_end() {
         ("<nav><main></main>", "</nav>"),
         ("<article>", "</article>"),
         ("<main>a</main><article>", "</article>"),
+        ("<img alt=a>", ""),
     ] {
         let depth = BYTES / (open.len() + close.len());
         let html = format!("first<p>{}x{}last", open.repeat(depth), close.repeat(depth));
@@ -248,6 +267,7 @@ enum Piece {
     Start(&'static str, &'static str),
     End(&'static str),
     Word(&'static str),
+    Image(&'static str),
 }
 
 const NAMES: &[&str] =
@@ -278,7 +298,8 @@ fn piece() -> impl Strategy<Value = Piece> {
     prop_oneof![
         tags.prop_map(|(name, attributes)| Piece::Start(name, attributes)),
         prop::sample::select(NAMES).prop_map(Piece::End),
-        word.prop_map(Piece::Word),
+        word.clone().prop_map(Piece::Word),
+        word.prop_map(Piece::Image),
     ]
 }
 
@@ -290,6 +311,7 @@ enum Mark {
     Hidden,
     Boilerplate,
     Link,
+    Image,
     /// An outermost article, identified by where it begins.
     Article(usize),
 }
@@ -330,7 +352,7 @@ fn end_of(pieces: &[Piece], start: usize, mark: Mark) -> Option<usize> {
             Mark::Site => begins_main,
             Mark::Boilerplate => name != "button" && (begins_main || is_main_tag),
             Mark::Link => matches!(*piece, Piece::Start("a", _)),
-            Mark::Main | Mark::Hidden | Mark::Article(_) => false,
+            Mark::Main | Mark::Hidden | Mark::Image | Mark::Article(_) => false,
         };
         if closes {
             return None;
@@ -338,7 +360,7 @@ fn end_of(pieces: &[Piece], start: usize, mark: Mark) -> Option<usize> {
         match *piece {
             Piece::Start(other, _) if other == name => depth += 1,
             Piece::End(other) if other == name => depth -= 1,
-            Piece::Start(..) | Piece::End(_) | Piece::Word(_) => {}
+            Piece::Start(..) | Piece::End(_) | Piece::Word(_) | Piece::Image(_) => {}
         }
         if depth == 0 {
             return Some(at);
@@ -352,6 +374,9 @@ fn marks_around(pieces: &[Piece]) -> Vec<Vec<Mark>> {
     let mut within = vec![Vec::new(); pieces.len()];
     let (mut main_ends, mut article_ends) = (0, 0);
     for (start, piece) in pieces.iter().enumerate() {
+        if matches!(piece, Piece::Image(_)) {
+            within[start].push(Mark::Image);
+        }
         let Piece::Start(name, attributes) = *piece else { continue };
         for mark in marks(name, attributes, start) {
             let end = end_of(pieces, start, mark);
@@ -368,7 +393,7 @@ fn marks_around(pieces: &[Piece]) -> Vec<Vec<Mark>> {
                     end
                 }
                 Mark::Site => end.filter(|end| main_ends <= start || *end <= main_ends),
-                Mark::Hidden | Mark::Boilerplate | Mark::Link => end,
+                Mark::Hidden | Mark::Boilerplate | Mark::Link | Mark::Image => end,
             };
             let around = start..end.unwrap_or(start);
             within[around].iter_mut().for_each(|marks| marks.push(mark));
@@ -383,7 +408,7 @@ fn plain_content(pieces: &[Piece]) -> Vec<&'static str> {
     let select = |matches: &dyn Fn(&[Mark]) -> bool| -> Vec<&'static str> {
         let words = pieces.iter().zip(&within).filter(|(_, marks)| matches(marks));
         let words = words.filter_map(|(piece, _)| match *piece {
-            Piece::Word(word) => Some(word.split_whitespace()),
+            Piece::Word(word) | Piece::Image(word) => Some(word.split_whitespace()),
             Piece::Start(..) | Piece::End(_) => None,
         });
         words.flatten().collect()
@@ -392,10 +417,10 @@ fn plain_content(pieces: &[Piece]) -> Vec<&'static str> {
         select(matches).concat().chars().filter(|c| c.is_alphanumeric()).count()
     };
     let is = |mark| move |marks: &[Mark]| marks.contains(&mark);
-    let (is_main, is_hidden) = (is(Mark::Main), is(Mark::Hidden));
+    let (is_main, is_hidden, is_image) = (is(Mark::Main), is(Mark::Hidden), is(Mark::Image));
     let is_left_out =
         |marks: &[Mark]| is_hidden(marks) || is(Mark::Boilerplate)(marks) || is(Mark::Site)(marks);
-    let is_rest = |marks: &[Mark]| !is_left_out(marks);
+    let is_rest = |marks: &[Mark]| !is_left_out(marks) && !is_image(marks);
     let is_outside = |marks: &[Mark]| is_rest(marks) && !is_main(marks) && !is(Mark::Link)(marks);
 
     let main = letters(&|marks| is_main(marks) && is_rest(marks));
@@ -409,11 +434,16 @@ fn plain_content(pieces: &[Piece]) -> Vec<&'static str> {
 
     let rest = letters(&|marks| in_region(marks) && is_rest(marks));
     let boilerplate = letters(&|marks| {
-        let seen = in_region(marks) && !is_hidden(marks);
+        let seen = in_region(marks) && !is_hidden(marks) && !is_image(marks);
         seen && is_left_out(marks) && !is(Mark::Link)(marks)
     });
     let is_content = rest == 0 || boilerplate > 3 * rest;
-    select(&|marks| in_region(marks) && !is_hidden(marks) && (is_content || !is_left_out(marks)))
+    let shown = |marks: &[Mark]| {
+        in_region(marks) && !is_hidden(marks) && (is_content || !is_left_out(marks))
+    };
+    let is_text = |marks: &[Mark]| shown(marks) && !is_image(marks);
+    let images = letters(&|marks| shown(marks) && is_image(marks));
+    if images > letters(&is_text) { select(&shown) } else { select(&is_text) }
 }
 
 proptest! {
@@ -425,6 +455,7 @@ proptest! {
             Piece::Start(name, attributes) => format!("<{name} {attributes}>"),
             Piece::End(name) => format!("</{name}>"),
             Piece::Word(word) => word.to_owned(),
+            Piece::Image(word) => format!("<img alt='{word}'>"),
         };
         let html: String = pieces.iter().map(tag).collect();
         prop_assert_eq!(content(&html), plain_content(&pieces).join(" "), "{}", html);
