@@ -201,6 +201,8 @@ fn pages(bytes: usize) -> Vec<(&'static str, String)> {
         ("roles", "<p role=search>x</p>"),
         ("roles that do not end", "<p role=search>x"),
         ("main content", "<main>x</main>y"),
+        ("articles", "<article>x</article>y"),
+        ("images", "<img alt=x>"),
         ("navigation", "<nav>x</nav>y"),
         ("tables", "<table><tr><td>x"),
         ("textareas", "<textarea>"),
@@ -220,6 +222,11 @@ fn pages(bytes: usize) -> Vec<(&'static str, String)> {
     .collect();
     pages.extend([
         ("a million attributes", format!("<p {}>x", repeated("a=b ", bytes))),
+        ("articles beside main content", {
+            let main = repeated(".", bytes / 2) + &repeated("x", bytes / 8);
+            let articles = repeated("<article>x</article>", bytes * 3 / 8);
+            format!("<main>{main}</main>{articles}")
+        }),
         ("a long attribute", format!("<p a='{}'>x", repeated("b", bytes))),
         ("tables in XHTML", format!("<?xml version='1.0'?>{}", repeated("<![CDATA[x", bytes))),
     ]);

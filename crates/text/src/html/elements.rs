@@ -10,6 +10,10 @@ pub(super) enum Dropped {
     Hidden,
     /// It belongs to the site or to a form, not to the content of the page.
     Boilerplate,
+    /// Its role says that it belongs to the site.
+    Site,
+    /// It stands for an image, which a reader sees in its place.
+    Image,
 }
 
 /// What the attribute `role` of an element tells about its content.
@@ -17,14 +21,25 @@ pub(super) enum Dropped {
 pub(super) enum Role {
     /// It is the content of the page.
     Main,
-    /// It belongs to the site: navigation, search, banner, contentinfo or complementary.
+    /// It belongs to the site: navigation, a menu, search, banner, contentinfo, complementary, or a
+    /// dialog, as many notices about cookies are.
     Site,
 }
 
 impl Role {
     /// The role that the first word of the attribute names, in any case.
     pub(super) fn named(attribute: &str) -> Option<Self> {
-        const SITE: [&str; 5] = ["navigation", "search", "banner", "contentinfo", "complementary"];
+        const SITE: [&str; 9] = [
+            "navigation",
+            "search",
+            "banner",
+            "contentinfo",
+            "complementary",
+            "dialog",
+            "alertdialog",
+            "menu",
+            "menubar",
+        ];
         let first = attribute.split_ascii_whitespace().next()?;
         if first.eq_ignore_ascii_case("main") {
             return Some(Self::Main);

@@ -2,9 +2,9 @@
 //!
 //! A tokenizer by the WHATWG standard and no tree: the cost of a browser's tree grows with the
 //! square of the nesting depth, and the text needs only the tags in order. Character references
-//! are decoded; comments and attributes are not text; block-level elements separate words and
-//! inline ones do not; navigation and similar elements are dropped ([`elements`] lists them).
-//! `docs/pages.md` defines it all.
+//! are decoded; comments and attributes are not text, except what stands for the images of a page
+//! of little else; block-level elements separate words and inline ones do not; navigation and
+//! similar elements are dropped ([`elements`] lists them). `docs/pages.md` defines it all.
 //!
 //! An unclosed element never hides the rest of its page. A dropped element is cut out only when its
 //! end tag is read; an unclosed `<script>` or comment is read as if its opening were missing; and
@@ -13,8 +13,8 @@
 //! Time is linear in the bytes at any depth and for any markup, but for sorting the ranges that are
 //! dropped: one pass, and at most one search for a missing end tag for each of the eight elements
 //! of raw text. Nothing recurses. Memory: the text, and at most 64 bytes for each element that is
-//! dropped. Tested against html5ever's tokenizer, by a plain form of the content, by pages of each
-//! shape, and by oversized ones.
+//! dropped, each article and each image. Tested against html5ever's tokenizer, by a plain form of
+//! the content, by pages of each shape, and by oversized ones.
 
 pub(crate) mod elements;
 pub(crate) mod page;
@@ -27,8 +27,8 @@ pub(crate) mod tokenizer;
 
 use std::borrow::Cow;
 
-/// The content of a page: the text of its main content if it marks that, or else all that a reader
-/// sees but what belongs to the site.
+/// The content of a page: the text of its main content if it marks that and the rest does not
+/// outweigh it, or else all that a reader sees but what belongs to the site.
 ///
 /// ```
 /// use nearprint_text::content_of_html;

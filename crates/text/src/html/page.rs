@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use crate::html::elements::{self, BESIDE_CONTENT, DROPPED, Dropped, Role};
 use crate::html::ranges::{minus, union};
-use crate::html::regions::{Ended, Regions};
+use crate::html::regions::{Ended, Outermost, Regions};
 
 /// Where a word may break.
 const SOFT_HYPHEN: char = '\u{ad}';
@@ -12,6 +12,14 @@ const SOFT_HYPHEN: char = '\u{ad}';
 /// Boilerplate with more than this many times the letters and digits of the rest of its page is
 /// the content of the page. Those of its links do not count, or a long menu would be content.
 pub(super) const BOILERPLATE_TIMES: usize = 3;
+
+/// Main content is thin, so that the page counts, if the text outside has more than this many times
+/// its letters and digits, without those of links.
+const OUTSIDE_TIMES: usize = 5;
+
+/// Main content is not thin beside less text than this, in letters and digits: each page of mdBook
+/// has a help box of 134, and many have less content than a fifth of that.
+const OUTSIDE_MIN: usize = 200;
 
 /// The text of a page, with the places to leave out.
 #[derive(Debug, Default)]
@@ -25,8 +33,8 @@ pub(crate) struct HtmlPage {
     open: [Vec<Option<usize>>; DROPPED.len()],
     /// The main content, and what roles mark as part of the site.
     regions: Regions,
-    /// The ranges of the elements of the site that have ended; they may overlap.
-    site: Vec<Range<usize>>,
+    /// The outermost articles.
+    articles: Outermost,
     /// The text of links that have ended, in order.
     links: Vec<Range<usize>>,
     /// Where the last link begins, if it is open.
@@ -52,6 +60,16 @@ impl HtmlPage {
         self.text.push(character);
     }
 
+    /// Adds the text that stands for an image whose tag has just begun.
+    pub(super) fn image(&mut self, alternative: &str) {
+        if !alternative.is_empty() {
+            let at = self.text.len();
+            self.text.push_str(alternative);
+            self.separate_always();
+            self.cuts.push((at..self.text.len(), Dropped::Image));
+        }
+    }
+
     /// Begins an element; `name` is its name in lower case.
     pub(crate) fn start(&mut self, name: &[u8], contents: ElementContent) {
         self.separate(name);
@@ -69,6 +87,8 @@ impl HtmlPage {
             }
         } else if name == b"a" {
             self.link = Some(at);
+        } else if name == b"article" {
+            self.articles.start(at);
         }
     }
 
@@ -103,6 +123,10 @@ impl HtmlPage {
             }
         } else if name == b"a" {
             self.links.extend(self.link.take().map(|start| start..at));
+        } else if name == b"article" {
+            // Main content may follow it.
+            self.separate_always();
+            self.articles.end(self.text.len());
         }
         self.separate(name);
     }
@@ -114,7 +138,7 @@ impl HtmlPage {
         }
         match self.regions.end(name) {
             Ended::Nothing => {}
-            Ended::Site(start) => self.site.push(start..self.text.len()),
+            Ended::Site(start) => self.cuts.push((start..self.text.len(), Dropped::Site)),
             Ended::Main => {
                 // Several of them may follow each other.
                 self.separate_always();
@@ -127,38 +151,96 @@ impl HtmlPage {
     /// boilerplate.
     pub(crate) fn visible_text(&self) -> String {
         let whole: Vec<Range<usize>> = std::iter::once(0..self.text.len()).collect();
-        let rest = minus(&whole, &self.cuts(|_| true));
+        let rest = minus(&whole, &self.cuts(|why| why != Dropped::Site));
         let has_rest = self.has_letters(&rest);
         self.text_of(&if has_rest { rest } else { minus(&whole, &self.cuts(is_hidden)) })
     }
 
-    /// The text of the main content, where the page marks it and it has a letter or number; or else
-    /// of the page. Boilerplate and the elements of the site count only where they outweigh the
-    /// rest.
+    /// The text of the main content, where the page marks it and it is not thin; or else of the
+    /// page. Boilerplate, the elements of the site and what stands for images count only where they
+    /// outweigh the rest.
     pub(super) fn content(&self) -> String {
-        let mut dropped = self.cuts(|_| true);
-        dropped.extend(self.site.iter().cloned());
-        let dropped = union(dropped);
-        let mut region = self.regions.mains(self.text.len());
-        let mut content = minus(&region, &dropped);
-        if !self.has_letters(&content) {
-            region = std::iter::once(0..self.text.len()).collect();
-            content = minus(&region, &dropped);
-        }
+        let dropped = self.cuts(|_| true);
+        let region = self.region(&dropped);
+        let content = minus(&region, &dropped);
         if dropped.is_empty() {
             return self.text_of(&content);
         }
         drop(dropped);
         let seen = minus(&region, &self.cuts(is_hidden));
         let boilerplate = minus(&minus(&seen, &content), &self.links);
-        self.text_of(if self.outweighs(&boilerplate, &content) { &seen } else { &content })
+        let is_content = self.outweighs(&boilerplate, BOILERPLATE_TIMES, &content)
+            || !self.has_letters(&content);
+        let text = if is_content { seen } else { content };
+        self.text_of(&self.with_images(text, &region, is_content))
     }
 
-    /// Whether boilerplate without its links is the content of a page.
-    fn outweighs(&self, boilerplate: &[Range<usize>], rest: &[Range<usize>]) -> bool {
-        let times = self.letters(boilerplate).count().div_ceil(BOILERPLATE_TIMES);
-        let rest = self.letters(rest).take(times.max(1)).count();
-        rest == 0 || rest < times
+    /// Adds what stands for the images of a text, if it has more letters than the text.
+    fn with_images(
+        &self,
+        text: Vec<Range<usize>>,
+        region: &[Range<usize>],
+        has_boilerplate: bool,
+    ) -> Vec<Range<usize>> {
+        // Those of few pages outweigh their text even if all of them count.
+        if !self.outweighs(&self.cuts(|why| why == Dropped::Image), 1, &text) {
+            return text;
+        }
+        let is_left_out = |why| is_hidden(why) || !has_boilerplate;
+        let left_out = self.cuts(|why| why != Dropped::Image && is_left_out(why));
+        let with_images = minus(region, &left_out);
+        let images = minus(&with_images, &text);
+        if self.outweighs(&images, 1, &text) { with_images } else { text }
+    }
+
+    /// Where the content is: in the main content with the longer articles beside it, or anywhere.
+    fn region(&self, dropped: &[Range<usize>]) -> Vec<Range<usize>> {
+        let whole: Vec<Range<usize>> = std::iter::once(0..self.text.len()).collect();
+        let mut mains = self.regions.mains(self.text.len());
+        let main_text = minus(&mains, dropped);
+        if !self.has_letters(&main_text) {
+            return whole;
+        }
+        let outside = |of: &[Range<usize>]| minus(&minus(&minus(of, &mains), dropped), &self.links);
+        let rest = outside(&whole);
+        if self.letters(&rest).nth(OUTSIDE_MIN - 1).is_some()
+            && self.outweighs(&rest, OUTSIDE_TIMES, &main_text)
+        {
+            return whole;
+        }
+        mains.extend(self.longer_articles(&outside(self.articles.ended()), &main_text));
+        union(mains)
+    }
+
+    /// The articles that have more letters in these parts of the page than the main content has.
+    fn longer_articles(
+        &self,
+        parts: &[Range<usize>],
+        main_text: &[Range<usize>],
+    ) -> Vec<Range<usize>> {
+        if parts.is_empty() {
+            return Vec::new();
+        }
+        let main_letters = self.count(main_text);
+        let mut parts = parts.iter().peekable();
+        let is_longer = |article: &&Range<usize>| {
+            let mut letters = 0;
+            while let Some(part) = parts.next_if(|part| part.end <= article.end) {
+                letters += self.count(std::slice::from_ref(part));
+            }
+            letters > main_letters
+        };
+        self.articles.ended().iter().filter(is_longer).cloned().collect()
+    }
+
+    /// Whether one text has more than this many times the letters of the other.
+    fn outweighs(&self, one: &[Range<usize>], times: usize, other: &[Range<usize>]) -> bool {
+        let enough = self.count(one).div_ceil(times);
+        self.letters(other).take(enough).count() < enough
+    }
+
+    fn count(&self, ranges: &[Range<usize>]) -> usize {
+        self.letters(ranges).count()
     }
 
     fn has_letters(&self, ranges: &[Range<usize>]) -> bool {
@@ -203,5 +285,5 @@ impl HtmlPage {
 }
 
 fn is_hidden(why: Dropped) -> bool {
-    why == Dropped::Hidden
+    matches!(why, Dropped::Hidden | Dropped::Image)
 }

@@ -117,6 +117,37 @@ impl Regions {
     }
 }
 
+/// Finds the outermost elements of one name. Those that never end are none.
+#[derive(Debug, Default)]
+pub(super) struct Outermost {
+    ended: Vec<Range<usize>>,
+    /// Where the one that is open begins, and how many of its name are open.
+    start: usize,
+    depth: usize,
+}
+
+impl Outermost {
+    pub(super) fn start(&mut self, at: usize) {
+        if self.depth == 0 {
+            self.start = at;
+        }
+        self.depth += 1;
+    }
+
+    /// An end tag without a start tag changes nothing.
+    pub(super) fn end(&mut self, at: usize) {
+        if self.depth == 1 {
+            self.ended.push(self.start..at);
+        }
+        self.depth = self.depth.saturating_sub(1);
+    }
+
+    /// Those that have ended, in order.
+    pub(super) fn ended(&self) -> &[Range<usize>] {
+        &self.ended
+    }
+}
+
 fn named<'a>(open: &'a mut [OpenName], name: &str) -> Option<&'a mut OpenName> {
     open.iter_mut().find(|open| open.name.eq_ignore_ascii_case(name))
 }

@@ -5,6 +5,7 @@
 
 use crate::html::elements::{self, RAW, Role};
 use crate::html::page::{ElementContent, HtmlPage};
+use crate::html::reference::decode_attribute;
 use crate::html::tag::Tag;
 use crate::html::tokenizer::{HtmlToken, Tokenizer};
 
@@ -54,12 +55,17 @@ pub(super) fn scan(html: &str) -> HtmlPage {
 fn start(page: &mut HtmlPage, tag: &Tag<'_>, name: &[u8], is_closed: bool) {
     if is_closed {
         page.start(name, ElementContent::None);
-        return;
+    } else {
+        let role = role(tag, name);
+        let is_text = role == Some(Role::Main) || (name == b"template" && is_shadow_root(tag));
+        page.start(name, if is_text { ElementContent::Text } else { ElementContent::ByName });
+        page.start_region(tag.name, role);
     }
-    let role = role(tag, name);
-    let is_text = role == Some(Role::Main) || (name == b"template" && is_shadow_root(tag));
-    page.start(name, if is_text { ElementContent::Text } else { ElementContent::ByName });
-    page.start_region(tag.name, role);
+    if name == b"img"
+        && let Some(alternative) = tag.attribute("alt")
+    {
+        page.image(&decode_attribute(alternative));
+    }
 }
 
 /// The role of an element. A hidden `main` is one of several that a script shows in turn.

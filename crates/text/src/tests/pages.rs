@@ -55,3 +55,29 @@ fn pages_of_one_template_are_no_near_duplicates_and_their_edited_copies_are() {
         }
     }
 }
+
+/// Pages of one site whose main content is not all that tells them apart, with words of their own.
+fn of_site(shape: usize, page: usize) -> String {
+    let words = |count| own(page, count);
+    let site = |count| own(999, count);
+    match shape {
+        0 => format!("<nav>{}</nav><main>Loading...</main><div>{}</div>", site(9), words(150)),
+        1 => format!("<main><h1>{}</h1></main><p>{}", site(4), words(40)),
+        2 => format!("<main>{}</main><article>{}</article>", site(90), words(300)),
+        3 => format!("<div role=dialog>{}</div><p>{}", site(40), words(40)),
+        4 => format!("<main><div role=alertdialog>{}</div></main>{}", site(90), words(150)),
+        5 => format!("<ul role=menubar><li><a>{}</a></ul><p>{}", site(120), words(15)),
+        6 => format!("<main><h1>{}</h1><img alt='{}'></main>", site(4), words(20)),
+        _ => format!("<h1>{}</h1><img alt='{}'/><img alt='.'>", site(4), words(20)),
+    }
+}
+
+#[test]
+fn pages_of_one_site_differ_by_what_stands_beside_thin_main_content_and_for_images() {
+    for shape in 0..8 {
+        let [one, other] = [1, 2].map(|page| sketch(&content_of_html(&of_site(shape, page))));
+        assert!(similarity(&one, &other) < 0.3, "{shape}");
+        let edited = of_site(shape, 1).replacen(&own(1, 1), "another ", 1);
+        assert!(similarity(&one, &sketch(&content_of_html(&edited))) > 0.83, "{shape}");
+    }
+}

@@ -46,13 +46,92 @@ fn a_main_element_without_a_letter_is_none() {
 }
 
 #[test]
+fn thin_main_content_is_that_of_the_page() {
+    let of = |letters: usize| "x".repeat(letters);
+    let page = |main: usize, outside: usize| format!("<main>{}</main>{}", of(main), of(outside));
+    for (main, outside, is_thin) in
+        [(1, 199, false), (1, 200, true), (40, 200, false), (40, 201, true), (60, 300, false)]
+    {
+        let expected = if is_thin { of(main) + " " + &of(outside) } else { of(main) };
+        assert_eq!(content(&page(main, outside)), expected, "{main} {outside}");
+        let around = format!("<div>{}</div>{}", of(outside / 2), page(main, outside.div_ceil(2)));
+        assert_eq!(content(&around) != of(main), is_thin, "{main} {outside}");
+    }
+    for (begin, end) in [
+        ("<a href=x>", "</a>"),
+        ("<nav>", "</nav>"),
+        ("<footer>", "</footer>"),
+        ("<div role=banner>", "</div>"),
+        ("<div role=dialog>", "</div>"),
+        ("<script>", "</script>"),
+        ("<img alt='", "'>"),
+    ] {
+        assert_eq!(content(&format!("{begin}{}{end}<main>a</main>", of(900))), "a", "{begin}");
+    }
+    // Two elements count together, and so do links within them.
+    let half = format!("<main><a>{}</a></main>", of(20));
+    assert_eq!(content(&format!("{half}{}{half}", of(200))), of(20) + " " + &of(20));
+    // What is dropped from the page stays dropped.
+    assert_eq!(
+        content(&format!("<nav>y</nav><main>a</main>{}", of(200))),
+        "a ".to_owned() + &of(200)
+    );
+}
+
+#[test]
+fn an_article_beside_the_main_content_counts_if_it_is_longer() {
+    assert_eq!(content("x<main>abc</main>x<article>d<p>efg</article>x"), "abc d efg");
+    assert_eq!(content("<article>defg</article>x<main>abc</main>x"), "defg abc");
+    assert_eq!(content("<main>abc</main><article>def</article>x"), "abc");
+    assert_eq!(content("<main>abc</main><article>de</article>x<article>fg</article>"), "abc");
+    assert_eq!(content("<main>abc</main><article>de<article>fg</article></article>"), "abc de fg");
+    assert_eq!(content("x<article>defg<main>abc</main></article>x"), "defg abc");
+    assert_eq!(content("x<main>abc<article>defg</article></main>x"), "abc defg");
+    assert_eq!(content("<main>abc</main><article>de<a>fg</a></article>"), "abc");
+    assert_eq!(content("<main>abc</main><article>de<nav>fg</nav></article>"), "abc");
+    assert_eq!(content("<main>abc</main><aside><article>defg</article></aside>"), "abc");
+    assert_eq!(content("<main>abc</main><article>defg"), "abc");
+    assert_eq!(content("</article><main>abc</main><article>defg</article>"), "abc defg");
+    assert_eq!(content("<main>-</main>x<article>defg</article>"), "- x defg");
+    assert_eq!(content("x<article>defg</article>x"), "x defg x");
+}
+
+#[test]
+fn what_stands_for_images_counts_if_it_outweighs_the_text() {
+    assert_eq!(content("<main>abc<img alt='defg'></main>x"), "abc defg");
+    assert_eq!(content("<main><img alt=de>abc<IMG ALT='f g&amp;'></main>x"), "de abc f g&");
+    assert_eq!(content("<main>abc<img alt=de><img alt=f></main>x"), "abc");
+    assert_eq!(content("abc<img alt=de><nav><img alt=fghi></nav>"), "abc");
+    assert_eq!(content("abc<template><img alt=defg></template>"), "abc");
+    assert_eq!(content("a<img alt>b<img alt=''>c<img>d"), "a b c d");
+    assert_eq!(content("<img alt=a>"), "a");
+    assert_eq!(content("<?xml version='1.0'?><p>a</p><img alt='bc'/>d<img alt='e'/>"), "a bc d e");
+    assert_eq!(content("<main>- <img alt=abc></main>de"), "- abc de");
+    // Where boilerplate is the content, so are its images.
+    assert_eq!(content("<aside>ab<img alt=cde></aside>"), "ab cde");
+    assert_eq!(words("ab<img alt=cde><p alt=x>f"), "ab f");
+    assert_eq!(words("<img alt=cde>"), "");
+}
+
+#[test]
 fn elements_of_the_site_are_dropped_by_their_role() {
-    for role in ["navigation", "search", "banner", "contentinfo", "complementary", "\nBanner x"] {
+    for role in [
+        "navigation",
+        "search",
+        "banner",
+        "contentinfo",
+        "complementary",
+        "\nBanner x",
+        "dialog",
+        "alertdialog",
+        "menu",
+        "menubar",
+    ] {
         let html = format!("a b<div role='{role}'>x<div>y</div>x</div>c");
         assert_eq!(content(&html), "a b c", "{role}");
         assert_eq!(words(&html), "a b x y x c", "{role}");
     }
-    for role in ["", "region", "form", "article navigation", "searchbox"] {
+    for role in ["", "region", "form", "article navigation", "searchbox", "menuitem", "alert"] {
         assert_eq!(content(&format!("a<div role='{role}'>x</div>b")), "a x b", "{role}");
     }
     assert_eq!(content("a b<search>x</search>c"), "a b c");
@@ -166,6 +245,9 @@ fn half_a_megabyte_of_regions_is_read_to_its_end() {
         ("<a><a role=search>", "</a>"),
         ("<template shadowrootmode=open>", "</template>"),
         ("<nav><main></main>", "</nav>"),
+        ("<article>", "</article>"),
+        ("<main>a</main><article>", "</article>"),
+        ("<img alt=a>", ""),
     ] {
         let depth = BYTES / (open.len() + close.len());
         let html = format!("first<p>{}x{}last", open.repeat(depth), close.repeat(depth));
@@ -185,9 +267,11 @@ enum Piece {
     Start(&'static str, &'static str),
     End(&'static str),
     Word(&'static str),
+    Image(&'static str),
 }
 
-const NAMES: &[&str] = &["div", "main", "nav", "aside", "section", "template", "a", "button"];
+const NAMES: &[&str] =
+    &["div", "main", "nav", "aside", "article", "section", "template", "a", "button"];
 const ATTRIBUTES: &[&str] = &[
     "",
     "",
@@ -199,13 +283,23 @@ const ATTRIBUTES: &[&str] = &[
     "shadowrootmode=open",
 ];
 
+/// A word of 42 letters, and one of five times as many, which is enough to make it thin.
+const LONG: &str = "abcdefghijklmnopqrstuvwxyzabcdefghijklmnop ";
+const LONGEST: &str = "abcdefghijklmnopqrstuvwxyzabcdefghijklmnop\
+                       abcdefghijklmnopqrstuvwxyzabcdefghijklmnop\
+                       abcdefghijklmnopqrstuvwxyzabcdefghijklmnop\
+                       abcdefghijklmnopqrstuvwxyzabcdefghijklmnop\
+                       abcdefghijklmnopqrstuvwxyzabcdefghijklmnop ";
+
 fn piece() -> impl Strategy<Value = Piece> {
-    let word = prop::sample::select(&["word ", "a b ", ". ", "long long words "][..]);
+    let word =
+        prop::sample::select(&["word ", "a b ", ". ", "long long words ", LONG, LONGEST][..]);
     let tags = (prop::sample::select(NAMES), prop::sample::select(ATTRIBUTES));
     prop_oneof![
         tags.prop_map(|(name, attributes)| Piece::Start(name, attributes)),
         prop::sample::select(NAMES).prop_map(Piece::End),
-        word.prop_map(Piece::Word),
+        word.clone().prop_map(Piece::Word),
+        word.prop_map(Piece::Image),
     ]
 }
 
@@ -217,6 +311,9 @@ enum Mark {
     Hidden,
     Boilerplate,
     Link,
+    Image,
+    /// An outermost article, identified by where it begins.
+    Article(usize),
 }
 
 fn is_main(name: &str, attributes: &str) -> bool {
@@ -224,12 +321,13 @@ fn is_main(name: &str, attributes: &str) -> bool {
 }
 
 /// The marks of a start tag. A role that is main takes an element out of those dropped by name.
-fn marks(name: &str, attributes: &str) -> Vec<Mark> {
+fn marks(name: &str, attributes: &str, at: usize) -> Vec<Mark> {
     let by_name = match name {
         "template" if attributes == "shadowrootmode=open" => None,
         "template" => Some(Mark::Hidden),
         "nav" | "aside" | "button" => Some(Mark::Boilerplate),
         "a" => Some(Mark::Link),
+        "article" => Some(Mark::Article(at)),
         _ => None,
     };
     let by_role = match attributes {
@@ -238,7 +336,8 @@ fn marks(name: &str, attributes: &str) -> Vec<Mark> {
         "role=search" | "role=banner" => Some(Mark::Site),
         _ => None,
     };
-    let by_name = by_name.filter(|mark| by_role != Some(Mark::Main) || *mark == Mark::Link);
+    let is_dropped = |mark: &Mark| matches!(mark, Mark::Hidden | Mark::Boilerplate);
+    let by_name = by_name.filter(|mark| by_role != Some(Mark::Main) || !is_dropped(mark));
     by_name.into_iter().chain(by_role).collect()
 }
 
@@ -253,7 +352,7 @@ fn end_of(pieces: &[Piece], start: usize, mark: Mark) -> Option<usize> {
             Mark::Site => begins_main,
             Mark::Boilerplate => name != "button" && (begins_main || is_main_tag),
             Mark::Link => matches!(*piece, Piece::Start("a", _)),
-            Mark::Main | Mark::Hidden => false,
+            Mark::Main | Mark::Hidden | Mark::Image | Mark::Article(_) => false,
         };
         if closes {
             return None;
@@ -261,7 +360,7 @@ fn end_of(pieces: &[Piece], start: usize, mark: Mark) -> Option<usize> {
         match *piece {
             Piece::Start(other, _) if other == name => depth += 1,
             Piece::End(other) if other == name => depth -= 1,
-            Piece::Start(..) | Piece::End(_) | Piece::Word(_) => {}
+            Piece::Start(..) | Piece::End(_) | Piece::Word(_) | Piece::Image(_) => {}
         }
         if depth == 0 {
             return Some(at);
@@ -270,53 +369,81 @@ fn end_of(pieces: &[Piece], start: usize, mark: Mark) -> Option<usize> {
     None
 }
 
-/// The words of the content by its definition, in time that grows with the square of the pieces.
-fn plain_content(pieces: &[Piece]) -> Vec<&'static str> {
+/// The marks of the elements that each piece is within.
+fn marks_around(pieces: &[Piece]) -> Vec<Vec<Mark>> {
     let mut within = vec![Vec::new(); pieces.len()];
-    let mut main_ends = 0;
+    let (mut main_ends, mut article_ends) = (0, 0);
     for (start, piece) in pieces.iter().enumerate() {
+        if matches!(piece, Piece::Image(_)) {
+            within[start].push(Mark::Image);
+        }
         let Piece::Start(name, attributes) = *piece else { continue };
-        for mark in marks(name, attributes) {
-            if mark == Mark::Main && start < main_ends {
-                continue;
-            }
+        for mark in marks(name, attributes, start) {
             let end = end_of(pieces, start, mark);
-            let end = if mark == Mark::Main { end.or(Some(pieces.len())) } else { end };
-            let Some(end) = end else { continue };
-            if mark == Mark::Site && start < main_ends && main_ends < end {
-                continue;
-            }
-            if mark == Mark::Main {
-                main_ends = end;
-            }
-            within[start..end].iter_mut().for_each(|marks| marks.push(mark));
+            let end_or_last = end.unwrap_or(pieces.len());
+            let end = match mark {
+                Mark::Main if start < main_ends => None,
+                Mark::Main => {
+                    main_ends = end_or_last;
+                    Some(end_or_last)
+                }
+                Mark::Article(_) if start < article_ends => None,
+                Mark::Article(_) => {
+                    article_ends = end_or_last;
+                    end
+                }
+                Mark::Site => end.filter(|end| main_ends <= start || *end <= main_ends),
+                Mark::Hidden | Mark::Boilerplate | Mark::Link | Mark::Image => end,
+            };
+            let around = start..end.unwrap_or(start);
+            within[around].iter_mut().for_each(|marks| marks.push(mark));
         }
     }
+    within
+}
+
+/// The words of the content by its definition, in time that grows with the square of the pieces.
+fn plain_content(pieces: &[Piece]) -> Vec<&'static str> {
+    let within = marks_around(pieces);
     let select = |matches: &dyn Fn(&[Mark]) -> bool| -> Vec<&'static str> {
         let words = pieces.iter().zip(&within).filter(|(_, marks)| matches(marks));
         let words = words.filter_map(|(piece, _)| match *piece {
-            Piece::Word(word) => Some(word.split_whitespace()),
+            Piece::Word(word) | Piece::Image(word) => Some(word.split_whitespace()),
             Piece::Start(..) | Piece::End(_) => None,
         });
         words.flatten().collect()
     };
-    let letters = |words: &[&str]| words.concat().chars().filter(|c| c.is_alphanumeric()).count();
-    let is_dropped = |marks: &[Mark]| {
-        [Mark::Hidden, Mark::Boilerplate, Mark::Site].iter().any(|mark| marks.contains(mark))
+    let letters = |matches: &dyn Fn(&[Mark]) -> bool| {
+        select(matches).concat().chars().filter(|c| c.is_alphanumeric()).count()
     };
-    let main = select(&|marks| marks.contains(&Mark::Main) && !is_dropped(marks));
-    let has_main = letters(&main) > 0;
-    let in_region = |marks: &[Mark]| !has_main || marks.contains(&Mark::Main);
-    let rest = select(&|marks| in_region(marks) && !is_dropped(marks));
-    let boilerplate = select(&|marks| {
-        let seen = in_region(marks) && !marks.contains(&Mark::Hidden);
-        seen && is_dropped(marks) && !marks.contains(&Mark::Link)
+    let is = |mark| move |marks: &[Mark]| marks.contains(&mark);
+    let (is_main, is_hidden, is_image) = (is(Mark::Main), is(Mark::Hidden), is(Mark::Image));
+    let is_left_out =
+        |marks: &[Mark]| is_hidden(marks) || is(Mark::Boilerplate)(marks) || is(Mark::Site)(marks);
+    let is_rest = |marks: &[Mark]| !is_left_out(marks) && !is_image(marks);
+    let is_outside = |marks: &[Mark]| is_rest(marks) && !is_main(marks) && !is(Mark::Link)(marks);
+
+    let main = letters(&|marks| is_main(marks) && is_rest(marks));
+    let outside = letters(&is_outside);
+    let has_main = main > 0 && (outside < 200 || outside <= 5 * main);
+    let is_longer = |mark: &Mark| {
+        matches!(mark, Mark::Article(_))
+            && letters(&|marks| marks.contains(mark) && is_outside(marks)) > main
+    };
+    let in_region = |marks: &[Mark]| !has_main || is_main(marks) || marks.iter().any(is_longer);
+
+    let rest = letters(&|marks| in_region(marks) && is_rest(marks));
+    let boilerplate = letters(&|marks| {
+        let seen = in_region(marks) && !is_hidden(marks) && !is_image(marks);
+        seen && is_left_out(marks) && !is(Mark::Link)(marks)
     });
-    if letters(&rest) == 0 || letters(&boilerplate) > 3 * letters(&rest) {
-        select(&|marks| in_region(marks) && !marks.contains(&Mark::Hidden))
-    } else {
-        rest
-    }
+    let is_content = rest == 0 || boilerplate > 3 * rest;
+    let shown = |marks: &[Mark]| {
+        in_region(marks) && !is_hidden(marks) && (is_content || !is_left_out(marks))
+    };
+    let is_text = |marks: &[Mark]| shown(marks) && !is_image(marks);
+    let images = letters(&|marks| shown(marks) && is_image(marks));
+    if images > letters(&is_text) { select(&shown) } else { select(&is_text) }
 }
 
 proptest! {
@@ -328,6 +455,7 @@ proptest! {
             Piece::Start(name, attributes) => format!("<{name} {attributes}>"),
             Piece::End(name) => format!("</{name}>"),
             Piece::Word(word) => word.to_owned(),
+            Piece::Image(word) => format!("<img alt='{word}'>"),
         };
         let html: String = pieces.iter().map(tag).collect();
         prop_assert_eq!(content(&html), plain_content(&pieces).join(" "), "{}", html);
