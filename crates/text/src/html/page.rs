@@ -13,12 +13,12 @@ const SOFT_HYPHEN: char = '\u{ad}';
 /// the content of the page. Those of its links do not count, or a long menu would be content.
 pub(super) const BOILERPLATE_TIMES: usize = 3;
 
-/// Main content is thin, so that the page counts, if the text outside has more than this many times
-/// its letters and digits, without those of links.
-const OUTSIDE_TIMES: usize = 5;
+/// Main content is thin, so that the page counts, if it has fewer letters and digits than this, and
+/// the text outside has as many as [`OUTSIDE_MIN`], without those of links. The stubs of mdBook have
+/// 45; as a multiple of the main content, a long notice would count on every short page.
+const MAIN_MIN: usize = 40;
 
-/// Main content is not thin beside less text than this, in letters and digits: each page of mdBook
-/// has a help box of 134, and many have less content than a fifth of that.
+/// Main content is not thin beside less text than this: each page of mdBook has a help box of 134.
 const OUTSIDE_MIN: usize = 200;
 
 /// The text of a page, with the places to leave out.
@@ -203,8 +203,8 @@ impl HtmlPage {
         }
         let outside = |of: &[Range<usize>]| minus(&minus(&minus(of, &mains), dropped), &self.links);
         let rest = outside(&whole);
-        if self.letters(&rest).nth(OUTSIDE_MIN - 1).is_some()
-            && self.outweighs(&rest, OUTSIDE_TIMES, &main_text)
+        if self.letters(&main_text).nth(MAIN_MIN - 1).is_none()
+            && self.letters(&rest).nth(OUTSIDE_MIN - 1).is_some()
         {
             return whole;
         }

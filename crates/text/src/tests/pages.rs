@@ -62,7 +62,7 @@ fn of_site(shape: usize, page: usize) -> String {
     let site = |count| own(999, count);
     match shape {
         0 => format!("<nav>{}</nav><main>Loading...</main><div>{}</div>", site(9), words(150)),
-        1 => format!("<main><h1>{}</h1></main><p>{}", site(4), words(40)),
+        1 => format!("<main><h1>Our daily news page</h1></main><p>{}", words(40)),
         2 => format!("<main>{}</main><article>{}</article>", site(90), words(300)),
         3 => format!("<div role=dialog>{}</div><p>{}", site(40), words(40)),
         4 => format!("<main><div role=alertdialog>{}</div></main>{}", site(90), words(150)),

@@ -50,7 +50,7 @@ fn thin_main_content_is_that_of_the_page() {
     let of = |letters: usize| "x".repeat(letters);
     let page = |main: usize, outside: usize| format!("<main>{}</main>{}", of(main), of(outside));
     for (main, outside, is_thin) in
-        [(1, 199, false), (1, 200, true), (40, 200, false), (40, 201, true), (60, 300, false)]
+        [(1, 199, false), (1, 200, true), (39, 200, true), (40, 200, false), (40, 900, false)]
     {
         let expected = if is_thin { of(main) + " " + &of(outside) } else { of(main) };
         assert_eq!(content(&page(main, outside)), expected, "{main} {outside}");
@@ -425,7 +425,7 @@ fn plain_content(pieces: &[Piece]) -> Vec<&'static str> {
 
     let main = letters(&|marks| is_main(marks) && is_rest(marks));
     let outside = letters(&is_outside);
-    let has_main = main > 0 && (outside < 200 || outside <= 5 * main);
+    let has_main = main > 0 && (outside < 200 || main >= 40);
     let is_longer = |mark: &Mark| {
         matches!(mark, Mark::Article(_))
             && letters(&|marks| marks.contains(mark) && is_outside(marks)) > main
