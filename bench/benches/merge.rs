@@ -16,8 +16,7 @@ use nearprint_engine::document::Sequence;
 use nearprint_fingerprint::Distance;
 use nearprint_index::compaction::merge;
 use nearprint_index::compaction::merge::Merged;
-use nearprint_index::levels::level::{Expected, Level};
-use nearprint_index::levels::posting::{Common, Posting};
+use nearprint_index::levels::level::Level;
 use nearprint_index::levels::segment::Segment;
 use nearprint_index::plan::Plans;
 
@@ -28,12 +27,9 @@ const NEWEST: usize = 3;
 const SEED: u64 = 1;
 
 fn small(plans: &Plans, first: u64, count: u64) -> Arc<Segment> {
-    let posting = |sequence| Posting { sequence: Sequence::new(sequence), ..Posting::default() };
-    let common = Common::of(posting(first)).and(Common::of(posting(first + count)));
-    let expected = Expected { plans, small: true, count: count as usize, common, oldest: false };
     let values = Stream::of("merged", SEED);
-    let puts = || (first..first + count).map(|number| (values.number(number), number));
-    Level::of(expected, puts(), |number, row| row.put(posting(number)), []).segment
+    let values = (first..first + count).map(|number| values.number(number));
+    Level::of_bare(plans, (Sequence::new(first), count), values).segment
 }
 
 fn measure<T>(

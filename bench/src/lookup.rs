@@ -29,7 +29,6 @@ use crate::data::{Queries, Stored, view_holding};
 use crate::latency::Latencies;
 use crate::process;
 use crate::progress::Progress;
-use crate::random::Stream;
 use crate::report::{Fact, Model, Report, Row};
 use crate::verify;
 

@@ -56,6 +56,7 @@ sections! {
         recipe: String,
         model_file: PathBuf,
         distance_max: u64,
+        search: String,
         durability: String,
         durability_interval_ms: u64,
     }

@@ -107,9 +107,11 @@ impl Layers {
     /// Takes from a directory what is fixed when it is created.
     fn adopt(&mut self, directory: &DirectoryFile, path: &Path) -> Result<(), ConfigError> {
         let distance_max = i64::from(directory.distance_max.get());
+        let search = if directory.has_labels { "likely" } else { "exact" };
         let fixed = [
             ("data.recipe", Value::String(directory.identity.recipe())),
             ("data.distance_max", Value::Integer(distance_max)),
+            ("data.search", Value::String(search.to_owned())),
         ];
         for (key, created) in fixed {
             let is_given = self.given.contains(key);
@@ -237,7 +239,8 @@ fn contradicts(key: &'static str, configured: &Value, created: &Value, path: &Pa
     let change = if key == "data.recipe" {
         "another recipe needs the texts again, in a new directory".to_owned()
     } else {
-        format!("change the directory: nearprint reindex --distance {configured} --data {data}")
+        let option = if key == "data.search" { "search" } else { "distance" };
+        format!("change the directory: nearprint reindex --{option} {configured} --data {data}")
     };
     ConfigError::Contradicts { key, configured, created, data: path.to_owned(), change }
 }

@@ -158,7 +158,7 @@ fn http_options(config: &Config) -> Result<http::HttpOptions, ConfigError> {
             distance_max,
             limit: length(key!(config.query.limit), 1..=http::RequestDefaults::LIMIT_MAX as u64)?,
             min_similarity: query.min_similarity,
-            search: search(config)?,
+            search: search("query.search", &config.query.search)?,
             metadata_bytes_max: length(key!(config.documents.metadata_bytes_max), 2..=65_536)?,
             expires_in_s: expiry(config)?,
         },
@@ -179,6 +179,7 @@ fn engine_options(config: &Config) -> Result<nearprint_engine::Options, ConfigEr
         recipe: recipe(config)?,
         model_file: model_file(config)?,
         distance_max: distance(key!(config.data.distance_max), Distance::LOOKUP_MAX)?,
+        has_labels: search("data.search", &config.data.search)? == SearchKind::Likely,
         durability: durability(config)?,
         lookup_threads: length(key!(config.engine.lookup_threads), 0..=1_024)?,
         list_threads: length(key!(config.engine.list_threads), 0..=1_024)?,
@@ -282,11 +283,11 @@ fn extract(config: &Config) -> Result<Extract, ConfigError> {
         .ok_or_else(|| wrong("query.extract", name, "\"content\", \"visible\" or \"main\""))
 }
 
-fn search(config: &Config) -> Result<SearchKind, ConfigError> {
-    match config.query.search.as_str() {
+fn search(key: &'static str, value: &str) -> Result<SearchKind, ConfigError> {
+    match value {
         "likely" => Ok(SearchKind::Likely),
         "exact" => Ok(SearchKind::Exact),
-        other => Err(wrong("query.search", other, "\"likely\" or \"exact\"")),
+        other => Err(wrong(key, other, "\"likely\" or \"exact\"")),
     }
 }
 

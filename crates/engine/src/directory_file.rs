@@ -22,7 +22,7 @@ pub(crate) const MODEL_NAME: &str = "model";
 /// left to do, the next start removes it, as it removes every `*.tmp`.
 pub const RESTORE_MARKER: &str = "restore-unfinished.tmp";
 const KIND: FileKind = FileKind(1);
-const BODY_BYTES: u64 = 25;
+const BODY_BYTES: u64 = 26;
 
 /// The identity of a data directory.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -31,6 +31,8 @@ pub struct DirectoryFile {
     pub identity: Identity,
     /// The maximum distance of a look-up.
     pub distance_max: Distance,
+    /// Whether texts are also found by their labels.
+    pub has_labels: bool,
     /// The seed of the bit permutation.
     pub permutation_secret: u64,
     /// The key of the id hashes.
@@ -42,12 +44,17 @@ pub type Entropy = [u8; 40];
 
 impl DirectoryFile {
     /// Draws a new directory from random bytes.
-    pub fn draw(recipe: &str, distance_max: Distance, entropy: &Entropy) -> Self {
+    pub fn draw(
+        recipe: &str,
+        (distance_max, has_labels): (Distance, bool),
+        entropy: &Entropy,
+    ) -> Self {
         let part = |at: usize| -> [u8; 16] { std::array::from_fn(|i| entropy[at + i]) };
         let secret = std::array::from_fn(|i| entropy[32 + i]);
         Self {
             identity: Identity::new(part(0), recipe),
             distance_max,
+            has_labels,
             permutation_secret: u64::from_le_bytes(secret),
             id_secret: part(16),
         }
@@ -65,13 +72,14 @@ impl DirectoryFile {
         };
         let identity = reader.identity();
         let body = reader.read_rest(BODY_BYTES)?;
-        let Some((&distance_max, secrets)) = body.split_first() else {
+        let [distance_max, has_labels, secrets @ ..] = &*body else {
             return Err(StorageError::PayloadTooLarge { bytes: 0 });
         };
         let (permutation, id) = secrets.split_at(8);
         Ok(Some(Self {
             identity,
-            distance_max: Distance::new(distance_max).expect("written from a distance"),
+            distance_max: Distance::new(*distance_max).expect("written from a distance"),
+            has_labels: *has_labels == 1,
             permutation_secret: u64::from_le_bytes(permutation.try_into().expect("eight bytes")),
             id_secret: id.try_into().expect("sixteen bytes"),
         }))
@@ -89,7 +97,7 @@ impl DirectoryFile {
     /// [`StorageError`].
     pub fn write(&self, disk: &Arc<dyn Disk>) -> Result<(), StorageError> {
         let mut writer = SealedWriter::create(Arc::clone(disk), NAME, KIND, self.identity)?;
-        let mut body = vec![self.distance_max.get()];
+        let mut body = vec![self.distance_max.get(), u8::from(self.has_labels)];
         body.extend_from_slice(&self.permutation_secret.to_le_bytes());
         body.extend_from_slice(&self.id_secret);
         writer.write_all(&body).map_err(|error| StorageError::from_io(error, "write", NAME))?;

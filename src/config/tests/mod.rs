@@ -135,6 +135,7 @@ fn every_key_has_an_effect() {
         ("DATA__RECIPE", "np2-5", |s| s.engine.recipe.to_string()),
         ("DATA__RECIPE", "words-3", |s| s.http.defaults.recipe.to_string()),
         ("DATA__DISTANCE_MAX", "12", |s| s.engine.distance_max.to_string()),
+        ("DATA__SEARCH", "exact", |s| s.engine.has_labels.to_string()),
         ("DATA__DISTANCE_MAX", "7", |s| s.http.defaults.distance_max.to_string()),
         ("QUERY__DISTANCE", "2", |s| s.http.defaults.distance.to_string()),
         ("QUERY__LIMIT", "108", |s| s.http.defaults.limit.to_string()),
@@ -330,6 +331,7 @@ fn a_value_outside_its_range_is_refused_by_name() {
              without ports, such as near.example.org, with commas between them",
         ),
         ("QUERY__SEARCH", "all", "`query.search` is all; it must be \"likely\" or \"exact\""),
+        ("DATA__SEARCH", "all", "`data.search` is all; it must be \"likely\" or \"exact\""),
         (
             "QUERY__EXTRACT",
             "all",
@@ -464,14 +466,21 @@ fn what_is_fixed_in_a_directory_is_read_from_it() {
 
     let words: Recipe = "words-2".parse().unwrap();
     let distance_max = Distance::new(2).unwrap();
-    let options =
-        nearprint_engine::Options { distance_max, ..nearprint_engine::Options::new(&data, words) };
+    let has_labels = false;
+    let options = nearprint_engine::Options {
+        distance_max,
+        has_labels,
+        ..nearprint_engine::Options::new(&data, words)
+    };
     nearprint_engine::Engine::open(options).unwrap().close();
     let settings = load(&[]).unwrap();
     let defaults = settings.http.defaults;
     assert_eq!((settings.engine.recipe, settings.engine.distance_max), (words, distance_max));
     assert_eq!((defaults.recipe, defaults.distance_max), (words, distance_max));
     assert_eq!(defaults.distance, distance_max, "the default is lowered to what can be asked");
+    assert!(!settings.engine.has_labels);
+    let refused = load(&[("NEARPRINT_DATA__SEARCH", "likely")]).unwrap_err().to_string();
+    assert!(refused.contains("nearprint reindex --search likely --data "), "{refused}");
     let same = [("NEARPRINT_DATA__RECIPE", "words-2"), ("NEARPRINT_DATA__DISTANCE_MAX", "2")];
     load(&same).unwrap();
 

@@ -43,6 +43,18 @@ pub enum OpenError {
         /// The one in the options.
         configured: u8,
     },
+    /// The directory has labels of its texts, or has none, against the options.
+    #[error(
+        "the data directory has search = \"{created}\", the configuration says \"{configured}\"; set \
+         data.search to \"{created}\" or leave it out, or change the directory: nearprint reindex \
+         --search {configured} --data DIR"
+    )]
+    Search {
+        /// How texts of the directory are searched.
+        created: &'static str,
+        /// What the options say.
+        configured: &'static str,
+    },
     /// The directory was created with another recipe.
     #[error(
         "the data directory has recipe = {created}, the configuration says \
@@ -246,4 +258,11 @@ pub enum Refused {
         /// The maximum distance of the directory.
         max: u8,
     },
+}
+
+impl OpenError {
+    /// How a configuration names the search of a directory with or without labels.
+    pub(crate) const fn name_of_search(has_labels: bool) -> &'static str {
+        if has_labels { "likely" } else { "exact" }
+    }
 }

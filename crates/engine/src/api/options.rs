@@ -20,6 +20,9 @@ pub struct Options {
     pub model_file: Option<PathBuf>,
     /// The maximum distance of a look-up; fixed when the directory is created.
     pub distance_max: Distance,
+    /// Whether texts are also found by their labels, which take 33 bytes of memory each. For a new
+    /// directory.
+    pub has_labels: bool,
     /// The number of threads for the look-ups of all batches; 0 means one for each core.
     pub lookup_threads: usize,
     /// The number of threads for long work of lists; 0 means one for two cores.
@@ -63,6 +66,11 @@ pub struct Options {
 }
 
 impl Options {
+    /// What a directory is created with: the maximum distance, and whether it has labels.
+    pub(crate) const fn searches(&self) -> (Distance, bool) {
+        (self.distance_max, self.has_labels)
+    }
+
     /// The defaults of the service (`config/default.toml`): look-ups up to distance 3, and a write
     /// is acknowledged once it is on disk.
     pub fn new(data: impl Into<PathBuf>, recipe: Recipe) -> Self {
@@ -71,6 +79,7 @@ impl Options {
             recipe,
             model_file: None,
             distance_max: Distance::new(3).expect("at most 64"),
+            has_labels: true,
             lookup_threads: 0,
             list_threads: 0,
             list_scan_max: 20_000,

@@ -165,14 +165,20 @@ impl OfflineDirectory {
         names.iter().map(|name| self.disk.open(name)?.len()).sum()
     }
 
-    /// Rebuilds the index for another maximum distance; see [`crate::open::reindex`].
+    /// Whether its texts are also found by their labels.
+    pub fn has_labels(&self) -> bool {
+        self.directory.has_labels
+    }
+
+    /// Rebuilds the index for another maximum distance, with or without labels; see
+    /// [`crate::open::reindex`].
     /// `progress` receives the bytes of records read.
     ///
     /// # Errors
     /// [`OpenError`]; nothing is lost, and it can be run again.
     pub fn reindex(
         &self,
-        distance_max: Distance,
+        (distance_max, has_labels): (Distance, bool),
         progress: &mut dyn FnMut(u64),
     ) -> Result<Counts, OpenError> {
         let recipe = self.directory.identity.recipe();
@@ -180,7 +186,7 @@ impl OfflineDirectory {
             let what = format!("the recipe {recipe} of the data directory is unknown: {unknown}");
             OpenError::System { what }
         })?;
-        let options = Options { distance_max, ..Options::new("", recipe) };
+        let options = Options { distance_max, has_labels, ..Options::new("", recipe) };
         reindex(&self.to_change()?, &self.directory, &options, clock::now_ms(), progress)
     }
 

@@ -157,7 +157,7 @@ fn open_directory(
             return Err(OpenError::NoDirectoryFile);
         }
         let directory =
-            DirectoryFile::draw(&options.recipe.to_string(), options.distance_max, entropy);
+            DirectoryFile::draw(&options.recipe.to_string(), options.searches(), entropy);
         model::create(disk, &directory, options)?;
         Journal::create_first(&**disk, directory.identity)?;
         directory.write(disk)?;
@@ -176,6 +176,11 @@ fn open_directory(
             configured: options.distance_max.get(),
         });
     }
+    if directory.has_labels != options.has_labels {
+        let [created, configured] =
+            [directory.has_labels, options.has_labels].map(OpenError::name_of_search);
+        return Err(OpenError::Search { created, configured });
+    }
     Ok(directory)
 }
 
@@ -185,7 +190,7 @@ fn restore(directory: &DirectoryFile, loaded: Loaded, options: &Options) -> Mach
         delta_events: options.delta_events,
         small_max: options.small_segment_max,
         permutation: Arc::new(Permutation::from_secret(directory.permutation_secret)),
-        has_labels: true,
+        has_labels: directory.has_labels,
     };
     let Loaded { parts, jobs, .. } = loaded;
     Machine::new(View::restored(shape, parts), jobs, directory.id_secret)

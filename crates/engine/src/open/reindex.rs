@@ -47,7 +47,8 @@ pub(crate) fn reindex(
     // An interrupted reindex may have left files that take space.
     Snapshots::remove_others(Arc::clone(disk), *directory)?;
     check_space(&**disk, directory, options.distance_max)?;
-    let new = DirectoryFile { distance_max: options.distance_max, ..*directory };
+    let (distance_max, has_labels) = options.searches();
+    let new = DirectoryFile { distance_max, has_labels, ..*directory };
     let built = build(disk, &new, options, at_ms, progress).and_then(|counts| {
         new.write(disk)?;
         Ok(counts)

@@ -5,7 +5,8 @@
 
 use std::sync::Arc;
 
-use nearprint_fingerprint::{Distance, Fingerprint};
+use nearprint_fingerprint::{BINS, Distance, Fingerprint, Sketch};
+use nearprint_index::visibility::Visibility;
 
 use super::rig::{ENTROPY, History, Rig, commit_one, options};
 use crate::api::error::OpenError;
@@ -153,4 +154,39 @@ fn a_reindex_that_fails_leaves_no_files() {
     let left = disk.list().unwrap();
     assert!(left.iter().all(|name| !is_of_snapshot(name) || names.contains(name)), "{left:?}");
     assert_eq!(check(&disk, &history), 3);
+}
+
+#[test]
+fn labels_go_and_come_back_with_a_reindex() {
+    let disk = SimulatedDisk::new();
+    let open = |disk: &SimulatedDisk, has_labels| {
+        let options = Options { has_labels, ..options(Durability::Always) };
+        let disk: Arc<dyn Disk> = Arc::new(disk.clone());
+        recover(&disk, &options, &ENTROPY)
+    };
+    let mut core = open(&disk, true).unwrap().core;
+    for number in 0..40 {
+        let sketch = Some(Box::new(Sketch::from_codes(&[1; BINS])));
+        let document = Document { sketch, ..Document::bare(Fingerprint::new(number << 32)) };
+        commit_one(&mut core, Insert::from(document)).unwrap();
+    }
+    drop(core);
+    let similar = |disk: &SimulatedDisk, has_labels| {
+        let core = open(disk, has_labels).unwrap().core;
+        let sketch = Sketch::from_codes(&[1; BINS]);
+        let view = core.view();
+        let labels: u64 = view.segments().iter().map(|segment| segment.bytes().labels).sum();
+        let visibility = Visibility::DEFAULT;
+        let all = &mut |_, _| true;
+        let found = view.similar(Fingerprint::new(0), sketch.labels(), &visibility, all).0;
+        (found.len(), labels > 0)
+    };
+    for has_labels in [false, true] {
+        assert!(matches!(open(&disk, has_labels), Err(OpenError::Search { .. })));
+        let change = Options { has_labels, ..options(Durability::Always) };
+        let on: Arc<dyn Disk> = Arc::new(disk.clone());
+        reindex(&on, &directory(&disk), &change, 7, &mut |_| ()).unwrap();
+        let expected = if has_labels { (40, true) } else { (0, false) };
+        assert_eq!(similar(&disk, has_labels), expected);
+    }
 }

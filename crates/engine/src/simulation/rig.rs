@@ -55,6 +55,7 @@ pub(super) fn options(durability: Durability) -> Options {
         recipe: Recipe::Np2,
         model_file: None,
         distance_max: Distance::new(3).unwrap(),
+        has_labels: true,
         lookup_threads: 0,
         list_threads: 0,
         list_scan_max: 20_000,

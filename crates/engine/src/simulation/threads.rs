@@ -94,6 +94,7 @@ fn options(durability: Durability) -> Options {
         recipe: Recipe::Np2,
         model_file: None,
         distance_max: Distance::new(3).unwrap(),
+        has_labels: true,
         lookup_threads: 1,
         list_threads: 0,
         list_scan_max: 20_000,

@@ -12,6 +12,7 @@ pub(crate) fn options(data: &Path) -> Options {
         recipe: Recipe::Np2,
         model_file: None,
         distance_max: Distance::new(3).expect("at most 64"),
+        has_labels: true,
         lookup_threads: 0,
         list_threads: 0,
         list_scan_max: 20_000,

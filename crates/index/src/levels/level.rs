@@ -83,15 +83,19 @@ impl Level {
         Self { segment: Arc::new(segment), secondary_tables }
     }
 
-    /// The level of `count` documents without id and sketch, put one after the other from the first
-    /// change on; for collections that are known as a whole.
-    pub fn of_bare(plans: &Plans, count: u64, values: impl Iterator<Item = Permuted>) -> Self {
+    /// The level of `count` documents without id and sketch, put one after the other from a change
+    /// on; for collections that are known as a whole.
+    pub fn of_bare(
+        plans: &Plans,
+        (first, count): (Sequence, u64),
+        values: impl Iterator<Item = Permuted>,
+    ) -> Self {
         let posting = |sequence| Posting { sequence, ..Posting::default() };
-        let first = Sequence::ZERO.next();
-        let common = Common::of(posting(first)).and(Common::of(posting(Sequence::new(count))));
+        let end = Sequence::new((first.get() + count).saturating_sub(1));
+        let common = Common::of(posting(first)).and(Common::of(posting(end)));
         let small = plans.is_small(count);
         let expected = Expected { plans, small, count: count as usize, common, oldest: true };
-        let puts = values.take(count as usize).zip(1..);
+        let puts = values.take(count as usize).zip(first.get()..);
         let add = |sequence, row: &mut Row| row.put(posting(Sequence::new(sequence)));
         Self::of(expected, puts, (add, |_, _| {}), [], |_| LabelTables::default())
     }

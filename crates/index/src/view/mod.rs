@@ -112,7 +112,8 @@ impl View {
         fingerprints: impl Iterator<Item = Fingerprint>,
     ) -> Self {
         let values = fingerprints.map(|fingerprint| shape.permutation.apply(fingerprint));
-        let Level { segment, secondary_tables } = Level::of_bare(&shape.plans(), documents, values);
+        let Level { segment, secondary_tables } =
+            Level::of_bare(&shape.plans(), (Sequence::ZERO.next(), documents), values);
         let counts = Counts { sequence: Sequence::new(documents), documents };
         let other = |table| SecondaryTable { table, cleaned_at: 0 };
         let secondary_tables = secondary_tables.into_iter().map(other).collect();

@@ -4,3 +4,5 @@ pub(crate) mod dedup;
 pub(crate) mod import;
 pub(crate) mod matching;
 mod scanning;
+
+pub(crate) use scanning::SearchRule;

@@ -136,14 +136,19 @@ pub(super) fn nothing_read() -> ErrorReport {
 
 /// The value of `--search`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
-pub(super) enum SearchRule {
+pub(crate) enum SearchRule {
     Likely,
     Exact,
 }
 
 impl SearchRule {
+    /// That of a directory with or without labels.
+    pub(crate) const fn of(has_labels: bool) -> Self {
+        if has_labels { Self::Likely } else { Self::Exact }
+    }
+
     /// Its name in the API.
-    pub(super) const fn name(self) -> &'static str {
+    pub(crate) const fn name(self) -> &'static str {
         match self {
             Self::Likely => "likely",
             Self::Exact => "exact",
