@@ -16,6 +16,9 @@ CHANGES = 1, 2, 4, 8
 # No more than this share of the words of a text is changed: the texts stay near-duplicates.
 SHARE_MAX = 0.1
 TEXTS = 400
+# Words of the pages that grow or shrink, and by which share.
+GROWN_LENGTHS = 200, 400, 800
+GROWN_SHARES = 0.05, 0.1, 0.2, 0.3
 # Hits lie within the distance of any search.
 ANY_DISTANCE = 12
 PERMUTATIONS = 128
@@ -24,11 +27,16 @@ THRESHOLDS = [0.4, 0.45, 0.5, 0.55, 0.6, 0.65, 0.7, 0.75, 0.8]
 
 
 def labelled(measure, evaluate, documents, track, environment):
-    """What the evaluator says of the pairs that count by default."""
+    """What the evaluator says of the pairs that count by default, one way: a crawl asks once, with the
+    later document. Also how many pairs only one of the two look-ups finds."""
     with measure.service(None, **environment) as address:
-        prints, pairs = measure.found_pairs(address, documents)
-    counting = {pair: distance for pair, (distance, counts) in pairs.items() if counts}
-    return measure.scores(evaluate, track, prints, counting, ANY_DISTANCE, ANY_DISTANCE)
+        prints, directed = measure.look_ups(address, documents)
+    counting = {pair: distance for pair, (distance, counts) in directed.items() if counts}
+    # Similar texts are found at any distance, which the evaluator need not know.
+    one_way = {(other, at): min(distance, ANY_DISTANCE) for (at, other), distance in counting.items() if at > other}
+    scores = measure.scores(evaluate, track, prints, one_way, ANY_DISTANCE, ANY_DISTANCE)
+    scores["only_one_way"] = sum((other, at) not in counting for at, other in counting)
+    return scores
 
 
 def as_page(text):
@@ -79,6 +87,35 @@ def changed_words(measure, documents, environment):
                 replies = measure.batch(address, "query", edited)
                 recalls[length, changes] = sum(reply["duplicate"] for reply in replies) / len(replies)
     return recalls
+
+
+def grown_pages(measure, documents, environment):
+    """Pages of 200 to 800 words of which a share was added or removed at one place: the share found."""
+    recalls = {}
+    for length in GROWN_LENGTHS:
+        texts = list(excerpts(documents, length))
+        with measure.service(None, **environment) as address:
+            measure.batch(address, "insert", [{"text": " ".join(words)} for words, _ in texts])
+            for share in GROWN_SHARES:
+                dice, count = random.Random(length), int(share * length)
+                removed, added = [], []
+                for words, vocabulary in texts:
+                    at = dice.randrange(length - count)
+                    removed.append({"text": " ".join(words[:at] + words[at + count:])})
+                    new = dice.choices(vocabulary, k=count)
+                    added.append({"text": " ".join(words[:at] + new + words[at:])})
+                for name, edited in ("added", added), ("removed", removed):
+                    replies = measure.batch(address, "query", edited)
+                    found = sum(reply["duplicate"] for reply in replies)
+                    recalls.setdefault((share, name), []).append(found / len(replies))
+    return {key: sum(shares) / len(shares) for key, shares in recalls.items()}
+
+
+def grown_table(recalls):
+    rows = ["| share of the page | added | removed |", "|--:|--:|--:|"]
+    for share in GROWN_SHARES:
+        rows.append(f"| {share:.0%} | {recalls[share, 'added']:.1%} | {recalls[share, 'removed']:.1%} |")
+    return "\n".join(rows)
 
 
 def shingles(text):
@@ -139,18 +176,15 @@ def everything(measure, evaluate, tracks):
     pages = [{"id": document["id"], "html": as_page(document["text"])} for document in plain]
     twelve = {"NEARPRINT_DATA__DISTANCE_MAX": "12", "NEARPRINT_QUERY__DISTANCE": "12", "NEARPRINT_QUERY__MIN_SIMILARITY": "0.8"}
     default = {"NEARPRINT_DATA__DISTANCE_MAX": None}
-    # Large segments of such a directory have thirds instead of halves.
-    thirds = {"NEARPRINT_DATA__DISTANCE_MAX": "4"}
     exact = default | {"NEARPRINT_QUERY__SEARCH": "exact"}
     return {
         "documents": labelled(measure, evaluate, plain, "documents", default),
         "documents, `search = \"exact\"`": labelled(measure, evaluate, plain, "documents", exact),
-        "documents, `distance_max = 4` (thirds)": labelled(measure, evaluate, plain, "documents", thirds),
         "pages of HTML": labelled(measure, evaluate, pages, "documents", default),
         "short texts": labelled(measure, evaluate, small, "short", default),
         "short texts, distance 12 and similarity 0.80": labelled(measure, evaluate, small, "short", twelve),
         "words": changed_words(measure, documents, default),
-        "words_of_thirds": changed_words(measure, documents, thirds),
+        "grown": grown_pages(measure, documents, default),
         "minhash": minhash(measure, evaluate, plain),
     }
 
@@ -169,7 +203,7 @@ HEAD = "| {} | true pairs | false | precision | recall | F1 |\n|---|--:|--:|--:|
 
 def sections(results):
     """The tables by the names of the template."""
-    names = [name for name in results if name not in ("words", "words_of_thirds", "minhash")]
+    names = [name for name in results if name not in ("words", "grown", "minhash")]
     default = [HEAD.format("set"), *(row(name, results[name]["curve"][ANY_DISTANCE]) for name in names)]
     documents = results["documents"]
     languages = [HEAD.format("language"), *(row(*item) for item in documents["by_lang"].items())]
@@ -183,7 +217,8 @@ def sections(results):
         "table_lengths": "\n".join(lengths),
         "table_shares": "\n".join(shares),
         "table_words": words_table(results["words"]),
-        "table_words_of_thirds": words_table(results["words_of_thirds"]),
+        "table_grown": grown_table(results["grown"]),
+        "only_one_way": str(sum(results[name]["only_one_way"] for name in names)),
         "minhash": minhash_text(results["minhash"]),
     }
 

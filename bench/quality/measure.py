@@ -48,14 +48,24 @@ def service(recipe, **settings):
 
 
 def found_pairs(address, documents, **options):
-    """Fingerprints, and every pair (i, j, distance, whether it counts) that the service finds."""
+    """Fingerprints, and every pair (i, j, distance, whether it counts) that a look-up of either finds."""
+    prints, directed = look_ups(address, documents, **options)
+    pairs = {}
+    for (at, other), (distance, counts) in directed.items():
+        pair = min(at, other), max(at, other)
+        pairs[pair] = distance, counts or pairs.get(pair, (0, False))[1]
+    return prints, pairs
+
+
+def look_ups(address, documents, **options):
+    """Fingerprints, and what the look-up of each document finds: (it, other) -> distance, whether it counts."""
     inserted = batch(address, "insert", documents)
     prints = [reply.get("fingerprint") for reply in inserted]
     of_print = {}
     for at, value in enumerate(prints):
         of_print.setdefault(value, []).append(at)
     replies = batch(address, "query", documents, limit=1000, **options)
-    pairs = {}
+    directed = {}
     for at, reply in enumerate(replies):
         if "error" in reply:
             continue
@@ -63,11 +73,8 @@ def found_pairs(address, documents, **options):
         for hit in reply["hits"]:
             for other in of_print[hit["fingerprint"]]:
                 if other != at:
-                    pair = min(at, other), max(at, other)
-                    counts = hit["confirmed"] is not False
-                    # A pair that is found from one side is found.
-                    pairs[pair] = hit["distance"], counts or pairs.get(pair, (0, False))[1]
-    return prints, pairs
+                    directed[at, other] = hit["distance"], hit["confirmed"] is not False
+    return prints, directed
 
 
 def scores(evaluate, track, prints, pairs, distance, distance_max=DISTANCE_MAX):

@@ -37,6 +37,7 @@ fn set_gauges(service: &Service, stats: &Stats) {
         ("tables", memory.tables),
         ("documents", memory.documents),
         ("ids", memory.ids),
+        ("labels", memory.labels),
         ("removals", memory.removals),
         ("namespaces", memory.namespaces),
         ("deltas", memory.deltas),

@@ -223,6 +223,8 @@ pub(crate) struct MemoryReply {
     tables_bytes: u64,
     documents_bytes: u64,
     ids_bytes: u64,
+    /// The sorted labels of texts, by which similar ones are found.
+    labels_bytes: u64,
     removals_bytes: u64,
     namespaces_bytes: u64,
     deltas_bytes: u64,
@@ -288,7 +290,7 @@ impl StatsReply {
             Durability::None => ("none", None),
         };
         let memory = stats.memory;
-        let documents = [memory.tables, memory.documents, memory.ids];
+        let documents = [memory.tables, memory.documents, memory.ids, memory.labels];
         let parts = [memory.removals, memory.namespaces, memory.deltas];
         Self {
             documents: stats.documents,
@@ -306,6 +308,7 @@ impl StatsReply {
                 tables_bytes: memory.tables,
                 documents_bytes: memory.documents,
                 ids_bytes: memory.ids,
+                labels_bytes: memory.labels,
                 removals_bytes: memory.removals,
                 namespaces_bytes: memory.namespaces,
                 deltas_bytes: memory.deltas,

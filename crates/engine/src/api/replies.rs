@@ -240,6 +240,8 @@ pub struct MemoryStats {
     pub documents: u64,
     /// The tables from hashes of ids to documents.
     pub ids: u64,
+    /// The sorted labels of texts.
+    pub labels: u64,
     /// Removals not yet merged away.
     pub removals: u64,
     /// The table of namespaces.
@@ -253,9 +255,8 @@ pub struct MemoryStats {
 impl MemoryStats {
     /// The total, which counts against the limit.
     pub const fn total(&self) -> u64 {
-        let kept =
-            self.tables + self.documents + self.ids + self.removals + self.namespaces + self.deltas;
-        kept + self.merging
+        let documents = self.tables + self.documents + self.ids + self.labels;
+        documents + self.removals + self.namespaces + self.deltas + self.merging
     }
 }
 

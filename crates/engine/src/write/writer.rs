@@ -230,6 +230,7 @@ pub(crate) fn memory_stats(view: &View) -> MemoryStats {
         memory.tables += bytes.tables;
         memory.documents += bytes.postings;
         memory.ids += bytes.ids;
+        memory.labels += bytes.labels;
         memory.removals += bytes.removals;
     }
     // The result of a merge is in memory together with its inputs. Segments and secondary tables
