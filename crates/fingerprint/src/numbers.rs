@@ -1,11 +1,8 @@
 //! The numbers of a text: 8 bytes that estimate how many of them two texts share.
 //!
-//! A b-bit minwise sketch (Li and Koenig 2010) of 16 bins over the distinct tokens with digits,
-//! each bin 0 (empty) or a code of 1 to 15. Two forms that are filled in differently agree in their
+//! A b-bit minwise sketch (Li and Koenig 2010) of 16 bins over the distinct tokens with digits
+//! (after another such token, the pair), each bin 0 (empty) or a code of 1 to 15. Two forms that are filled in differently agree in their
 //! words and not in their numbers. nearprint-text makes it; this module stores and compares.
-
-/// The number of bins.
-const BINS: u32 = 16;
 
 /// The codes of a bin that is not empty.
 const CODES: u32 = 15;
@@ -18,11 +15,14 @@ const ONES: u64 = 0x1111_1111_1111_1111;
 pub struct Numbers(u64);
 
 impl Numbers {
+    /// The number of bins.
+    pub const BINS: usize = 16;
+
     /// A text without numbers.
     pub const NONE: Self = Self(0);
 
     /// From the least hash of each bin; `None` where a bin is empty.
-    pub fn of_minima(minima: &[Option<u32>; BINS as usize]) -> Self {
+    pub fn of_minima(minima: &[Option<u32>; Self::BINS]) -> Self {
         let codes = minima.iter().map(|least| least.map_or(0, |least| 1 + least % CODES));
         Self(codes.rev().fold(0, |all, code| all << 4 | u64::from(code)))
     }

@@ -148,9 +148,9 @@ crate::fields! {
         fingerprint: Fingerprint [FieldKind::Fingerprint],
         /// The recipe of `fingerprint`; refused (409) unless it is the service's.
         recipe: Box<str> [FieldKind::STRING],
-        /// The sketch of the text of `fingerprint`, as lists and exports show it: 256 hex digits. It
+        /// The sketch of the text of `fingerprint`, as lists and exports show it: 312 hex digits. It
         /// verifies hits, and needs `recipe`.
-        sketch: Box<Sketch> [FieldKind::Form("^[0-9a-fA-F]{256}$")],
+        sketch: Box<Sketch> [FieldKind::Form("^[0-9a-fA-F]{312}$")],
         /// The caller's name for the document, usually its URL; or what to make it from.
         id: OfferedId [FieldKind::Id],
     }
