@@ -199,7 +199,7 @@ fn sketch(tokens: &[String]) -> Sketch {
     let minimum = |bin: usize| (0..16).find_map(|further| wide[(bin + further) % 16]).unwrap_or(0);
     let label = |number: usize| {
         let [first, second, third] = [0, 1, 2].map(|at| minimum(4 * number + at));
-        Label::from_bits((first % 65_536) << 24 | (second % 65_536) << 8 | third % 256)
+        Label::from_bits((first % 65_536) << 24 | (second % 65_536) << 8 | (third % 256))
     };
     let labelled = Sketch::from_codes(&codes).with_labels([0, 1, 2, 3].map(label));
     labelled.with_numbers(numbers(tokens, &hashes))

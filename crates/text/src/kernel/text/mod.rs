@@ -188,10 +188,12 @@ fn hash_short_body(words: &mut [u64], lengths: &[u8]) {
 /// The highest bit of each byte that is an ASCII digit.
 #[inline(always)]
 pub(crate) const fn ascii_digits(bytes: u64) -> u64 {
-    const ALL: u64 = 0x0101_0101_0101_0101;
+    const fn all(byte: u8) -> u64 {
+        u64::from_ne_bytes([byte; 8])
+    }
     // A digit is 0 to 9 now, so that its sum with 0x76 stays below 0x80. No sum carries.
-    let digits = bytes ^ ALL * 0x30;
-    !((digits & ALL * 0x7f) + ALL * 0x76 | digits) & ALL * 0x80
+    let digits = bytes ^ all(0x30);
+    !((digits & all(0x7f)) + all(0x76)) & !digits & all(0x80)
 }
 
 #[inline(always)]
