@@ -6,7 +6,7 @@ mod state;
 use std::convert::identity;
 use std::sync::{PoisonError, RwLock};
 
-use nearprint_fingerprint::{Distance, Fingerprint, MinResemblance};
+use nearprint_fingerprint::{Distance, Fingerprint, Threshold};
 use nearprint_text::{Analysis, Wanted};
 use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyInt, PyString};
@@ -403,7 +403,7 @@ impl Index {
         };
         Ok(Criteria {
             distance: distance.ok_or_else(too_far)?,
-            min_resemblance: MinResemblance::of_similarity(similarity),
+            threshold: Threshold::of_similarity(similarity),
             is_likely: asked.search.map_or(Ok(self.is_likely), |search| is_likely(py, search))?,
         })
     }

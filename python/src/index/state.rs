@@ -4,7 +4,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use nearprint_fingerprint::{Distance, Fingerprint, MinResemblance, Sketch, Verification};
+use nearprint_fingerprint::{Distance, Fingerprint, Threshold, Sketch, Verification};
 use nearprint_index::InMemoryIndex;
 use nearprint_text::Analysis;
 
@@ -36,7 +36,7 @@ struct Stored {
 pub(crate) struct Criteria {
     pub(crate) distance: Distance,
     /// `None` compares no sketches.
-    pub(crate) min_resemblance: Option<MinResemblance>,
+    pub(crate) threshold: Option<Threshold>,
     /// Whether texts are searched beyond the distance.
     pub(crate) is_likely: bool,
 }
@@ -145,7 +145,7 @@ impl State {
     /// The documents beyond the distance that a likely search finds and sketches confirm.
     fn beyond(&self, document: &Analysis, criteria: Criteria, without: Option<&str>) -> Vec<Found> {
         let Some(margins) = document.margins.as_deref() else { return Vec::new() };
-        if !criteria.is_likely || criteria.min_resemblance.is_none() {
+        if !criteria.is_likely || criteria.threshold.is_none() {
             return Vec::new();
         }
         let likely = self.index.likely(document.fingerprint, margins, criteria.distance);
@@ -170,7 +170,7 @@ impl State {
             let stored = self.documents.get(&sequence)?;
             let sketches = (document.sketch.as_deref(), stored.sketch.as_deref());
             let verification =
-                Verification::between(sketches.0, sketches.1, criteria.min_resemblance);
+                Verification::between(sketches.0, sketches.1, criteria.threshold);
             let is_other = without != Some(&*stored.id);
             (is_other && counts(verification, distance)).then(|| {
                 let similarity =

@@ -42,7 +42,7 @@ fn compare(json: &[u8], engine: &Engine, setting: &Setting) -> Result<CompareRep
     let a = side(pair.a, "a", &given, setting)?;
     let b = side(pair.b, "b", &given, setting)?;
     let is_likely = |margins: &Margins, pair| engine.is_likely(margins, pair);
-    let criteria = (options.criteria, a.min_similarity);
+    let criteria = (options.criteria, a.least);
     let explanation =
         || ComparisonExplanationReply::new(a.explained.as_deref(), b.explained.as_deref());
     Ok(CompareReply {

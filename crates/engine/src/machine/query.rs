@@ -1,7 +1,7 @@
 //! Which matches count as near-duplicates, and what a hit shows.
 
 pub use nearprint_fingerprint::Verification;
-use nearprint_fingerprint::{Distance, Fingerprint, Margins, MinResemblance};
+use nearprint_fingerprint::{Distance, Fingerprint, Margins, Threshold};
 
 use crate::document::{Document, DocumentId, Expiry, Metadata, Sequence};
 
@@ -11,7 +11,7 @@ pub struct Criteria {
     /// The largest Hamming distance of a match, inclusive.
     pub distance: Distance,
     /// The minimum resemblance that confirms a match; `None` turns verification off.
-    pub min_resemblance: Option<MinResemblance>,
+    pub threshold: Option<Threshold>,
     /// Only documents that were stored at most this many seconds ago are matches. Within a day this
     /// is exact to the second, beyond to the minute.
     pub max_age_s: Option<u32>,
@@ -65,7 +65,7 @@ impl FoundBy {
         if one.distance(other) <= criteria.distance {
             return Some(Self::Distance);
         }
-        let can_be_confirmed = criteria.min_resemblance.is_some()
+        let can_be_confirmed = criteria.threshold.is_some()
             && pair.iter().all(|sought| sought.document.sketch.is_some());
         let finds = |sought: &&Sought| {
             sought.margins.as_deref().is_some_and(|margins| is_likely(margins, fingerprints))
@@ -93,7 +93,7 @@ impl Criteria {
     pub const fn within(distance: Distance) -> Self {
         Self {
             distance,
-            min_resemblance: None,
+            threshold: None,
             max_age_s: None,
             search: SearchKind::Exact,
             all_hits: true,

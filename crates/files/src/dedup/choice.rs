@@ -126,7 +126,7 @@ mod tests {
         let index = Index::of(&scanned, DISTANCE_DEFAULT, &|_| true);
         let criteria = GroupingCriteria {
             distance: DISTANCE_DEFAULT,
-            min_resemblance: None,
+            threshold: None,
             is_likely: false,
             threads: 1,
         };

@@ -6,7 +6,7 @@
 use std::io;
 use std::sync::Arc;
 
-use nearprint_fingerprint::{Distance, Fingerprint, Margins, MinResemblance, Sample, Verification};
+use nearprint_fingerprint::{Distance, Fingerprint, Margins, Sample, Threshold, Verification};
 use nearprint_index::compaction::policy::Load;
 use nearprint_index::document::{Namespace, Sequence};
 use nearprint_index::groups::{Evidence, EvidenceSource, Groups, Search, SketchJudge};
@@ -54,7 +54,7 @@ pub struct GroupingCriteria {
     /// The largest distance of two fingerprints.
     pub distance: Distance,
     /// What two sketches must reach; `None` does not compare them.
-    pub min_resemblance: Option<MinResemblance>,
+    pub threshold: Option<Threshold>,
     /// Whether texts are also searched beyond the distance, for what their sketches confirm.
     pub is_likely: bool,
     /// Threads that search.
@@ -65,7 +65,7 @@ impl GroupingCriteria {
     /// Whether searches go beyond the distance.
     fn is_likely(&self, scanned: &Scanned) -> bool {
         self.is_likely
-            && self.min_resemblance.is_some()
+            && self.threshold.is_some()
             && scanned.spill.is_some()
             && u32::from(self.distance.get()) < LIKELY_DISTANCE_MAX
     }
@@ -136,7 +136,7 @@ impl Index {
         scanned: &'a Scanned,
         criteria: GroupingCriteria,
     ) -> SketchJudge<'a, SpilledEvidence<'a>> {
-        let threshold = criteria.min_resemblance.filter(|_| scanned.spill.is_some());
+        let threshold = criteria.threshold.filter(|_| scanned.spill.is_some());
         let source = SpilledEvidence { index: self, scanned };
         SketchJudge::new(&self.view, of_namespace(NamespaceNumber::DEFAULT), threshold, source)
     }
@@ -259,7 +259,7 @@ fn judged(
         return Ok(Some(NearPair { documents, distance, similarity: None }));
     };
     let pair = [&spill.get(one as usize)?, &spill.get(other as usize)?];
-    let counts = counts(pair, distance, criteria.min_resemblance);
+    let counts = counts(pair, distance, criteria.threshold);
     let [one, other] = pair;
     let similarity = similarity(one, other);
     Ok(counts.then_some(NearPair { documents, distance, similarity }))
@@ -269,7 +269,7 @@ fn judged(
 pub(super) fn counts(
     [one, other]: [&Evidence; 2],
     distance: Distance,
-    threshold: Option<MinResemblance>,
+    threshold: Option<Threshold>,
 ) -> bool {
     let found = Verification::between(one.sketch.as_ref(), other.sketch.as_ref(), threshold);
     let is_short = one.is_short && other.is_short;

@@ -13,7 +13,7 @@
 use std::io;
 use std::ops::Range;
 
-use nearprint_fingerprint::{Distance, Fingerprint, MinResemblance};
+use nearprint_fingerprint::{Distance, Fingerprint, Threshold};
 use nearprint_index::groups::Evidence;
 use nearprint_index::lookup::Lookup;
 use nearprint_index::permutation::Permuted;
@@ -39,7 +39,7 @@ pub struct MatchOptions {
     /// The largest distance of a pair.
     pub distance: Distance,
     /// What two sketches must reach; `None` does not compare them.
-    pub min_resemblance: Option<MinResemblance>,
+    pub threshold: Option<Threshold>,
     /// Threads that make fingerprints and look them up.
     pub threads: usize,
     /// The first record that cannot be read ends the run.
@@ -275,7 +275,7 @@ impl Queries {
         }
         let Some(spill) = &scanned.spill else { return Ok(Some(pair(None))) };
         let (one, other) = (&spill.get(query as usize)?, &record.evidence);
-        let counts = counts([one, other], distance, self.options.min_resemblance);
+        let counts = counts([one, other], distance, self.options.threshold);
         Ok(counts.then(|| pair(similarity(one, other))))
     }
 }
@@ -308,7 +308,7 @@ mod tests {
         MatchOptions {
             method: Method::default(),
             distance: Distance::new(distance).unwrap(),
-            min_resemblance: MinResemblance::of_similarity(min_similarity),
+            threshold: Threshold::of_similarity(min_similarity),
             threads: 2,
             stops_at_errors: false,
         }
@@ -317,7 +317,7 @@ mod tests {
     fn queries(path: &Path, options: MatchOptions) -> Queries {
         let wishes = Wishes {
             method: options.method,
-            sketches: options.min_resemblance.is_some(),
+            sketches: options.threshold.is_some(),
             names: true,
             metadata: false,
             score: None,
@@ -458,7 +458,7 @@ mod tests {
         };
         let bare = Evidence::default();
         let [zero, two] = [0, 2].map(|bits| Distance::new(bits).unwrap());
-        let threshold = MinResemblance::of_similarity(0.83);
+        let threshold = Threshold::of_similarity(0.83);
         let [one, other] = [evidence(1, false), evidence(2, false)];
         assert!(counts([&one, &one], two, threshold));
         assert!(!counts([&one, &other], two, threshold), "the sketches refute it");

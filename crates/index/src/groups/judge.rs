@@ -4,7 +4,7 @@ use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use nearprint_fingerprint::{
-    Distance, Fingerprint, Margins, MinResemblance, Sample, Sketch, Verification,
+    Distance, Fingerprint, Margins, Sample, Sketch, Threshold, Verification,
 };
 
 use crate::document::Sequence;
@@ -63,7 +63,7 @@ pub trait EvidenceSource {
 pub struct SketchJudge<'a, S> {
     view: &'a View,
     visibility: Visibility,
-    threshold: Option<MinResemblance>,
+    threshold: Option<Threshold>,
     source: S,
     kept: HashMap<(Fingerprint, NamespaceNumber), Arc<Compared>>,
 }
@@ -83,7 +83,7 @@ impl<'a, S: EvidenceSource> SketchJudge<'a, S> {
     pub fn new(
         view: &'a View,
         visibility: Visibility,
-        threshold: Option<MinResemblance>,
+        threshold: Option<Threshold>,
         source: S,
     ) -> Self {
         Self { view, visibility, threshold, source, kept: HashMap::new() }
@@ -107,7 +107,7 @@ impl<'a, S: EvidenceSource> SketchJudge<'a, S> {
         let (Some(threshold), Some(sample)) = (self.threshold, self.source.sample(other)) else {
             return Ok(false);
         };
-        if !sketch.sample().may_reach(sample, threshold) {
+        if !sketch.sample().may_reach(sample, threshold.resemblance) {
             return Ok(false);
         }
         let other = self.source.evidence(other.sequence)?.sketch;
@@ -203,7 +203,7 @@ impl<S: EvidenceSource> Judge for SketchJudge<'_, S> {
 
 /// The best resemblance decides; where nothing can be compared the distance does, unless all
 /// documents are short.
-fn joins(one: &Compared, other: &Compared, distance: Distance, threshold: MinResemblance) -> bool {
+fn joins(one: &Compared, other: &Compared, distance: Distance, threshold: Threshold) -> bool {
     let mut best = Verification::Unverifiable;
     for sketch in &one.sketches {
         for stored in &other.sketches {

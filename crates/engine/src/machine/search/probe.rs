@@ -48,7 +48,7 @@ impl<'a> Probe<'a> {
     /// nothing that a likely search finds could be confirmed.
     pub(super) fn likely(&self) -> Option<&'a Margins> {
         let Criteria { search, distance, .. } = self.criteria;
-        self.document.sketch.as_ref().zip(self.criteria.min_resemblance)?;
+        self.document.sketch.as_ref().zip(self.criteria.threshold)?;
         let goes_beyond = u32::from(distance.get()) < LIKELY_DISTANCE_MAX;
         self.margins.filter(|_| search == SearchKind::Likely && goes_beyond)
     }
