@@ -4,7 +4,9 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use nearprint_fingerprint::{Distance, Fingerprint, Threshold, Sketch, Verification};
+use nearprint_fingerprint::{
+    Distance, Fingerprint, NumberAgreement, Sketch, Threshold, Verification,
+};
 use nearprint_index::InMemoryIndex;
 use nearprint_text::Analysis;
 
@@ -49,6 +51,8 @@ pub(crate) struct Found {
     pub(crate) distance: Distance,
     /// `None` if one of the two has no sketch.
     pub(crate) similarity: Option<f64>,
+    /// `None` if one of the two texts has no number.
+    pub(crate) numbers: Option<f64>,
     sequence: u64,
 }
 
@@ -169,13 +173,15 @@ impl State {
         let found = documents.take(COMPARED_MAX).filter_map(|(fingerprint, distance, sequence)| {
             let stored = self.documents.get(&sequence)?;
             let sketches = (document.sketch.as_deref(), stored.sketch.as_deref());
-            let verification =
-                Verification::between(sketches.0, sketches.1, criteria.threshold);
+            let verification = Verification::between(sketches.0, sketches.1, criteria.threshold);
             let is_other = without != Some(&*stored.id);
             (is_other && counts(verification, distance)).then(|| {
-                let similarity =
-                    sketches.0.zip(sketches.1).map(|(a, b)| a.resemblance(b).similarity());
-                Found { id: Arc::clone(&stored.id), fingerprint, distance, similarity, sequence }
+                let sketches = sketches.0.zip(sketches.1);
+                let similarity = sketches.map(|(a, b)| a.resemblance(b).similarity());
+                let agreement = sketches.and_then(|(a, b)| a.numbers().agreement(b.numbers()));
+                let numbers = agreement.map(NumberAgreement::share);
+                let id = Arc::clone(&stored.id);
+                Found { id, fingerprint, distance, similarity, numbers, sequence }
             })
         });
         found.collect()
