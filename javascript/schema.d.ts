@@ -817,7 +817,7 @@ export interface components {
              * @enum {string}
              */
             search?: "likely" | "exact";
-            /** @description The sketch of the text of `fingerprint`, as lists and exports show it: 256 hex digits. It verifies hits, and needs `recipe`. */
+            /** @description The sketch of the text of `fingerprint`, as lists and exports show it: 312 hex digits. It verifies hits, and needs `recipe`. */
             sketch?: string;
             /** @description Plain text. */
             text?: string;
@@ -938,7 +938,7 @@ export interface components {
             };
             /** @description The recipe of `fingerprint`; refused (409) unless it is the service's. */
             recipe?: string;
-            /** @description The sketch of the text of `fingerprint`, as lists and exports show it: 256 hex digits. It verifies hits, and needs `recipe`. */
+            /** @description The sketch of the text of `fingerprint`, as lists and exports show it: 312 hex digits. It verifies hits, and needs `recipe`. */
             sketch?: string;
             /** @description Plain text. */
             text?: string;
@@ -1166,7 +1166,7 @@ export interface components {
             };
             /** @description The recipe of `fingerprint`; refused (409) unless it is the service's. */
             recipe?: string;
-            /** @description The sketch of the text of `fingerprint`, as lists and exports show it: 256 hex digits. It verifies hits, and needs `recipe`. */
+            /** @description The sketch of the text of `fingerprint`, as lists and exports show it: 312 hex digits. It verifies hits, and needs `recipe`. */
             sketch?: string;
             /** @description Plain text. */
             text?: string;
@@ -1386,7 +1386,7 @@ export interface components {
             namespace?: string;
             /** @description The recipe of `fingerprint`; refused (409) unless it is the service's. */
             recipe?: string;
-            /** @description The sketch of the text of `fingerprint`, as lists and exports show it: 256 hex digits. It verifies hits, and needs `recipe`. */
+            /** @description The sketch of the text of `fingerprint`, as lists and exports show it: 312 hex digits. It verifies hits, and needs `recipe`. */
             sketch?: string;
             /** @description Plain text. */
             text?: string;
@@ -1752,7 +1752,7 @@ export interface components {
              * @enum {string}
              */
             search?: "likely" | "exact";
-            /** @description The sketch of the text of `fingerprint`, as lists and exports show it: 256 hex digits. It verifies hits, and needs `recipe`. */
+            /** @description The sketch of the text of `fingerprint`, as lists and exports show it: 312 hex digits. It verifies hits, and needs `recipe`. */
             sketch?: string;
             /** @description Plain text. */
             text?: string;

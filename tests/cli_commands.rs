@@ -380,9 +380,11 @@ fn json_says_more_about_a_fingerprint() {
 fn an_option_that_is_wrong_for_every_document_ends_an_import_at_once() {
     let folder = tempfile::tempdir().unwrap();
     let data = folder.path().join("data");
-    for (option, value, field) in
-        [("--distance", "13", "distance"), ("--min-similarity", "2", "min_similarity")]
-    {
+    for (option, value, field) in [
+        ("--distance", "13", "distance"),
+        ("--min-similarity", "2", "min_similarity"),
+        ("--min-numbers", "2", "min_numbers"),
+    ] {
         let import = ["import", "--data", data.to_str().unwrap(), "--check", option, value, "-"];
         let output = nearprint(&import, "{\"id\":\"a\",\"text\":\"some words\"}\n");
         let said = err(&output);
@@ -480,11 +482,81 @@ fn compare_gives_a_verdict_and_its_rule() {
     let keys: Vec<&String> = line.as_object().unwrap().keys().collect();
     assert_eq!(
         keys,
-        ["a", "b", "distance", "similarity", "confirmed", "duplicate", "found_by", "explanation"]
+        [
+            "a",
+            "b",
+            "distance",
+            "similarity",
+            "numbers",
+            "confirmed",
+            "duplicate",
+            "found_by",
+            "explanation"
+        ]
     );
     assert_eq!(line["b"], serde_json::json!({"fingerprint": bits[0], "short": false}));
     assert_eq!((&line["duplicate"], &line["found_by"]), (&false.into(), &().into()));
     assert_eq!(line["explanation"]["b"], serde_json::Value::Null);
+}
+
+/// A form, filled in with a number and a day.
+fn form(number: u32, day: &str) -> String {
+    format!("{LONG_TEXT}. This notice {number} was filled in at the office on {day}.")
+}
+
+#[test]
+fn compare_shows_the_numbers_of_texts_and_can_demand_them() {
+    let (one, other) = (form(4_711, "2026-03-04"), form(8_086, "2025-11-27"));
+    let said = |more: &[&str]| {
+        let output =
+            nearprint(&[&["compare", "--distance", "12", &one, &other], more].concat(), "");
+        out(&output).to_owned()
+    };
+    assert!(said(&[]).contains("\nnumbers     0.") && said(&[]).contains("verdict     duplicate"));
+    let demanded = said(&["--min-numbers", "0.5"]);
+    assert!(demanded.contains("not a duplicate"), "{demanded}");
+    assert!(demanded.ends_with("but fewer of their numbers agree than 0.5\n"), "{demanded}");
+}
+
+#[test]
+fn dedup_and_import_keep_forms_if_numbers_are_demanded() {
+    let folder = tempfile::tempdir().unwrap();
+    let forms = [form(4_711, "2026-03-04"), form(8_086, "2025-11-27")];
+    let lines: Vec<String> =
+        forms.iter().map(|text| serde_json::json!({ "text": text }).to_string()).collect();
+    let path = file(folder.path(), "forms.ndjson", &lines.join("\n"));
+    let dropped = |more: &[&str]| {
+        let dedup = ["dedup", "--distance", "12", "--json", "-o", "-", &path];
+        let output = nearprint(&[&dedup, more].concat(), "");
+        assert_eq!(code(&output), 0, "{}", err(&output));
+        lines.len() - out(&output).lines().filter(|line| line.contains("notice")).count()
+    };
+    assert_eq!((dropped(&[]), dropped(&["--min-numbers", "0.5"])), (1, 0));
+    let check = ["--check", "--distance", "3", "--min-numbers", "0.5", &path];
+    assert!(out(&import(folder.path(), &check)).contains("near-duplicates              0"));
+}
+
+#[test]
+fn an_import_shows_what_has_changed_since_the_last_time() {
+    let folder = tempfile::tempdir().unwrap();
+    let visit = |name: &str, text: &str| {
+        let page = |id: &str, text: &str| serde_json::json!({"id": id, "text": text}).to_string();
+        file(folder.path(), name, &[page("same", LONG_TEXT), page("page", text)].join("\n"))
+    };
+    let first = visit("first.ndjson", &form(1, "2026-03-04"));
+    let second = visit("second.ndjson", &form(2, "2026-03-05"));
+    let output = import(folder.path(), &["--show-previous", &first]);
+    assert!(!out(&output).contains("similarity"), "nothing was stored before");
+    let output = import(folder.path(), &["--show-previous", &second]);
+    let mut lines = out(&output).lines();
+    assert_eq!(
+        lines.next().unwrap(),
+        "distance  similarity  numbers  stored                document"
+    );
+    let line = lines.next().unwrap();
+    assert!(line.ends_with("  page") && line.contains("  0."), "{line}");
+    assert!(!out(&output).contains("  same"), "{}", out(&output));
+    assert!(!out(&import(folder.path(), &[&first])).contains("similarity"), "nobody asked");
 }
 
 #[test]

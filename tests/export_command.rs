@@ -144,7 +144,7 @@ fn sketches_come_back_with_their_fingerprints() {
     let line = fs::read_to_string(folder.join("s.jsonl")).unwrap();
     for (old, new, part) in [
         ("\"np2\"", "\"words-3\"", "compares fingerprints of the recipe np2"),
-        ("\"sketch\":\"", "\"sketch\":\"0", "256 hex digits"),
+        ("\"sketch\":\"", "\"sketch\":\"0", "312 hex digits"),
         ("\"recipe\":\"np2\",", "", "needs the field recipe"),
     ] {
         assert!(line.contains(old), "{line}");

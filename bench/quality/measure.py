@@ -19,6 +19,7 @@ import time
 import numpy as np
 
 import by_default
+import forms
 import picture
 from served import BINARY, batch
 import served
@@ -204,6 +205,8 @@ def main():
         for track, (file, _) in TRACKS.items()
     }
     defaults = by_default.everything(sys.modules[__name__], evaluate, tracks)
+    with service("np2") as address:
+        filled_forms = forms.sections(address, SET)
     curves = {
         label: [(point["recall"], point["precision"]) for point in results["np2", "documents"][how]["curve"]]
         for label, how in (("np2", "without"), ("np2, verified", "with"))
@@ -231,7 +234,7 @@ def main():
         "table_short": table(results, "short"),
         "table_bits": rarest,
         "pages": extraction_text(pages),
-    } | by_default.sections(defaults)
+    } | by_default.sections(defaults) | filled_forms
     for name, value in filled.items():
         text = text.replace("{{" + name + "}}", value)
     page = pathlib.Path("docs/quality.md")

@@ -11,7 +11,7 @@ use std::path::PathBuf;
 use anyhow::{Result, ensure};
 use nearprint_files::offer::Content;
 use nearprint_files::{Documents, ReadOptions};
-use nearprint_fingerprint::{Fingerprint, MinResemblance, Sketch};
+use nearprint_fingerprint::{Fingerprint, Sketch, Threshold};
 use nearprint_text::{analyse_text, text_of_html};
 
 use crate::data::Dice;
@@ -89,10 +89,10 @@ fn passages<'a>(
 fn is_new(page: &str, known: &mut Vec<(Fingerprint, Option<Box<Sketch>>)>) -> bool {
     let Ok(analysis) = analyse_text(page) else { return false };
     let (fingerprint, sketch) = (analysis.fingerprint, analysis.sketch);
-    let threshold = MinResemblance::of_similarity(SIMILARITY).expect("above 0");
+    let threshold = Threshold::of_similarity(SIMILARITY).expect("above 0");
     let is_copy = |(other, others): &(Fingerprint, Option<Box<Sketch>>)| {
         let similar = || match (&sketch, others) {
-            (Some(one), Some(other)) => one.resemblance(other).reaches(threshold),
+            (Some(one), Some(other)) => one.resemblance(other).reaches(threshold.resemblance),
             _ => true,
         };
         fingerprint.distance(*other).get() <= NEAR && similar()

@@ -18,7 +18,7 @@ use nearprint::cli::measure::numbers::{per_second, ratio};
 use nearprint_engine::document::{Document, DocumentId};
 use nearprint_engine::machine::query::{Criteria, Hit, Verification};
 use nearprint_engine::{Admission, QueryOptions};
-use nearprint_fingerprint::{Distance, Fingerprint, MinResemblance, Sketch};
+use nearprint_fingerprint::{Distance, Fingerprint, Sketch, Threshold};
 use tokio::runtime;
 
 use crate::clock::Stopwatch;
@@ -168,7 +168,7 @@ fn ask(
 ) -> Result<(Latencies, Verdict, u64)> {
     let _progress = Progress::during("asking");
     let criteria = Criteria {
-        min_resemblance: MinResemblance::of_similarity(MIN_SIMILARITY),
+        threshold: Threshold::of_similarity(MIN_SIMILARITY),
         ..Criteria::within(args.distance)
     };
     let options = QueryOptions { criteria, limit: FAMILY as usize, with_metadata: false };

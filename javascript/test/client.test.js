@@ -59,7 +59,7 @@ test("the names of a list have commas between them", async () => {
   });
   assert.ok(typeof data === "object" && "documents" in data);
   assert.deepEqual(data.documents[0]?.metadata, { n: 2 });
-  assert.equal(data.documents[0]?.sketch?.length, 256);
+  assert.equal(data.documents[0]?.sketch?.length, 312);
 });
 
 test("a batch goes in requests of 1,000 lines, and each line has its reply", async () => {

@@ -197,6 +197,8 @@ class Hit:
     def distance(self) -> int: ...
     @property
     def similarity(self) -> float | None: ...
+    @property
+    def numbers(self) -> float | None: ...
 
 @final
 class Checked:
@@ -215,6 +217,7 @@ class Index:
         recipe: str | SpectralModel = "np2",
         distance_max: int = 3,
         min_similarity: float = 0.83,
+        min_numbers: float = 0.0,
         search: _Search = "likely",
         extract: _Extract = "content",
     ) -> Index: ...
@@ -239,6 +242,7 @@ class Index:
         *,
         distance: int | None = None,
         min_similarity: float | None = None,
+        min_numbers: float | None = None,
         search: _Search | None = None,
         html: bool = False,
         charset: str | None = None,
@@ -251,6 +255,7 @@ class Index:
         *,
         distance: int | None = None,
         min_similarity: float | None = None,
+        min_numbers: float | None = None,
         search: _Search | None = None,
         limit: int = 10,
         id: str | int | None = None,
@@ -277,6 +282,7 @@ class Index:
         *,
         distance: int | None = None,
         min_similarity: float | None = None,
+        min_numbers: float | None = None,
         search: _Search | None = None,
         html: bool = False,
         charset: str | None = None,
@@ -288,6 +294,7 @@ class Index:
         *,
         distance: int | None = None,
         min_similarity: float | None = None,
+        min_numbers: float | None = None,
         search: _Search | None = None,
         limit: int = 10,
         html: bool = False,

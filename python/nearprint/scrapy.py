@@ -28,6 +28,8 @@ if TYPE_CHECKING:
     from scrapy.settings import BaseSettings
     from typing_extensions import Self
 
+    from nearprint.client.messages import CheckReply
+
 logger = logging.getLogger(__name__)
 
 PRIORITY = 300
@@ -103,9 +105,13 @@ class NearprintPipeline:
         except (NearprintError, TypeError, ValueError) as error:
             return self._failed(item, error)
         self._count(f"outcome/{reply['outcome']}")
+        if _has_changed(reply):
+            self._count("changed")
         if not reply["duplicate"]:
             return item
         self._count("dropped")
+        if reply.get("numbers_differ"):
+            self._count("numbers_differ")
         names = [document["id"] for hit in reply["hits"] for document in hit["documents"]]
         original = f" of {names[0]}" if names and names[0] else ""
         raise DropItem(f"near-duplicate{original}", log_level="DEBUG")
@@ -134,3 +140,12 @@ class NearprintPipeline:
     def _count(self, name: str) -> None:
         assert self._crawler.stats is not None
         self._crawler.stats.inc_value(f"nearprint/{name}")
+
+
+def _has_changed(reply: CheckReply) -> bool:
+    """Whether the id was stored before, with other content."""
+    previous = reply.get("previous")
+    if previous is None:
+        return False
+    shares = (previous["similarity"], previous["numbers"])
+    return previous["distance"] > 0 or any(share is not None and share < 1 for share in shares)

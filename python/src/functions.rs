@@ -107,7 +107,7 @@ pub(crate) fn fingerprint_many(
 ///
 /// >>> import nearprint
 /// >>> len(bytes(nearprint.sketch("black tea")))
-/// 128
+/// 156
 ///
 /// The keywords are those of :func:`fingerprint`. The sketch is the same for every recipe.
 ///

@@ -7,7 +7,7 @@ use pyo3::types::{PyBytes, PyType};
 
 use crate::errors;
 
-/// The sketch of a text: 128 bytes that estimate how much two texts agree.
+/// The sketch of a text: 156 bytes that estimate how much two texts agree.
 ///
 /// Made by :func:`nearprint.sketch`; ``bytes(sketch)`` is what is stored, and ``Sketch(data)`` reads
 /// it again.

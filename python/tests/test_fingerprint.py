@@ -127,7 +127,7 @@ def test_sketches_are_values(lamp: str, cable: str) -> None:
     assert one == nearprint.Sketch(bytes(one)) == pickle.loads(pickle.dumps(one))
     assert one != other and len({one, nearprint.sketch(lamp), other}) == 2
     assert eval(repr(one), {"Sketch": nearprint.Sketch}) == one
-    with pytest.raises(errors.InvalidValue, match="128 bytes, not 3"):
+    with pytest.raises(errors.InvalidValue, match="156 bytes, not 3"):
         nearprint.Sketch(b"abc")
 
 

@@ -2,11 +2,13 @@
 
 use std::borrow::Cow;
 
+use nearprint_engine::PreviousUnread;
 use serde::Deserialize;
 
 use super::collection::ProblemReply;
 use crate::http::batch::direct::DirectOutcome;
 use crate::http::problem::Problem;
+use crate::http::reply::previous::PreviousReply;
 use crate::http::reply::wire::{self, HitReply, Outcome};
 
 /// The reply to a query or a write.
@@ -30,6 +32,13 @@ pub(super) struct Reply {
     pub(super) hits: Vec<HitReply<'static>>,
     /// The number of hits, listed or not.
     pub(super) hit_count: u64,
+    /// It was not stored because of a text whose numbers differ.
+    pub(super) numbers_differ: bool,
+    /// The document that the id had before; [`Self::take_previous`] has it in any case.
+    pub(super) previous: Option<PreviousReply>,
+    /// The same in a data directory, where it costs a read of its own.
+    #[serde(skip)]
+    pub(super) unread: Option<Box<PreviousUnread>>,
     /// The line was refused.
     pub(super) error: Option<ProblemReply>,
 }
@@ -39,15 +48,21 @@ impl Reply {
     pub(super) fn is_blank(&self) -> bool {
         self.fingerprint.is_empty() && self.outcome.is_empty() && self.error.is_none()
     }
+
+    /// The document that the id had before.
+    pub(super) fn take_previous(&mut self) -> Option<PreviousReply> {
+        let unread = self.unread.take();
+        self.previous.or_else(|| unread?.read_now().map(PreviousReply::from))
+    }
 }
 
 impl From<Result<DirectOutcome, Problem>> for Reply {
     fn from(outcome: Result<DirectOutcome, Problem>) -> Self {
-        let DirectOutcome { subject, written, findings } = match outcome {
+        let DirectOutcome { subject, written, previous, findings } = match outcome {
             Ok(outcome) => outcome,
             Err(problem) => return Self { error: Some((&problem).into()), ..Self::default() },
         };
-        let hits = findings.iter().flat_map(|found| wire::hits(found, subject.min_similarity));
+        let hits = findings.iter().flat_map(|found| wire::hits(found, subject.least));
         Self {
             fingerprint: subject.fingerprint.to_string(),
             short: subject.short,
@@ -57,6 +72,9 @@ impl From<Result<DirectOutcome, Problem>> for Reply {
             duplicate: findings.as_ref().is_some_and(|found| found.duplicate),
             hits: hits.map(HitReply::into_owned).collect(),
             hit_count: findings.as_ref().map_or(0, |found| found.hit_count as u64),
+            numbers_differ: findings.as_ref().zip(written).is_some_and(wire::drops_other_numbers),
+            previous: None,
+            unread: previous,
             error: None,
         }
     }

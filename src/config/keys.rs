@@ -65,6 +65,7 @@ sections! {
         distance: u64,
         limit: u64,
         min_similarity: f64,
+        min_numbers: f64,
         search: String,
         extract: String,
     }

@@ -126,9 +126,17 @@ fn server_options(
 fn http_options(config: &Config) -> Result<http::HttpOptions, ConfigError> {
     let (server, query) = (&config.server, &config.query);
     let distance_max = distance(key!(config.data.distance_max), Distance::LOOKUP_MAX)?;
-    let similarities = 0.0..=1.0;
-    if !similarities.contains(&query.min_similarity) {
-        return Err(wrong("query.min_similarity", query.min_similarity, "0 to 1"));
+    let shares = 0.0..=1.0;
+    for (key, share) in
+        [("query.min_similarity", query.min_similarity), ("query.min_numbers", query.min_numbers)]
+    {
+        if !shares.contains(&share) {
+            return Err(wrong(key, share, "0 to 1"));
+        }
+    }
+    if query.min_numbers > 0.0 && query.min_similarity == 0.0 {
+        let needs = "0 where query.min_similarity is 0: numbers are compared with sketches";
+        return Err(wrong("query.min_numbers", query.min_numbers, needs));
     }
     let body_bytes_max = length(key!(config.server.body_bytes_max), 1_024..=GIB)?;
     let reply_bytes_max = length(key!(config.server.reply_bytes_max), REPLY_BYTES_MIN..=GIB)?;
@@ -158,6 +166,7 @@ fn http_options(config: &Config) -> Result<http::HttpOptions, ConfigError> {
             distance_max,
             limit: length(key!(config.query.limit), 1..=http::RequestDefaults::LIMIT_MAX as u64)?,
             min_similarity: query.min_similarity,
+            min_numbers: query.min_numbers,
             search: search("query.search", &config.query.search)?,
             metadata_bytes_max: length(key!(config.documents.metadata_bytes_max), 2..=65_536)?,
             expires_in_s: expiry(config)?,

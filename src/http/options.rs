@@ -56,6 +56,8 @@ pub struct RequestDefaults {
     pub limit: usize,
     /// The similarity that confirms a hit; 0 switches verification off.
     pub min_similarity: f64,
+    /// The share of their numbers that both texts of a hit must have; 0 demands none.
+    pub min_numbers: f64,
     /// How far the search for a text goes.
     pub search: SearchKind,
     /// The largest metadata of a document, in bytes of JSON.

@@ -126,14 +126,43 @@ def elements(tokens):
         seen[shingle] += 1
 
 
-def sketch(tokens):
+def numbers(tokens):
+    """The elements of the tokens with a digit; after another such token, of the pair."""
+    is_number = lambda token: any(unicodedata.category(character) == "Nd" for character in token)
+    for before, token in zip([""] + tokens, tokens):
+        if is_number(token):
+            yield mix(mix((h(before) * P + h(token)) & MASK) if is_number(before) else h(token))
+
+
+def least_values(elements, bits):
+    """The least value of each bin that has one."""
     least = {}
-    for _, _, element in elements(tokens):
-        value = min(element & 0xFFFFFFFF, 0xFFFFFFFE)
-        least[element >> 55] = min(value, least.get(element >> 55, value))
+    for element in elements:
+        bin_, value = element >> 64 - bits, min(element & 0xFFFFFFFF, 0xFFFFFFFE)
+        least[bin_] = min(value, least.get(bin_, value))
+    return least
+
+
+def labels(least):
+    wide = [min((v for b, v in least.items() if b >> 5 == bin_), default=None) for bin_ in range(16)]
+
+    def minimum(bin_):
+        borrowed = (wide[(bin_ + further) % 16] for further in range(16))
+        return next(value for value in borrowed if value is not None)
+
+    for first in (0, 4, 8, 12):
+        one, two, three = (minimum(first + at) for at in range(3))
+        yield (one & 0xFFFF) << 24 | (two & 0xFFFF) << 8 | three & 0xFF
+
+
+def sketch(tokens):
+    least = least_values((element for _, _, element in elements(tokens)), 9)
     codes = [1 + least[b] % 3 if b in least else 0 for b in range(512)]
     plane = lambda bit: sum((code >> bit & 1) << b for b, code in enumerate(codes)).to_bytes(64, "little")
-    return (plane(0) + plane(1)).hex()
+    own = least_values(numbers(tokens), 4)
+    digits = sum((1 + value % 15) << 4 * bin_ for bin_, value in own.items())
+    all_labels = b"".join(label.to_bytes(5, "little") for label in labels(least))
+    return (plane(0) + plane(1) + all_labels + digits.to_bytes(8, "little")).hex()
 
 
 def row(text):
@@ -157,6 +186,10 @@ def explain(text):
     for shingle, earlier, element in elements(tokens(found)):
         value = min(element & 0xFFFFFFFF, 0xFFFFFFFE)
         print(f"{shingle:016x} {earlier} {element:016x} {element >> 55} {value} {1 + value % 3}")
+    for element in numbers(tokens(found)):
+        value = min(element & 0xFFFFFFFF, 0xFFFFFFFE)
+        print(f"number {element:016x} {element >> 60} {value} {1 + value % 15}")
+    print(sketch(tokens(found)))
 
 
 if __name__ == "__main__":

@@ -120,6 +120,7 @@ fn a_flag_excludes_a_field_at_one_value_only() {
     for (flag, value, other, given) in [
         ("all_namespaces", true, "namespace", json!("a")),
         ("verified", false, "min_similarity", json!(0.5)),
+        ("verified", false, "min_numbers", json!(0.5)),
     ] {
         let excluded = json!({"not": {
             "properties": { flag: {"const": value} }, "required": [flag, other],

@@ -72,7 +72,7 @@ fn metadata_and_sketches_are_listed_if_they_are_wanted() {
     let both = page("sketch,metadata");
     assert_eq!(both[0]["metadata"], json!({"k": 1}));
     let sketch = both[0]["sketch"].as_str().unwrap();
-    assert!(sketch.len() == 256 && sketch.bytes().all(|digit| digit.is_ascii_hexdigit()));
+    assert!(sketch.len() == 312 && sketch.bytes().all(|digit| digit.is_ascii_hexdigit()));
     assert_eq!((&both[1]["metadata"], &both[1]["sketch"]), (&json!(null), &json!(null)));
     assert_eq!(page("metadata")[0]["sketch"], json!(null));
     assert_eq!(page("sketch")[0]["metadata"], json!(null));

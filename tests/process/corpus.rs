@@ -7,7 +7,7 @@ use std::sync::LazyLock;
 
 use nearprint::config::Config;
 use nearprint_engine::machine::query::Verification;
-use nearprint_fingerprint::{Fingerprint, MinResemblance, Sketch};
+use nearprint_fingerprint::{Fingerprint, Sketch, Threshold};
 use nearprint_text::Analysis;
 use serde_json::Value;
 
@@ -18,9 +18,9 @@ const DOCUMENTS_MAX: usize = 400;
 const LAST_CHARACTERS: usize = 12;
 
 /// The default distance and resemblance of a request.
-static DEFAULTS: LazyLock<(u64, MinResemblance)> = LazyLock::new(|| {
+static DEFAULTS: LazyLock<(u64, Threshold)> = LazyLock::new(|| {
     let query = Config::default().query;
-    let least = MinResemblance::of_similarity(query.min_similarity);
+    let least = Threshold::of_similarity(query.min_similarity);
     (query.distance, least.expect("verification is on"))
 });
 
@@ -39,9 +39,9 @@ impl Document {
         let distance = self.fingerprint.distance(stored.fingerprint);
         let verification = match (&self.sketch, &stored.sketch) {
             (Some(a), Some(b)) => {
-                let resemblance = a.resemblance(b);
-                let confirmed = resemblance.reaches(DEFAULTS.1);
-                Verification::Compared { resemblance, confirmed }
+                let (resemblance, numbers) = (a.resemblance(b), None);
+                let confirmed = resemblance.reaches(DEFAULTS.1.resemblance);
+                Verification::Compared { resemblance, numbers, confirmed }
             }
             _ => Verification::Unverifiable,
         };

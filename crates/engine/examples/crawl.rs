@@ -6,7 +6,7 @@
 
 use nearprint_engine::document::{Document, DocumentId};
 use nearprint_engine::{Admission, Criteria, Engine, Options, QueryOptions, SearchKind};
-use nearprint_fingerprint::{Distance, MinResemblance};
+use nearprint_fingerprint::{Distance, Threshold};
 use nearprint_text::{Recipe, analyse_text};
 
 /// The first two differ in one word.
@@ -40,7 +40,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     // Everything within distance 3, and likely near-duplicates beyond it that a sketch confirms.
     let criteria = Criteria {
         search: SearchKind::Likely,
-        min_resemblance: MinResemblance::of_similarity(0.75),
+        threshold: Threshold::of_similarity(0.75),
         ..Criteria::within(Distance::new(3).expect("at most 64"))
     };
     let options = QueryOptions { criteria, limit: 10, with_metadata: false };

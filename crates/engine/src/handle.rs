@@ -17,7 +17,7 @@ use crate::api::observer::Observer;
 use crate::api::options::Options;
 use crate::api::replies::{
     Admission, Findings, PackedInserted, PackedQuery, QueryOptions, Readiness, Removed,
-    SnapshotInfo, StoreOptions, StoredDocument, Written,
+    SnapshotInfo, StoreOptions, StoredDocument,
 };
 use crate::background::snapshot::snapshots::Export;
 use crate::background::snapshot::snapshotter::SnapshotRequest;
@@ -41,7 +41,7 @@ use crate::open::recovery::{Recovered, recover};
 use crate::originals::touches::Touches;
 use crate::published::Published;
 use crate::random;
-use crate::read::found::{Checked, Found, Unread};
+use crate::read::found::{Checked, Found, Inserted, Unread};
 use crate::read::reader::{self, Listing, RecordLookup};
 use crate::read::scans::Scans;
 use crate::read::scheduler::{BatchScheduler, Share, piece};
@@ -241,7 +241,7 @@ impl Engine {
         &self,
         insert: impl Into<Insert>,
         admission: Admission,
-    ) -> Result<Pending<Written>, Refused> {
+    ) -> Result<Pending<Inserted>, Refused> {
         self.submit(insert.into(), admission, 0).await
     }
 

@@ -90,8 +90,9 @@ pub use crate::machine::jobs::{JobFailure, JobState, NamespaceFilter, Purge, Pur
 pub use crate::machine::query::{Criteria, Hit, HitDocument, SearchKind, Verification};
 pub use crate::originals::query::{ListPlace, Original, OriginalsOrder, OriginalsQuery};
 pub use crate::originals::touches::Touch;
-pub use crate::read::found::{Checked, Found, Shown};
+pub use crate::read::found::{Checked, Found, Inserted, Shown};
 pub use crate::read::listing::{DocumentStream, ListQuery};
+pub use crate::read::previous::{Previous, PreviousUnread};
 pub use crate::read::scheduler::Share;
 pub use crate::write::queued::Pending;
 pub use api::error::{OpenError, Refused};

@@ -2,7 +2,7 @@
 //!
 //! A label is the least hashes ("minima") of three bins of the shingles of a text, one after the
 //! other: 16, 16 and 8 bits. Two texts agree in a minimum about as often as their shingles do
-//! (MinHash, Broder 1997; one permutation, Li, Owen and Zhang 2012), so the more alike they are,
+//! (`MinHash`, Broder 1997; one permutation, Li, Owen and Zhang 2012), so the more alike they are,
 //! the longer the beginning that their labels share. In sorted tables, those of similar texts are
 //! neighbours: an LSH forest (Bawa, Condie and Ganesan 2005). A text has [`LABELS`] labels, of
 //! different bins. nearprint-text makes them, and nearprint-index sorts them.

@@ -26,13 +26,15 @@ pub mod neon;
 mod numbers;
 mod simd;
 mod sketch;
+mod threshold;
 mod verification;
 
 pub use fingerprint::{Distance, Fingerprint, NotAFingerprint};
 pub use label::{LABELS, Label, MINIMA};
-pub use numbers::Numbers;
+pub use numbers::{MinNumbers, NumberAgreement, Numbers};
 pub use simd::{Simd, instruction_set, prefetch};
 pub use sketch::{BINS, MinResemblance, Resemblance, Sample, Sketch};
+pub use threshold::Threshold;
 pub use verification::Verification;
 
 #[cfg(doctest)]

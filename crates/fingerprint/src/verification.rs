@@ -1,6 +1,6 @@
 //! Whether a match counts as a near-duplicate, by the sketches of its two sides.
 
-use crate::{Distance, MinResemblance, Resemblance, Sketch};
+use crate::{Distance, NumberAgreement, Resemblance, Sketch, Threshold};
 
 /// Whether the sketches of the two sides agree.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -9,11 +9,13 @@ pub enum Verification {
     Unverifiable,
     /// Both have one, but they were not compared: the match does not count.
     Unread,
-    /// Both have one; the best resemblance among the documents of the fingerprint.
+    /// Both have one; the best among the documents of the fingerprint.
     Compared {
         /// The resemblance itself.
         resemblance: Resemblance,
-        /// Whether it reaches the threshold.
+        /// How many of their numbers they share; `None` where one of them has none.
+        numbers: Option<NumberAgreement>,
+        /// Whether they reach the threshold.
         confirmed: bool,
     },
 }
@@ -23,12 +25,17 @@ impl Verification {
     pub fn between(
         one: Option<&Sketch>,
         other: Option<&Sketch>,
-        threshold: Option<MinResemblance>,
+        threshold: Option<Threshold>,
     ) -> Self {
         match (one.zip(other), threshold) {
             (Some((one, other)), Some(threshold)) => {
                 let resemblance = one.resemblance(other);
-                Self::Compared { resemblance, confirmed: resemblance.reaches(threshold) }
+                let numbers = one.numbers().agreement(other.numbers());
+                // Nothing is known where a text has no number, so nothing is demanded.
+                let differ =
+                    threshold.numbers.zip(numbers).is_some_and(|(least, n)| !n.reaches(least));
+                let confirmed = resemblance.reaches(threshold.resemblance) && !differ;
+                Self::Compared { resemblance, numbers, confirmed }
             }
             (None, _) | (_, None) => Self::Unverifiable,
         }
@@ -54,17 +61,18 @@ impl Verification {
         }
     }
 
-    /// The one with the larger resemblance; any is larger than none.
+    /// The one that is confirmed, and else the one with the larger resemblance; any is larger than
+    /// none.
     #[must_use]
     pub fn better(self, other: Self) -> Self {
         match (self, other) {
             (Self::Unverifiable | Self::Unread, other) => other,
             (known, Self::Unverifiable | Self::Unread) => known,
             (
-                Self::Compared { resemblance: known, .. },
-                Self::Compared { resemblance: found, .. },
+                Self::Compared { resemblance: known, confirmed, .. },
+                Self::Compared { resemblance: found, confirmed: is_found, .. },
             ) => {
-                if known.total_cmp(found).is_ge() {
+                if confirmed.cmp(&is_found).then(known.total_cmp(found)).is_ge() {
                     self
                 } else {
                     other
@@ -81,5 +89,49 @@ impl Verification {
             Self::Unread => false,
             Self::Unverifiable => !short || distance.get() == 0,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{BINS, Numbers};
+
+    fn sketch(code: u8, numbers: u64) -> Sketch {
+        Sketch::from_codes(&[code; BINS]).with_numbers(Numbers::from_bits(numbers))
+    }
+
+    fn between(one: &Sketch, other: &Sketch, min_numbers: f64) -> Verification {
+        let threshold = Threshold::of_similarity(0.83).map(|least| least.with_numbers(min_numbers));
+        Verification::between(Some(one), Some(other), threshold)
+    }
+
+    #[test]
+    fn numbers_that_differ_refute_a_pair_if_they_are_asked_for() {
+        let (one, other) = (sketch(1, 0x11), sketch(1, 0x22));
+        assert!(between(&one, &other, 0.0).is_confirmed());
+        assert!(!between(&one, &other, 0.3).is_confirmed());
+        assert!(between(&one, &one, 1.0).is_confirmed());
+        assert!(!between(&one, &sketch(2, 0x11), 0.3).is_confirmed());
+    }
+
+    #[test]
+    fn a_text_without_numbers_is_not_refuted_by_them() {
+        let (one, none) = (sketch(1, 0x11), sketch(1, 0));
+        assert!(between(&one, &none, 1.0).is_confirmed());
+        assert!(between(&none, &none, 1.0).is_confirmed());
+    }
+
+    #[test]
+    fn of_two_that_are_compared_the_confirmed_one_is_better() {
+        let mut codes = [1; BINS];
+        codes[..20].fill(2);
+        let near = Sketch::from_codes(&codes).with_numbers(Numbers::from_bits(0x11));
+        let one = sketch(1, 0x11);
+        let (refuted, confirmed) =
+            (between(&one, &sketch(1, 0x22), 0.5), between(&one, &near, 0.5));
+        assert!(confirmed.is_confirmed() && !refuted.is_confirmed());
+        assert_eq!(refuted.better(confirmed), confirmed);
+        assert_eq!(confirmed.better(refuted), confirmed);
     }
 }

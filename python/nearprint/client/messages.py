@@ -41,6 +41,7 @@ class _LookOptions(Content, total=False):
     distance: int | None
     limit: int | None
     min_similarity: float | None
+    min_numbers: float | None
     search: Literal["likely", "exact"] | None
     counts: bool | None
     max_age: int | None
@@ -126,6 +127,7 @@ class DocumentName(_RequiredId, total=False):
 class CompareOptions(TypedDict, total=False):
     distance: int | None
     min_similarity: float | None
+    min_numbers: float | None
     extract: Literal["content", "visible", "main"] | None
     explain: bool | None
 
@@ -162,6 +164,7 @@ class PurgeOptions(TypedDict, total=False):
 class GroupsOptions(TypedDict, total=False):
     distance: int | None
     min_similarity: float | None
+    min_numbers: float | None
     verified: bool | None
     namespace: str | None
     all_namespaces: bool | None
@@ -185,6 +188,7 @@ class _Hit(TypedDict):
     fingerprint: str
     distance: int
     similarity: float | None
+    numbers: float | None
     confirmed: bool | None
     documents: list[HitDocument]
     document_count: int
@@ -227,6 +231,15 @@ class _Write(TypedDict):
     stored: bool
 
 
+class Previous(TypedDict):
+    """The document that was stored under the id before, compared with the one that was sent."""
+
+    distance: int
+    similarity: float | None
+    numbers: float | None
+    stored_at_ms: int
+
+
 class _Insert(_Write):
     fingerprint: str
     short: bool
@@ -234,11 +247,14 @@ class _Insert(_Write):
 
 class InsertReply(_Insert, total=False):
     sequence: int
+    previous: Previous
 
 
 class CheckReply(_Look, _Write, total=False):
     sequence: int
+    numbers_differ: bool
     unverified_matches: int
+    previous: Previous
 
 
 class _Delete(TypedDict):
@@ -255,6 +271,7 @@ class _Compare(TypedDict):
     b: dict[str, Any]
     distance: int
     similarity: float | None
+    numbers: float | None
     confirmed: bool | None
     duplicate: bool
     found_by: Literal["distance", "likely"] | None

@@ -6,7 +6,7 @@ mod state;
 use std::convert::identity;
 use std::sync::{PoisonError, RwLock};
 
-use nearprint_fingerprint::{Distance, Fingerprint, MinResemblance};
+use nearprint_fingerprint::{Distance, Fingerprint, Threshold};
 use nearprint_text::{Analysis, Wanted};
 use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyInt, PyString};
@@ -48,6 +48,8 @@ const ID_BYTES_MAX: usize = 2_048;
 ///     of the index: larger ones take more memory and time.
 /// :param min_similarity: The similarity from which two texts count as near-duplicates, 0 to 1; 0
 ///     compares no sketches.
+/// :param min_numbers: The share of their numbers that two texts must have in common, 0 to 1, where
+///     both have some; 0 demands none.
 /// :param search: ``likely`` searches for near-duplicates of texts beyond the distance, too;
 ///     ``exact`` does not.
 /// :param extract: Which text of a page counts: ``content``, ``visible`` or ``main``.
@@ -61,6 +63,7 @@ pub(crate) struct Index {
     recipe: String,
     distance_max: Distance,
     min_similarity: f64,
+    min_numbers: f64,
     is_likely: bool,
     state: RwLock<State>,
 }
@@ -70,6 +73,7 @@ pub(crate) struct Index {
 struct Asked<'a> {
     distance: Option<u8>,
     min_similarity: Option<f64>,
+    min_numbers: Option<f64>,
     search: Option<&'a str>,
 }
 
@@ -77,14 +81,15 @@ struct Asked<'a> {
 impl Index {
     #[new]
     #[pyo3(
-        signature = (*, recipe=None, distance_max=DISTANCE_DEFAULT, min_similarity=0.83, search="likely", extract="content"),
-        text_signature = "(*, recipe='np2', distance_max=3, min_similarity=0.83, search='likely', extract='content')"
+        signature = (*, recipe=None, distance_max=DISTANCE_DEFAULT, min_similarity=0.83, min_numbers=0.0, search="likely", extract="content"),
+        text_signature = "(*, recipe='np2', distance_max=3, min_similarity=0.83, min_numbers=0.0, search='likely', extract='content')"
     )]
     fn new(
         py: Python<'_>,
         recipe: Option<Bound<'_, PyAny>>,
         distance_max: u8,
         min_similarity: f64,
+        min_numbers: f64,
         search: &str,
         extract: &str,
     ) -> PyResult<Self> {
@@ -99,7 +104,8 @@ impl Index {
             recipe: reading.method.recipe.to_string(),
             reading,
             distance_max,
-            min_similarity: checked_similarity(py, min_similarity)?,
+            min_similarity: checked_share(py, "min_similarity", min_similarity)?,
+            min_numbers: checked_share(py, "min_numbers", min_numbers)?,
             is_likely: is_likely(py, search)?,
             state: RwLock::new(State::new(distance_max)),
         })
@@ -134,16 +140,17 @@ impl Index {
     /// >>> index.check_and_insert("a", 0b1011)
     /// Checked(outcome='inserted', hit=None)
     /// >>> index.check_and_insert("b", 0b1111)
-    /// Checked(outcome='duplicate', hit=Hit(id='a', fingerprint=11, distance=1, similarity=None))
+    /// Checked(outcome='duplicate', hit=Hit(id='a', fingerprint=11, distance=1, similarity=None, numbers=None))
     ///
     /// The keywords are those of :meth:`insert` and :meth:`query`.
-    #[pyo3(signature = (id, document, *, distance=None, min_similarity=None, search=None, html=false, charset=None, sketch=None, recipe=None))]
+    #[pyo3(signature = (id, document, *, distance=None, min_similarity=None, min_numbers=None, search=None, html=false, charset=None, sketch=None, recipe=None))]
     fn check_and_insert(
         &self,
         id: &Bound<'_, PyAny>,
         document: &Bound<'_, PyAny>,
         distance: Option<u8>,
         min_similarity: Option<f64>,
+        min_numbers: Option<f64>,
         search: Option<&str>,
         html: bool,
         charset: Option<String>,
@@ -151,7 +158,8 @@ impl Index {
         recipe: Option<&str>,
     ) -> PyResult<Checked> {
         let py = id.py();
-        let criteria = self.criteria(py, Asked { distance, min_similarity, search })?;
+        let criteria =
+            self.criteria(py, Asked { distance, min_similarity, min_numbers, search })?;
         let id = id_of(id, &"id")?;
         let reading = self.reading.with(py, html, charset)?;
         let analysis = self.analysis(document, &reading, (sketch, recipe))?;
@@ -164,12 +172,13 @@ impl Index {
     ///     ``distance_max`` is less.
     /// :param limit: The number of hits at most.
     /// :param id: Leave out the document with this id.
-    #[pyo3(signature = (document, *, distance=None, min_similarity=None, search=None, limit=10, id=None, html=false, charset=None, sketch=None, recipe=None))]
+    #[pyo3(signature = (document, *, distance=None, min_similarity=None, min_numbers=None, search=None, limit=10, id=None, html=false, charset=None, sketch=None, recipe=None))]
     fn query(
         &self,
         document: &Bound<'_, PyAny>,
         distance: Option<u8>,
         min_similarity: Option<f64>,
+        min_numbers: Option<f64>,
         search: Option<&str>,
         limit: usize,
         id: Option<&Bound<'_, PyAny>>,
@@ -179,7 +188,8 @@ impl Index {
         recipe: Option<&str>,
     ) -> PyResult<Vec<Hit>> {
         let py = document.py();
-        let criteria = self.criteria(py, Asked { distance, min_similarity, search })?;
+        let criteria =
+            self.criteria(py, Asked { distance, min_similarity, min_numbers, search })?;
         let without = id.map(|id| id_of(id, &"id")).transpose()?;
         let reading = self.reading.with(py, html, charset)?;
         let analysis = self.analysis(document, &reading, (sketch, recipe))?;
@@ -226,19 +236,21 @@ impl Index {
     /// ['inserted', 'duplicate']
     ///
     /// :returns: A :class:`Checked` for each; ``None`` for those without a fingerprint.
-    #[pyo3(signature = (ids, documents, *, distance=None, min_similarity=None, search=None, html=false, charset=None, threads=None))]
+    #[pyo3(signature = (ids, documents, *, distance=None, min_similarity=None, min_numbers=None, search=None, html=false, charset=None, threads=None))]
     fn check_and_insert_many(
         &self,
         ids: &Bound<'_, PyAny>,
         documents: &Bound<'_, PyAny>,
         distance: Option<u8>,
         min_similarity: Option<f64>,
+        min_numbers: Option<f64>,
         search: Option<&str>,
         html: bool,
         charset: Option<String>,
         threads: Option<usize>,
     ) -> PyResult<Vec<Option<Checked>>> {
-        let criteria = self.criteria(ids.py(), Asked { distance, min_similarity, search })?;
+        let criteria =
+            self.criteria(ids.py(), Asked { distance, min_similarity, min_numbers, search })?;
         let reading = self.reading.with(ids.py(), html, charset)?;
         self.write_each((ids, documents), &reading, threads, |state, id, analysis| {
             state.check(id, analysis, criteria).into()
@@ -248,12 +260,13 @@ impl Index {
     /// Find the near-duplicates of many documents, on all cores; see :meth:`query`.
     ///
     /// :returns: A list of hits for each; ``None`` for those without a fingerprint.
-    #[pyo3(signature = (documents, *, distance=None, min_similarity=None, search=None, limit=10, html=false, charset=None, threads=None))]
+    #[pyo3(signature = (documents, *, distance=None, min_similarity=None, min_numbers=None, search=None, limit=10, html=false, charset=None, threads=None))]
     fn query_many(
         &self,
         documents: &Bound<'_, PyAny>,
         distance: Option<u8>,
         min_similarity: Option<f64>,
+        min_numbers: Option<f64>,
         search: Option<&str>,
         limit: usize,
         html: bool,
@@ -261,7 +274,8 @@ impl Index {
         threads: Option<usize>,
     ) -> PyResult<Vec<Option<Vec<Hit>>>> {
         let py = documents.py();
-        let criteria = self.criteria(py, Asked { distance, min_similarity, search })?;
+        let criteria =
+            self.criteria(py, Asked { distance, min_similarity, min_numbers, search })?;
         let reading = self.reading.with(py, html, charset)?;
         let threads = work::threads(py, threads)?;
         let mut all = Vec::new();
@@ -397,13 +411,16 @@ impl Index {
         };
         let distance =
             Distance::new(asked_distance).filter(|distance| *distance <= self.distance_max);
-        let similarity = match asked.min_similarity {
-            Some(similarity) => checked_similarity(py, similarity)?,
-            None => self.min_similarity,
+        let share = |name: &'static str, asked: Option<f64>, own| match asked {
+            Some(share) => checked_share(py, name, share),
+            None => Ok(own),
         };
+        let similarity = share("min_similarity", asked.min_similarity, self.min_similarity)?;
+        let numbers = share("min_numbers", asked.min_numbers, self.min_numbers)?;
         Ok(Criteria {
             distance: distance.ok_or_else(too_far)?,
-            min_resemblance: MinResemblance::of_similarity(similarity),
+            threshold: Threshold::of_similarity(similarity)
+                .map(|threshold| threshold.with_numbers(numbers)),
             is_likely: asked.search.map_or(Ok(self.is_likely), |search| is_likely(py, search))?,
         })
     }
@@ -418,11 +435,11 @@ fn hits(
     state.query(analysis, criteria, without).into_iter().take(limit).map(Hit::from).collect()
 }
 
-fn checked_similarity(py: Python<'_>, similarity: f64) -> PyResult<f64> {
-    if (0.0..=1.0).contains(&similarity) {
-        return Ok(similarity);
+fn checked_share(py: Python<'_>, name: &'static str, share: f64) -> PyResult<f64> {
+    if (0.0..=1.0).contains(&share) {
+        return Ok(share);
     }
-    Err(errors::invalid(py, &"min_similarity", &format!("it is 0 to 1, not {similarity}")))
+    Err(errors::invalid(py, &name, &format!("it is 0 to 1, not {share}")))
 }
 
 fn is_likely(py: Python<'_>, search: &str) -> PyResult<bool> {

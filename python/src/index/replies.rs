@@ -12,7 +12,7 @@ use super::state::{Found, Outcome};
 /// >>> index.insert("a", 0b1011)
 /// 'inserted'
 /// >>> index.query(0)
-/// [Hit(id='a', fingerprint=11, distance=3, similarity=None)]
+/// [Hit(id='a', fingerprint=11, distance=3, similarity=None, numbers=None)]
 #[pyclass(frozen, get_all, eq, module = "nearprint")]
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Hit {
@@ -24,25 +24,29 @@ pub(crate) struct Hit {
     distance: u8,
     /// How much the two texts agree, 0 to 1; ``None`` if one of them is not known by its text.
     similarity: Option<f64>,
+    /// Which share of their numbers they have in common, 0 to 1; ``None`` if one of them has none.
+    numbers: Option<f64>,
 }
 
 #[pymethods]
 impl Hit {
     fn __repr__(&self, py: Python<'_>) -> PyResult<String> {
-        let similarity = self.similarity.map_or("None".to_owned(), |part| format!("{part:.4}"));
+        let shown = |part: Option<f64>| part.map_or("None".to_owned(), |part| format!("{part:.4}"));
+        let (similarity, numbers) = (shown(self.similarity), shown(self.numbers));
         let Self { id, fingerprint, distance, .. } = self;
         let id = PyString::new(py, id).repr()?;
         Ok(format!(
-            "Hit(id={id}, fingerprint={fingerprint}, distance={distance}, similarity={similarity})"
+            "Hit(id={id}, fingerprint={fingerprint}, distance={distance}, \
+             similarity={similarity}, numbers={numbers})"
         ))
     }
 }
 
 impl From<Found> for Hit {
     fn from(found: Found) -> Self {
-        let Found { id, fingerprint, distance, similarity, .. } = found;
+        let Found { id, fingerprint, distance, similarity, numbers, .. } = found;
         let (fingerprint, distance) = (fingerprint.bits(), distance.get());
-        Self { id: id.to_string(), fingerprint, distance, similarity }
+        Self { id: id.to_string(), fingerprint, distance, similarity, numbers }
     }
 }
 

@@ -4,7 +4,9 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use nearprint_fingerprint::{Distance, Fingerprint, MinResemblance, Sketch, Verification};
+use nearprint_fingerprint::{
+    Distance, Fingerprint, NumberAgreement, Sketch, Threshold, Verification,
+};
 use nearprint_index::InMemoryIndex;
 use nearprint_text::Analysis;
 
@@ -32,7 +34,7 @@ struct Stored {
 pub(crate) struct Criteria {
     pub(crate) distance: Distance,
     /// `None` compares no sketches.
-    pub(crate) min_resemblance: Option<MinResemblance>,
+    pub(crate) threshold: Option<Threshold>,
     /// Whether texts are searched beyond the distance.
     pub(crate) is_likely: bool,
 }
@@ -45,6 +47,8 @@ pub(crate) struct Found {
     pub(crate) distance: Distance,
     /// `None` if one of the two has no sketch.
     pub(crate) similarity: Option<f64>,
+    /// `None` if one of the two texts has no number.
+    pub(crate) numbers: Option<f64>,
     sequence: u64,
 }
 
@@ -142,12 +146,12 @@ impl State {
 
     /// The similar texts beyond the distance, which share a label and whose sketches confirm them.
     fn beyond(&self, document: &Analysis, criteria: Criteria, without: Option<&str>) -> Vec<Found> {
-        let text = document.sketch.as_deref().zip(criteria.min_resemblance);
+        let text = document.sketch.as_deref().zip(criteria.threshold);
         let Some((sketch, threshold)) = text.filter(|_| criteria.is_likely) else {
             return Vec::new();
         };
         let (fingerprint, beyond) = (document.fingerprint, criteria.distance);
-        let similar = self.index.similar(fingerprint, sketch, threshold, beyond);
+        let similar = self.index.similar(fingerprint, sketch, threshold.resemblance, beyond);
         let similar = similar.into_iter().map(|near| (near.fingerprint, near.distance));
         let counts = |verification: Verification, _| verification.is_confirmed();
         self.that_count(document, similar, (criteria, without), counts)
@@ -168,13 +172,15 @@ impl State {
         let found = documents.take(COMPARED_MAX).filter_map(|(fingerprint, distance, sequence)| {
             let stored = self.documents.get(&sequence)?;
             let sketches = (document.sketch.as_deref(), stored.sketch.as_deref());
-            let verification =
-                Verification::between(sketches.0, sketches.1, criteria.min_resemblance);
+            let verification = Verification::between(sketches.0, sketches.1, criteria.threshold);
             let is_other = without != Some(&*stored.id);
             (is_other && counts(verification, distance)).then(|| {
-                let similarity =
-                    sketches.0.zip(sketches.1).map(|(a, b)| a.resemblance(b).similarity());
-                Found { id: Arc::clone(&stored.id), fingerprint, distance, similarity, sequence }
+                let sketches = sketches.0.zip(sketches.1);
+                let similarity = sketches.map(|(a, b)| a.resemblance(b).similarity());
+                let agreement = sketches.and_then(|(a, b)| a.numbers().agreement(b.numbers()));
+                let numbers = agreement.map(NumberAgreement::share);
+                let id = Arc::clone(&stored.id);
+                Found { id, fingerprint, distance, similarity, numbers, sequence }
             })
         });
         found.collect()

@@ -7,13 +7,14 @@ use nearprint_engine::document::Document;
 use nearprint_engine::machine::query::{Criteria, SearchKind};
 use nearprint_files::dedup::grouping;
 use nearprint_files::offer::Content;
-use nearprint_fingerprint::{Distance, MinResemblance};
+use nearprint_fingerprint::Distance;
 use nearprint_text::{Explained, Method};
 
 use crate::cli::document::{self, FormArgs, MethodArgs};
 use crate::cli::explanation::differences;
 use crate::cli::measure::arguments::{distance, similarity};
 use crate::config::Config;
+use crate::http::reply::agreement::Least;
 use crate::http::reply::explained::ComparisonExplanationReply;
 use crate::http::reply::wire::{CompareReply, ComparedReply, FoundByReply};
 
@@ -51,6 +52,9 @@ pub(crate) struct CompareArgs {
     /// How much of two texts must agree, 0 to 1; 0 does not compare them
     #[arg(long, value_name = "SIMILARITY", value_parser = similarity, default_value_t = Config::default().query.min_similarity)]
     min_similarity: f64,
+    /// How many of their numbers two texts must share, 0 to 1; 0 does not compare them
+    #[arg(long, value_name = "SHARE", value_parser = similarity, default_value_t = Config::default().query.min_numbers)]
+    min_numbers: f64,
     /// Print why: the bits that differ, and the features that decide them
     #[arg(long)]
     explain: bool,
@@ -64,13 +68,13 @@ pub(crate) fn run(args: &CompareArgs, out: &mut dyn Write) -> Result<()> {
     let bodies = [args.form.read(&args.a)?, args.form.read(&args.b)?];
     let [a, b] = &bodies;
     let pair = [&document_of(&args.a, a, method)?, &document_of(&args.b, b, method)?];
+    let least = Least { similarity: args.min_similarity, numbers: args.min_numbers };
     let criteria = Criteria {
-        min_resemblance: MinResemblance::of_similarity(args.min_similarity),
+        threshold: least.threshold(),
         search: SearchKind::Likely,
         ..Criteria::within(args.distance)
     };
-    let rule = (criteria, args.min_similarity);
-    let mut reply = CompareReply::new(pair, rule);
+    let mut reply = CompareReply::new(pair, (criteria, least));
     let explained = bodies.map(|body| args.explain.then(|| explained(&body, method)));
     let [a, b] = explained.map(|side| side.transpose().map(Option::flatten));
     let (a, b) = (a?, b?);
@@ -116,6 +120,9 @@ fn print(reply: &CompareReply, args: &CompareArgs, out: &mut dyn Write) -> io::R
         }
         None => writeln!(out, "similarity  not compared: --min-similarity is 0")?,
     }
+    if let Some(numbers) = reply.numbers {
+        writeln!(out, "numbers     {numbers:.3} of them in common, estimated")?;
+    }
     let verdict = if reply.duplicate { "duplicate" } else { "not a duplicate" };
     writeln!(out, "verdict     {verdict}: {}", reason(reply, args))
 }
@@ -136,6 +143,9 @@ fn reason(reply: &CompareReply, args: &CompareArgs) -> String {
     };
     match reply.confirmed {
         Some(true) => format!("{found}, and the similarity is at least {min_similarity}"),
+        Some(false) if reply.similarity.is_some_and(|found| found >= min_similarity) => {
+            format!("{found}, but fewer of their numbers agree than {}", args.min_numbers)
+        }
         Some(false) => format!("{found}, but the similarity is below {min_similarity}"),
         None if reply.duplicate => found,
         None => format!("{found}, but of a short text only distance 0 counts"),

@@ -1,5 +1,6 @@
 //! The parts of `nearprint import`, which `commands/files/import.rs` puts together.
 
+pub(super) mod changes;
 pub(super) mod groups;
 pub(super) mod interrupt;
 pub(super) mod options;

@@ -38,6 +38,9 @@ pub(crate) struct ImportOptions {
     /// With --check: how much of two texts must agree, 0 to 1; 0 does not compare them
     #[arg(long, value_name = "SIMILARITY", requires = "checking")]
     pub(crate) min_similarity: Option<f64>,
+    /// With --check: how many of their numbers two texts must share, 0 to 1; 0 does not compare them
+    #[arg(long, value_name = "SHARE", requires = "checking")]
+    pub(crate) min_numbers: Option<f64>,
     /// How many hits each reply lists
     #[arg(skip = 1_u16)]
     pub(crate) limit: u16,

@@ -147,6 +147,7 @@ fn path(options: &ImportOptions) -> String {
             ("limit", check.map(|check| check.limit.to_string())),
             ("distance", check.and_then(|check| Some(check.distance?.to_string()))),
             ("min_similarity", check.and_then(|check| Some(check.min_similarity?.to_string()))),
+            ("min_numbers", check.and_then(|check| Some(check.min_numbers?.to_string()))),
             ("on_duplicate", check.filter(|o| insert_duplicates(o)).map(|_| "insert".to_owned())),
             ("namespace", options.namespace.clone()),
             ("expires_in", options.expires_in.map(|expiry| expiry.to_string())),
@@ -175,6 +176,7 @@ mod tests {
         on_duplicate: DuplicateAction::Insert,
         distance: Some(2),
         min_similarity: None,
+        min_numbers: None,
         limit: 1,
     };
 

@@ -140,6 +140,7 @@ fn every_key_has_an_effect() {
         ("QUERY__DISTANCE", "2", |s| s.http.defaults.distance.to_string()),
         ("QUERY__LIMIT", "108", |s| s.http.defaults.limit.to_string()),
         ("QUERY__MIN_SIMILARITY", "0.5", |s| s.http.defaults.min_similarity.to_string()),
+        ("QUERY__MIN_NUMBERS", "0.25", |s| s.http.defaults.min_numbers.to_string()),
         ("QUERY__SEARCH", "exact", |s| format!("{:?}", s.http.defaults.search).to_lowercase()),
         ("QUERY__EXTRACT", "main", |s| s.http.defaults.extract.name().to_owned()),
         ("DOCUMENTS__METADATA_BYTES_MAX", "114", |s| {
@@ -342,6 +343,7 @@ fn a_value_outside_its_range_is_refused_by_name() {
         ("QUERY__DISTANCE", "4", "`query.distance` is 4; it must be 0 to 3"),
         ("DATA__DISTANCE_MAX", "13", "`data.distance_max` is 13; it must be 0 to 12"),
         ("QUERY__MIN_SIMILARITY", "1.1", "`query.min_similarity` is 1.1; it must be 0 to 1"),
+        ("QUERY__MIN_NUMBERS", "1.5", "`query.min_numbers` is 1.5; it must be 0 to 1"),
         ("QUERY__MIN_SIMILARITY", "nan", "`query.min_similarity` is NaN; it must be 0 to 1"),
         (
             "LOG__LEVEL",
@@ -500,4 +502,13 @@ fn what_is_fixed_in_a_directory_is_read_from_it() {
     assert!(refused.contains(" is words-2;") && refused.contains("texts again"), "{refused}");
     let refused = load(&[("NEARPRINT_QUERY__DISTANCE", "3")]).unwrap_err().to_string();
     assert_eq!(refused, "`query.distance` is 3; it must be 0 to 2");
+}
+
+#[test]
+fn numbers_are_not_demanded_where_nothing_is_verified() {
+    let refused = refusal(&[
+        ("NEARPRINT_QUERY__MIN_SIMILARITY", "0"),
+        ("NEARPRINT_QUERY__MIN_NUMBERS", "0.5"),
+    ]);
+    assert!(refused.contains("`query.min_numbers` is 0.5; it must be 0 where"), "{refused}");
 }

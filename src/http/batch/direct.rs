@@ -4,7 +4,7 @@
 use std::sync::Arc;
 use std::thread;
 
-use nearprint_engine::{Admission, Checked, Findings, Pending, Written};
+use nearprint_engine::{Admission, Checked, Findings, Inserted, Pending, PreviousUnread, Written};
 use nearprint_files::Entry;
 use nearprint_files::offer::OfferOptions;
 use tokio::runtime::Handle;
@@ -44,13 +44,15 @@ pub(crate) struct DirectOutcome {
     pub(crate) subject: Subject,
     /// `None` for a look-up.
     pub(crate) written: Option<Written>,
+    /// The document that its id had. Not read yet: only a caller who shows it reads it.
+    pub(crate) previous: Option<Box<PreviousUnread>>,
     /// `None` for an insert.
     pub(crate) findings: Option<Findings>,
 }
 
 /// A write in the queue of the writer.
 enum Begun {
-    Insert(Pending<Written>),
+    Insert(Pending<Inserted>),
     CheckAndInsert(Pending<Checked>),
 }
 
@@ -89,7 +91,8 @@ impl DirectBatch {
             let (subject, document) = begin(entry, setting)?;
             let found = self.service.engine.find(&document.document, document.options);
             let findings = runtime.block_on(async { found.await?.show(usize::MAX).await })?;
-            Ok(DirectOutcome { subject, written: None, findings: Some(findings.into_findings()) })
+            let findings = Some(findings.into_findings());
+            Ok(DirectOutcome { subject, written: None, previous: None, findings })
         })
     }
 
@@ -142,12 +145,15 @@ impl DirectBatch {
 }
 
 async fn outcome(subject: Subject, begun: Begun) -> Result<DirectOutcome, Problem> {
-    let (written, findings) = match begun {
-        Begun::Insert(pending) => (pending.wait().await?, None),
+    let (written, previous, findings) = match begun {
+        Begun::Insert(pending) => {
+            let Inserted { written, previous } = pending.wait().await?;
+            (written, previous, None)
+        }
         Begun::CheckAndInsert(pending) => {
-            let Checked { written, found } = pending.wait().await?;
-            (written, Some(found.show(usize::MAX).await?.into_findings()))
+            let Checked { written, found, previous } = pending.wait().await?;
+            (written, previous, Some(found.show(usize::MAX).await?.into_findings()))
         }
     };
-    Ok(DirectOutcome { subject, written: Some(written), findings })
+    Ok(DirectOutcome { subject, written: Some(written), previous, findings })
 }

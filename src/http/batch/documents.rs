@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use axum::body::Body;
 use futures_util::FutureExt as _;
-use nearprint_engine::{Admission, Checked, Shown};
+use nearprint_engine::{Admission, Checked, Inserted, Shown};
 use tokio::sync::mpsc;
 use tokio::task::{self, JoinHandle};
 use tokio::time::Instant;
@@ -18,6 +18,7 @@ use crate::http::batch::source::{self, Content, Numbered, Words};
 use crate::http::budget::{ByteShare, OWN_BYTES, SHORT_BYTES, Shorten, WhenSpent};
 use crate::http::problem::{Code, Problem};
 use crate::http::reply::counts::{count_hits, count_verdict};
+use crate::http::reply::previous::PreviousReply;
 use crate::http::reply::wire::{
     CheckAndInsertReply, FingerprintReply, InsertReply, QueryReply, Subject,
 };
@@ -265,8 +266,9 @@ impl Batch {
             let pending = engine.begin_insert(document.into_insert(), Admission::Wait).await?;
             let batch = Arc::clone(self);
             let reply = async move {
-                let written = pending.wait().await?;
+                let Inserted { written, previous } = pending.wait().await?;
                 count_verdict(written.verdict);
+                let written = (written, PreviousReply::read(previous).await);
                 Ok(Reply::of_short(&InsertReply::new(&subject, written, &batch.reach)))
             };
             return Ok((0, reply.boxed()));
@@ -276,11 +278,12 @@ impl Batch {
             engine.begin_check_and_insert(document, options, storing, Admission::Wait).await?;
         let (bytes, batch) = (pending.bytes(), Arc::clone(self));
         let reply = async move {
-            let Checked { written, found } = pending.wait().await?;
+            let Checked { written, found, previous } = pending.wait().await?;
             count_verdict(written.verdict);
             let replies = &batch.service.replies;
             let (findings, share) = replies.hits(found, WhenSpent::Wait).await?;
             count_hits(&findings);
+            let written = (written, PreviousReply::read(previous).await);
             let reply = CheckAndInsertReply::new(&subject, written, &findings, &batch.reach);
             Ok(batch.line(reply, share).await)
         };

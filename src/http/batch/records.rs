@@ -13,10 +13,12 @@ use serde::Serialize;
 
 use crate::http::batch::replies::line_of;
 use crate::http::budget::SHORT_BYTES;
+use crate::http::reply::agreement::SIMILARITY_UNITS;
 use crate::http::reply::hex::Hex;
+use crate::http::reply::previous::PreviousReply;
 use crate::http::reply::wire::{
     CheckAndInsertReply, FingerprintReply, HitDocumentReply, HitReply, InsertReply, Outcome,
-    QueryReply, SIMILARITY_UNITS,
+    QueryReply,
 };
 
 /// Longer replies are kept as JSON, so that a record never expands to much more than this.
@@ -33,6 +35,8 @@ const QUERY: u8 = 3;
 const PLAIN_CHECK_AND_INSERT: u8 = 4;
 const PLAIN_QUERY: u8 = 5;
 const FINGERPRINT: u8 = 6;
+/// Of a write whose id was stored before: what it says of that document, and then its record.
+const PREVIOUS: u8 = 7;
 const KINDS: u8 = 0b111;
 
 /// The other bits of the first byte.
@@ -105,19 +109,25 @@ impl Records {
 /// Appends what the first of these records stands for, and returns the others.
 pub(super) fn expand_first<'r>(records: &'r [u8], recipe: Recipe, out: &mut BytesMut) -> &'r [u8] {
     let mut reader = Reader(records);
-    let head = reader.byte();
+    let mut head = reader.byte();
+    let previous = (head == PREVIOUS).then(|| {
+        let previous = reader.previous();
+        head = reader.byte();
+        previous
+    });
     let (short, stored) = (head & SHORT != 0, head & STORED != 0);
     let outcome = OUTCOMES.get(usize::from(head >> OUTCOME_SHIFT)).copied();
     let outcome = outcome.expect("packed outcomes are those of the table");
     match head & KINDS {
         INSERT => {
             let (fingerprint, sequence) = (reader.fingerprint(), reader.sequence());
-            line(out, &InsertReply { fingerprint, short, outcome, stored, sequence });
+            line(out, &InsertReply { fingerprint, short, outcome, stored, sequence, previous });
         }
         kind @ (CHECK_AND_INSERT | PLAIN_CHECK_AND_INSERT) => {
             let (fingerprint, sequence) = (reader.fingerprint(), reader.sequence());
             let found = reader.found(kind == CHECK_AND_INSERT);
-            let Found { duplicate, hits, hit_count, truncated, unverified_matches } = found;
+            let Found { duplicate, numbers_differ, hits, hit_count, .. } = found;
+            let Found { truncated, unverified_matches, .. } = found;
             line(
                 out,
                 &CheckAndInsertReply {
@@ -127,16 +137,18 @@ pub(super) fn expand_first<'r>(records: &'r [u8], recipe: Recipe, out: &mut Byte
                     fingerprint,
                     short,
                     duplicate,
+                    numbers_differ,
                     hits,
                     hit_count,
                     truncated,
                     unverified_matches,
+                    previous,
                 },
             );
         }
         kind @ (QUERY | PLAIN_QUERY) => {
             let (fingerprint, found) = (reader.fingerprint(), reader.found(kind == QUERY));
-            let Found { duplicate, hits, hit_count, truncated, unverified_matches } = found;
+            let Found { duplicate, hits, hit_count, truncated, unverified_matches, .. } = found;
             line(
                 out,
                 &QueryReply {
@@ -174,11 +186,12 @@ fn line(out: &mut BytesMut, reply: &impl Serialize) {
 
 impl Pack for InsertReply {
     fn pack(&self, out: &mut Vec<u8>) -> bool {
-        let Self { fingerprint, short, outcome, stored, sequence } = self;
+        let Self { fingerprint, short, outcome, stored, sequence, previous } = self;
+        let is_packed = pack_previous(previous.as_ref(), out);
         out.push(INSERT | flags(*short, *stored, *outcome));
         put_fingerprint(out, *fingerprint);
         put_sequence(out, *sequence);
-        true
+        is_packed
     }
 }
 
@@ -186,16 +199,18 @@ impl Pack for CheckAndInsertReply<'_> {
     fn pack(&self, out: &mut Vec<u8>) -> bool {
         let found = Found {
             duplicate: self.duplicate,
+            numbers_differ: self.numbers_differ,
             hits: &self.hits[..],
             hit_count: self.hit_count,
             truncated: self.truncated,
             unverified_matches: self.unverified_matches,
         };
+        let is_packed = pack_previous(self.previous.as_ref(), out);
         let kind = if found.is_plain() { PLAIN_CHECK_AND_INSERT } else { CHECK_AND_INSERT };
         out.push(kind | flags(self.short, self.stored, self.outcome));
         put_fingerprint(out, self.fingerprint);
         put_sequence(out, self.sequence);
-        found.pack(out)
+        is_packed && found.pack(out)
     }
 }
 
@@ -203,6 +218,7 @@ impl Pack for QueryReply<'_> {
     fn pack(&self, out: &mut Vec<u8>) -> bool {
         let found = Found {
             duplicate: self.duplicate,
+            numbers_differ: false,
             hits: &self.hits[..],
             hit_count: self.hit_count,
             truncated: self.truncated,
@@ -236,6 +252,8 @@ const fn flags(short: bool, stored: bool, outcome: Outcome) -> u8 {
 #[derive(Debug)]
 struct Found<H> {
     duplicate: bool,
+    /// Of a check-and-insert.
+    numbers_differ: bool,
     hits: H,
     hit_count: usize,
     truncated: bool,
@@ -244,10 +262,11 @@ struct Found<H> {
 
 const DUPLICATE: u8 = 1;
 const TRUNCATED: u8 = 1 << 1;
+const NUMBERS_DIFFER: u8 = 1 << 2;
 
 impl Found<&[HitReply<'_>]> {
     fn is_plain(&self) -> bool {
-        let Self { duplicate, hits, hit_count, truncated, unverified_matches } = self;
+        let Self { duplicate, hits, hit_count, truncated, unverified_matches, .. } = self;
         let counts = *hit_count > 0 || unverified_matches.is_some();
         !duplicate && !truncated && hits.is_empty() && !counts
     }
@@ -258,7 +277,8 @@ impl Found<&[HitReply<'_>]> {
         }
         let duplicate = if self.duplicate { DUPLICATE } else { 0 };
         let truncated = if self.truncated { TRUNCATED } else { 0 };
-        out.push(duplicate | truncated);
+        let numbers_differ = if self.numbers_differ { NUMBERS_DIFFER } else { 0 };
+        out.push(duplicate | truncated | numbers_differ);
         put_number(out, self.hit_count as u64);
         put_optional(out, self.unverified_matches);
         put_number(out, self.hits.len() as u64);
@@ -278,6 +298,7 @@ fn pack_hit(hit: &HitReply<'_>, out: &mut Vec<u8>) -> bool {
         fingerprint,
         distance,
         similarity,
+        numbers,
         confirmed,
         documents,
         document_count,
@@ -289,11 +310,12 @@ fn pack_hit(hit: &HitReply<'_>, out: &mut Vec<u8>) -> bool {
     let confirmed = CONFIRMED.iter().position(|value| value == confirmed);
     let at_least = if *document_count_is_at_least { AT_LEAST } else { 0 };
     out.push(confirmed.expect("all values are in the table") as u8 | at_least);
-    let units = similarity.map(units_of);
-    put_optional(out, units);
+    put_share(out, *similarity);
+    put_share(out, *numbers);
     put_number(out, *document_count);
     put_number(out, documents.len() as u64);
-    units.map(similarity_of) == *similarity
+    is_whole(*similarity)
+        && is_whole(*numbers)
         && differing_bits.is_none()
         && documents.iter().all(|document| pack_document(document, out))
 }
@@ -307,14 +329,35 @@ fn pack_document(document: &HitDocumentReply<'_>, out: &mut Vec<u8>) -> bool {
     metadata.is_none()
 }
 
-#[expect(clippy::cast_sign_loss, reason = "a similarity is not negative")]
-fn units_of(similarity: f64) -> usize {
-    (similarity * SIMILARITY_UNITS).round() as usize
+#[expect(clippy::cast_sign_loss, reason = "a share is not negative")]
+fn units_of(share: f64) -> usize {
+    (share * SIMILARITY_UNITS).round() as usize
 }
 
 #[expect(clippy::cast_precision_loss, reason = "there are ten thousand of them")]
-fn similarity_of(units: usize) -> f64 {
+fn share_of(units: usize) -> f64 {
     units as f64 / SIMILARITY_UNITS
+}
+
+/// Whether it is a whole number of units, so that a record has a place for it.
+fn is_whole(share: Option<f64>) -> bool {
+    share.map(units_of).map(share_of) == share
+}
+
+fn put_share(out: &mut Vec<u8>, share: Option<f64>) {
+    put_optional(out, share.map(units_of));
+}
+
+/// Appends what is said of the document that an id had, if it had one; false if it has no place.
+fn pack_previous(previous: Option<&PreviousReply>, out: &mut Vec<u8>) -> bool {
+    let Some(PreviousReply { distance, similarity, numbers, stored_at_ms }) = previous else {
+        return true;
+    };
+    out.extend([PREVIOUS, *distance]);
+    put_share(out, *similarity);
+    put_share(out, *numbers);
+    put_number(out, *stored_at_ms);
+    is_whole(*similarity) && is_whole(*numbers)
 }
 
 fn put_fingerprint(out: &mut Vec<u8>, Hex(bits): Hex) {
@@ -383,30 +426,52 @@ impl<'r> Reader<'r> {
         self.count().checked_sub(1)
     }
 
+    fn share(&mut self) -> Option<f64> {
+        self.optional().map(share_of)
+    }
+
     fn found(&mut self, any: bool) -> Found<Vec<HitReply<'r>>> {
         if !any {
             let (duplicate, truncated, hit_count) = (false, false, 0);
-            let (hits, unverified_matches) = (Vec::new(), None);
-            return Found { duplicate, hits, hit_count, truncated, unverified_matches };
+            let (hits, unverified_matches, numbers_differ) = (Vec::new(), None, false);
+            return Found {
+                duplicate,
+                numbers_differ,
+                hits,
+                hit_count,
+                truncated,
+                unverified_matches,
+            };
         }
         let flags = self.byte();
         let (hit_count, unverified_matches) = (self.count(), self.optional());
         let hits = (0..self.count()).map(|_| self.hit()).collect();
         let (duplicate, truncated) = (flags & DUPLICATE != 0, flags & TRUNCATED != 0);
-        Found { duplicate, hits, hit_count, truncated, unverified_matches }
+        let numbers_differ = flags & NUMBERS_DIFFER != 0;
+        Found { duplicate, numbers_differ, hits, hit_count, truncated, unverified_matches }
+    }
+
+    fn previous(&mut self) -> PreviousReply {
+        PreviousReply {
+            distance: self.byte(),
+            similarity: self.share(),
+            numbers: self.share(),
+            stored_at_ms: self.number(),
+        }
     }
 
     fn hit(&mut self) -> HitReply<'r> {
         let (fingerprint, distance) = (self.fingerprint(), self.byte());
         let flags = self.byte();
         let confirmed = CONFIRMED.get(usize::from(flags & !AT_LEAST)).copied().flatten();
-        let similarity = self.optional().map(similarity_of);
+        let (similarity, numbers) = (self.share(), self.share());
         let document_count = self.number();
         let documents = (0..self.count()).map(|_| self.document()).collect();
         HitReply {
             fingerprint,
             distance,
             similarity,
+            numbers,
             confirmed,
             documents,
             document_count,
@@ -431,155 +496,4 @@ impl<'r> Reader<'r> {
 }
 
 #[cfg(test)]
-mod tests {
-    use proptest::prelude::*;
-
-    use super::*;
-
-    const RECIPE: Recipe = Recipe::Np2;
-
-    fn document() -> impl Strategy<Value = HitDocumentReply<'static>> {
-        let id = proptest::option::of("\\PC{0,20}".prop_map(Cow::from));
-        (id, any::<u64>(), any::<Option<u32>>()).prop_map(|(id, stored_at_ms, expires_at)| {
-            HitDocumentReply { id, stored_at_ms, expires_at, metadata: None }
-        })
-    }
-
-    fn hit() -> impl Strategy<Value = HitReply<'static>> {
-        let similarity = proptest::option::of((0..=10_000_usize).prop_map(similarity_of));
-        let verified = (similarity, any::<Option<bool>>());
-        let documents = proptest::collection::vec(document(), 0..4);
-        (any::<(u64, u8, u64, bool)>(), verified, documents).prop_map(
-            |((bits, distance, document_count, at_least), (similarity, confirmed), documents)| {
-                HitReply {
-                    fingerprint: Hex(bits),
-                    distance,
-                    similarity,
-                    confirmed,
-                    documents,
-                    document_count,
-                    document_count_is_at_least: at_least,
-                    differing_bits: None,
-                }
-            },
-        )
-    }
-
-    fn found() -> impl Strategy<Value = Found<Vec<HitReply<'static>>>> {
-        let hits = proptest::collection::vec(hit(), 0..4);
-        (hits, any::<(bool, bool)>(), 0..20_000_usize, proptest::option::of(0..9_usize)).prop_map(
-            |(hits, (duplicate, truncated), hit_count, unverified_matches)| Found {
-                duplicate,
-                hits,
-                hit_count,
-                truncated,
-                unverified_matches,
-            },
-        )
-    }
-
-    /// Appends the record of a reply to `records` and its line to `lines`.
-    fn add(records: &mut Records, lines: &mut Vec<u8>, reply: &(impl Pack + Serialize)) {
-        assert!(records.push(reply));
-        lines.extend_from_slice(&line_of(reply));
-    }
-
-    fn expanded(mut records: &[u8]) -> Vec<u8> {
-        let mut out = BytesMut::new();
-        while !records.is_empty() {
-            records = expand_first(records, RECIPE, &mut out);
-        }
-        out.to_vec()
-    }
-
-    proptest! {
-        /// The oracle is the JSON that is made without packing.
-        #[test]
-        fn a_record_expands_to_the_line_of_its_reply(
-            (bits, short, stored) in any::<(u64, bool, bool)>(),
-            sequence in proptest::option::of(1..u64::MAX),
-            outcome in proptest::sample::select(OUTCOMES.to_vec()),
-            features in proptest::option::of(0..99_999_usize),
-            (first, second, is_plain) in (found(), found(), any::<bool>()),
-        ) {
-            let (mut records, mut lines) = (Records::default(), Vec::new());
-            let fingerprint = Hex(bits);
-            add(&mut records, &mut lines, &InsertReply { fingerprint, short, outcome, stored, sequence });
-            let Found { mut duplicate, mut hits, mut hit_count, mut truncated, mut unverified_matches } = first;
-            if is_plain {
-                (duplicate, truncated, hit_count) = (false, false, 0);
-                (hits, unverified_matches) = (Vec::new(), None);
-            }
-            add(&mut records, &mut lines, &CheckAndInsertReply {
-                outcome, stored, sequence, fingerprint, short, duplicate, hits, hit_count, truncated,
-                unverified_matches,
-            });
-            let Found { duplicate, hits, hit_count, truncated, unverified_matches } = second;
-            add(&mut records, &mut lines, &QueryReply {
-                fingerprint, short, duplicate, hits, hit_count, truncated, unverified_matches,
-                explanation: None,
-            });
-            let recipe = RECIPE.to_string();
-            add(&mut records, &mut lines, &FingerprintReply {
-                fingerprint, recipe, features, short, explanation: None,
-            });
-            records.push_bytes(b"as it is");
-            lines.extend_from_slice(b"as it is");
-            prop_assert_eq!(
-                String::from_utf8(expanded(&records.bytes)).unwrap(),
-                String::from_utf8(lines).unwrap()
-            );
-        }
-    }
-
-    #[test]
-    fn a_plain_outcome_takes_at_most_thirteen_bytes_up_to_a_quarter_of_a_billion_changes() {
-        let mut records = Records::default();
-        let (outcome, sequence) = (Outcome::AlreadyPresent, Some((1 << 28) - 1));
-        let (fingerprint, short, stored) = (Hex(u64::MAX), false, true);
-        let reply = InsertReply { fingerprint, short, outcome, stored, sequence };
-        assert!(records.push(&reply));
-        assert_eq!(records.bytes.len(), 13);
-    }
-
-    #[test]
-    fn a_long_reply_and_one_with_metadata_have_no_record_and_leave_no_trace() {
-        let document = |id: String, metadata| HitDocumentReply {
-            id: Some(id.into()),
-            stored_at_ms: 1,
-            expires_at: None,
-            metadata,
-        };
-        let metadata = serde_json::value::RawValue::from_string("{}".to_owned()).unwrap();
-        for document in [
-            document("x".repeat(PACKED_BYTES_MAX), None),
-            document("x".to_owned(), Some(Cow::Owned(metadata))),
-        ] {
-            let hit = HitReply {
-                fingerprint: Hex(1),
-                distance: 0,
-                similarity: None,
-                confirmed: None,
-                documents: vec![document],
-                document_count: 1,
-                document_count_is_at_least: false,
-                differing_bits: None,
-            };
-            let reply = QueryReply {
-                fingerprint: Hex(1),
-                short: false,
-                duplicate: true,
-                hits: vec![hit],
-                hit_count: 1,
-                truncated: false,
-                unverified_matches: None,
-                explanation: None,
-            };
-            let mut records = Records::default();
-            records.push_bytes(b"before");
-            let before = records.bytes.clone();
-            assert!(!records.push(&reply));
-            assert_eq!(records.bytes, before);
-        }
-    }
-}
+mod tests;

@@ -54,7 +54,7 @@ pub(crate) struct DocumentReply<'a> {
     pub(crate) last_duplicate_at_ms: Option<u64>,
     /// In lists with `include=sketch`; missing if the document came without text.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(nullable = false, pattern = "^[0-9a-f]{256}$")]
+    #[schema(nullable = false, pattern = "^[0-9a-f]{312}$")]
     sketch: Option<String>,
 }
 

@@ -175,7 +175,7 @@ impl JobReply {
                 "groups",
                 WorkReply::Groups {
                     distance: work.request.criteria.distance.get(),
-                    verified: work.request.criteria.min_resemblance.is_some(),
+                    verified: work.request.criteria.threshold.is_some(),
                     min_size: work.request.size_min,
                     sequence: reach.is_unlimited().then(|| work.sequence.map(Sequence::get)),
                     groups: work.groups,

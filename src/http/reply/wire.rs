@@ -12,11 +12,13 @@ use serde_json::value::RawValue;
 use utoipa::ToSchema;
 
 use crate::http::budget::{Shorten, halve};
+use crate::http::reply::agreement::{Agreement, Least, numbers_differ};
 use crate::http::reply::documents::as_json;
 use crate::http::reply::explained::{
     BitReply, ComparisonExplanationReply, ExplanationReply, differing_bits,
 };
 use crate::http::reply::hex::Hex;
+use crate::http::reply::previous::PreviousReply;
 use crate::http::request::prepare::Prepared;
 use crate::http::request::reach::NamespaceAccess;
 
@@ -82,7 +84,7 @@ impl<'a> QueryReply<'a> {
     pub(crate) fn new(prepared: &Prepared, findings: &'a Findings) -> Self {
         let query = prepared.document.fingerprint;
         let explained = prepared.explained.as_deref();
-        let mut hits = hits(findings, prepared.min_similarity);
+        let mut hits = hits(findings, prepared.least);
         if prepared.explain {
             for (reply, hit) in hits.iter_mut().zip(&findings.hits) {
                 reply.differing_bits = Some(differing_bits(query, hit.fingerprint, explained));
@@ -130,8 +132,8 @@ fn halve_hits(hits: &mut Vec<HitReply<'_>>, truncated: &mut bool) -> bool {
 pub(crate) struct Subject {
     pub(crate) fingerprint: Fingerprint,
     pub(crate) short: bool,
-    /// The threshold of its hits, which the shown similarities must agree with.
-    pub(crate) min_similarity: f64,
+    /// The thresholds of its hits.
+    pub(crate) least: Least,
 }
 
 impl From<&Prepared> for Subject {
@@ -139,7 +141,7 @@ impl From<&Prepared> for Subject {
         Self {
             fingerprint: prepared.document.fingerprint,
             short: prepared.document.short,
-            min_similarity: prepared.min_similarity,
+            least: prepared.least,
         }
     }
 }
@@ -155,7 +157,12 @@ pub(crate) struct HitReply<'a> {
     /// has no text.
     #[schema(example = 0.97)]
     pub(crate) similarity: Option<f64>,
-    /// Whether the similarity reaches `min_similarity`; null if there is none.
+    /// About which share of their numbers the two texts have in common, 0 to 1, rounded down to 4
+    /// decimals; null if one of them has no number.
+    #[schema(example = 0.9142)]
+    pub(crate) numbers: Option<f64>,
+    /// Whether the similarity reaches `min_similarity`, and `numbers` reaches `min_numbers` where it
+    /// is not null; null if there is no similarity.
     pub(crate) confirmed: Option<bool>,
     /// Its documents with an id or metadata, oldest first, at most 10.
     pub(crate) documents: Vec<HitDocumentReply<'a>>,
@@ -170,9 +177,9 @@ pub(crate) struct HitReply<'a> {
     pub(crate) differing_bits: Option<Vec<BitReply>>,
 }
 
-pub(crate) fn hits(findings: &Findings, min_similarity: f64) -> Vec<HitReply<'_>> {
+pub(crate) fn hits(findings: &Findings, least: Least) -> Vec<HitReply<'_>> {
     let hits = findings.hits.iter();
-    hits.map(|hit| HitReply::new(hit, min_similarity)).collect()
+    hits.map(|hit| HitReply::new(hit, least)).collect()
 }
 
 impl<'a> HitReply<'a> {
@@ -185,12 +192,13 @@ impl<'a> HitReply<'a> {
         HitReply { documents: self.documents.into_iter().map(owned).collect(), ..self }
     }
 
-    fn new(hit: &'a query::Hit, min_similarity: f64) -> Self {
-        let (similarity, confirmed) = verified(hit.verification, min_similarity);
+    fn new(hit: &'a query::Hit, least: Least) -> Self {
+        let Agreement { similarity, numbers, confirmed } = Agreement::new(hit.verification, least);
         Self {
             fingerprint: hit.fingerprint.into(),
             distance: hit.distance.get(),
             similarity,
+            numbers,
             confirmed,
             documents: hit.documents.iter().map(HitDocumentReply::from).collect(),
             document_count: hit.document_count,
@@ -230,35 +238,6 @@ impl<'a> From<&'a query::HitDocument> for HitDocumentReply<'a> {
 
 fn unverified(findings: &Findings) -> Option<usize> {
     Some(findings.unverified).filter(|&unverified| unverified > 0)
-}
-
-/// The similarity and the verdict of a reply.
-pub(crate) fn verified(
-    verification: Verification,
-    min_similarity: f64,
-) -> (Option<f64>, Option<bool>) {
-    match verification {
-        Verification::Unverifiable => (None, None),
-        Verification::Unread => (None, Some(false)),
-        Verification::Compared { resemblance, confirmed } => {
-            let similarity = shown(resemblance.similarity(), confirmed, min_similarity);
-            (Some(similarity), Some(confirmed))
-        }
-    }
-}
-
-/// A similarity is shown as a whole number of these parts of 1.
-pub(crate) const SIMILARITY_UNITS: f64 = 10_000.0;
-
-/// Rounded down to 4 decimals, and at `min_similarity` or above if and only if `confirmed`.
-///
-/// The verdict is made in integers. Rounding alone would disagree with it for about one ratio in
-/// ten thousand, by one unit of the last place.
-fn shown(similarity: f64, confirmed: bool, min_similarity: f64) -> f64 {
-    let units = (similarity * SIMILARITY_UNITS).floor();
-    let least = (min_similarity * SIMILARITY_UNITS).round();
-    let units = if confirmed { units.max(least) } else { units.min(least - 1.0).max(0.0) };
-    units / SIMILARITY_UNITS
 }
 
 /// What a write did.
@@ -315,23 +294,32 @@ pub(crate) struct InsertReply {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false, example = 1042)]
     pub(crate) sequence: Option<u64>,
+    /// The document that was stored under this id before; missing if the id is new.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    pub(crate) previous: Option<PreviousReply>,
 }
 
 impl InsertReply {
-    pub(crate) fn new(subject: &Subject, written: Written, reach: &NamespaceAccess) -> Self {
+    pub(crate) fn new(
+        subject: &Subject,
+        (written, previous): (Written, Option<PreviousReply>),
+        reach: &NamespaceAccess,
+    ) -> Self {
         Self {
             fingerprint: subject.fingerprint.into(),
             short: subject.short,
             outcome: written.verdict.into(),
             stored: written.verdict.is_stored(),
             sequence: reach.sequence(written.sequence),
+            previous,
         }
     }
 }
 
 /// The reply of a check-and-insert: that of a query, and the outcome.
 #[derive(Debug, Serialize, ToSchema)]
-#[expect(clippy::struct_excessive_bools, reason = "the four answers of the contract")]
+#[expect(clippy::struct_excessive_bools, reason = "the answers of the contract")]
 pub(crate) struct CheckAndInsertReply<'a> {
     pub(crate) outcome: Outcome,
     /// Whether the document is stored now.
@@ -345,6 +333,10 @@ pub(crate) struct CheckAndInsertReply<'a> {
     pub(crate) short: bool,
     /// Whether a hit counts.
     pub(crate) duplicate: bool,
+    /// `true` if the document is not stored because of a text whose words agree and whose numbers do
+    /// not (below 0.3), as of a form that is filled in differently; otherwise missing.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub(crate) numbers_differ: bool,
     /// Those that count first, then by distance, age (oldest first) and fingerprint.
     pub(crate) hits: Vec<HitReply<'a>>,
     pub(crate) hit_count: usize,
@@ -353,12 +345,23 @@ pub(crate) struct CheckAndInsertReply<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
     pub(crate) unverified_matches: Option<usize>,
+    /// The document that was stored under this id before; missing if the id is new.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    pub(crate) previous: Option<PreviousReply>,
+}
+
+/// Whether a document is not stored although its numbers differ from those of the first hit, which
+/// is the one that counts.
+pub(crate) fn drops_other_numbers((findings, written): (&Findings, Written)) -> bool {
+    let differ = |hit: &query::Hit| numbers_differ(hit.verification);
+    !written.verdict.is_stored() && findings.hits.first().is_some_and(differ)
 }
 
 impl<'a> CheckAndInsertReply<'a> {
     pub(crate) fn new(
         subject: &Subject,
-        written: Written,
+        (written, previous): (Written, Option<PreviousReply>),
         findings: &'a Findings,
         reach: &NamespaceAccess,
     ) -> Self {
@@ -369,10 +372,12 @@ impl<'a> CheckAndInsertReply<'a> {
             fingerprint: subject.fingerprint.into(),
             short: subject.short,
             duplicate: findings.duplicate,
-            hits: hits(findings, subject.min_similarity),
+            numbers_differ: drops_other_numbers((findings, written)),
+            hits: hits(findings, subject.least),
             hit_count: findings.hit_count,
             truncated: findings.hit_count > findings.hits.len(),
             unverified_matches: unverified(findings),
+            previous,
         }
     }
 }
@@ -401,7 +406,10 @@ pub(crate) struct CompareReply {
     pub(crate) distance: u8,
     /// About how much of the two texts agrees; null if one side has no text.
     pub(crate) similarity: Option<f64>,
-    /// Whether the similarity reaches `min_similarity`; null if there is none.
+    /// About which share of their numbers they have in common; null if one of them has no number.
+    pub(crate) numbers: Option<f64>,
+    /// Whether the similarity reaches `min_similarity`, and `numbers` reaches `min_numbers` where it
+    /// is not null; null if there is no similarity.
     pub(crate) confirmed: Option<bool>,
     /// Whether a look-up of one would count the other as its near-duplicate.
     pub(crate) duplicate: bool,
@@ -414,18 +422,19 @@ pub(crate) struct CompareReply {
 }
 
 impl CompareReply {
-    /// A comparison by these criteria, whose threshold is `min_similarity`.
-    pub(crate) fn new([a, b]: [&Document; 2], (criteria, min_similarity): (Criteria, f64)) -> Self {
+    /// A comparison by these criteria, with the thresholds that they have.
+    pub(crate) fn new([a, b]: [&Document; 2], (criteria, least): (Criteria, Least)) -> Self {
         let distance = a.fingerprint.distance(b.fingerprint);
         let sketches = (a.sketch.as_deref(), b.sketch.as_deref());
-        let verification = Verification::between(sketches.0, sketches.1, criteria.min_resemblance);
+        let verification = Verification::between(sketches.0, sketches.1, criteria.threshold);
         let found_by = FoundBy::of([a, b], criteria);
-        let (similarity, confirmed) = verified(verification, min_similarity);
+        let Agreement { similarity, numbers, confirmed } = Agreement::new(verification, least);
         Self {
             a: a.into(),
             b: b.into(),
             distance: distance.get(),
             similarity,
+            numbers,
             confirmed,
             duplicate: found_by.is_some() && verification.counts(distance, a.short || b.short),
             found_by: found_by.map(FoundByReply::from),
@@ -506,21 +515,4 @@ pub(crate) struct HealthReply {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
     pub(crate) lag_ms: Option<u64>,
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn similarity_is_rounded_down_and_agrees_with_the_verdict() {
-        let is = |similarity, confirmed, expected: f64| {
-            (shown(similarity, confirmed, 0.83) - expected).abs() < 1e-12
-        };
-        assert!(is(0.899_99, true, 0.8999));
-        assert!(is(1.0, true, 1.0));
-        assert!(is(0.829_999_9, true, 0.83));
-        assert!(is(0.830_000_1, false, 0.8299));
-        assert!(is(0.123_49, false, 0.1234));
-    }
 }

@@ -11,12 +11,13 @@ use nearprint_files::offer::{
     Content, DuplicateAction, ExpiresIn, FieldSet as _, FingerprintOrigin, IdSource, Offer,
     OfferOptions, OfferedId, OfferedMetadata,
 };
-use nearprint_fingerprint::{Distance, Fingerprint, MinResemblance, Sketch};
+use nearprint_fingerprint::{Distance, Fingerprint, Sketch};
 use nearprint_text::{Analysis, Explained, Method, charset};
 use xxhash_rust::xxh3::xxh3_128;
 
 use crate::http::options::RequestDefaults;
 use crate::http::problem::{Code, Problem, quoted};
+use crate::http::reply::agreement::Least;
 use crate::http::request::body::{ContentKind, WholeBody};
 use crate::http::request::lifetime::Lifetime;
 use crate::http::request::types::{Needs, Parameters, RequestFields, RequestKind};
@@ -42,8 +43,8 @@ pub(crate) struct Prepared {
     pub(crate) explain: bool,
     pub(crate) explained: Option<Box<Explained>>,
     pub(crate) options: QueryOptions,
-    /// The threshold in `options`, as the request has it.
-    pub(crate) min_similarity: f64,
+    /// The thresholds in `options`, as the request has them.
+    pub(crate) least: Least,
     pub(crate) storing: StoreOptions,
 }
 
@@ -205,6 +206,7 @@ pub(crate) fn offer(
     let Setting { defaults, now_ms } = setting;
     // Options first: checking them is cheap, and a wrong one should not cost an analysis.
     let query = query_options(&options, needs.all_hits, defaults)?;
+    let least = Least::of(&options, defaults)?;
     let expiry = Lifetime::of(&options, defaults, *now_ms)?.expiry(*now_ms);
     let metadata = options.metadata.map(|metadata| checked(metadata, defaults)).transpose()?;
     let sketch = sketch_of_fingerprint(origin, &content, defaults)?;
@@ -233,7 +235,7 @@ pub(crate) fn offer(
         explain,
         explained,
         options: query,
-        min_similarity: options.min_similarity.unwrap_or(defaults.min_similarity),
+        least,
         storing: StoreOptions {
             store_duplicates: options.on_duplicate == Some(DuplicateAction::Insert),
             touch: options.touch != Some(false),
@@ -327,17 +329,12 @@ pub(crate) fn query_options(
                 Problem::invalid("limit", format!("limit is {limit}; it takes 1 to 1000."))
             })?,
     };
-    let min_similarity = options.min_similarity.unwrap_or(defaults.min_similarity);
-    if !(0.0..=1.0).contains(&min_similarity) {
-        let detail = "min_similarity takes a number, 0 to 1.";
-        return Err(Problem::invalid("min_similarity", detail));
-    }
+    let threshold = Least::of(options, defaults)?.threshold();
     let max_age_s = options.max_age.map(max_age).transpose()?;
-    let min_resemblance = MinResemblance::of_similarity(min_similarity);
     Ok(QueryOptions {
         criteria: Criteria {
             distance,
-            min_resemblance,
+            threshold,
             max_age_s,
             search: options.search.unwrap_or(defaults.search),
             all_hits: options.counts.unwrap_or(wants_all_hits),

@@ -51,6 +51,7 @@ const EXCLUSIONS: &[Exclusion] = &[
     exclusion("expires_in", None, "expires_at"),
     exclusion("all_namespaces", Some(true), "namespace"),
     exclusion("verified", Some(false), "min_similarity"),
+    exclusion("verified", Some(false), "min_numbers"),
     exclusion("id", None, "id_from"),
 ];
 

@@ -316,6 +316,9 @@ fields! {
         /// The similarity that confirms a pair; 0 switches verification off. The default is that of
         /// look-ups.
         min_similarity: f64 [FieldKind::SIMILARITY],
+        /// The share of their numbers that a pair must have in common, 0 to 1; 0 demands none. The
+        /// default is that of look-ups.
+        min_numbers: f64 [FieldKind::SIMILARITY],
         /// `false` switches verification off, as `min_similarity` 0 does.
         verified: bool [FieldKind::Boolean],
         /// The namespace; without it, the default namespace.
@@ -334,16 +337,18 @@ impl GroupsBody {
         defaults: &RequestDefaults,
         reach: &NamespaceAccess,
     ) -> Result<GroupsRequest, Problem> {
-        let Self { distance, min_similarity, verified, namespace, all_namespaces, min_size } = self;
-        let min_similarity = match (verified, min_similarity) {
+        let Self { distance, min_similarity, min_numbers, .. } = self;
+        let Self { verified, namespace, all_namespaces, min_size, .. } = self;
+        let min_similarity = match (verified, min_similarity.or(min_numbers)) {
             (Some(false), Some(_)) => {
-                let detail = "With verified false there is no min_similarity.";
+                let detail = "With verified false there is neither min_similarity nor min_numbers.";
                 return Err(Problem::invalid("verified", detail));
             }
             (Some(false), None) => Some(0.0),
-            (Some(true) | None, given) => given,
+            (Some(true) | None, _) => min_similarity,
         };
-        let options = OfferOptions { distance, min_similarity, ..OfferOptions::default() };
+        let options =
+            OfferOptions { distance, min_similarity, min_numbers, ..OfferOptions::default() };
         let criteria = prepare::query_options(&options, true, defaults)?.criteria;
         let min_size = min_size.unwrap_or(2);
         let checked = u32::try_from(min_size).ok().filter(|size| *size > 0);

@@ -65,6 +65,7 @@ pub(crate) const QUERY: RequestKind = RequestKind {
         "distance",
         "limit",
         "min_similarity",
+        "min_numbers",
         "search",
         "counts",
         "explain",
@@ -91,6 +92,7 @@ pub(crate) const CHECK_AND_INSERT: RequestKind = RequestKind {
         "distance",
         "limit",
         "min_similarity",
+        "min_numbers",
         "search",
         "counts",
         "on_duplicate",
@@ -115,7 +117,7 @@ const COMPARED: RequestKind = RequestKind {
 };
 
 /// What a comparison takes in addition to its two documents.
-const COMPARISON: &[&str] = &["distance", "min_similarity", "extract", "explain"];
+const COMPARISON: &[&str] = &["distance", "min_similarity", "min_numbers", "extract", "explain"];
 
 /// The query parameters of `GET /v1/query`.
 const GET_QUERY: &[&str] = &[
@@ -125,6 +127,7 @@ const GET_QUERY: &[&str] = &[
     "distance",
     "limit",
     "min_similarity",
+    "min_numbers",
     "counts",
     "explain",
     "namespace",
@@ -389,6 +392,7 @@ mod tests {
             format!("{{\"{long}\":1}}"),
             format!("{{\"distance\":\"{long}\"}}"),
             format!("{{\"min_similarity\":\"{long}\"}}"),
+            format!("{{\"min_numbers\":\"{long}\"}}"),
             format!("{{\"on_duplicate\":\"{long}\"}}"),
             format!("{{\"fingerprint\":\"{long}\"}}"),
             format!("{{\"id\":\"{long}\"}}"),
@@ -461,7 +465,7 @@ mod tests {
     #[test]
     fn a_report_has_the_code_the_field_and_what_is_wrong() {
         let takes = "text, html, features, vector, fingerprint, recipe, sketch, id, extract, distance, limit, \
-                     min_similarity, search, counts, on_duplicate, touch, namespace, max_age, expires_in, \
+                     min_similarity, min_numbers, search, counts, on_duplicate, touch, namespace, max_age, expires_in, \
                      expires_at, include, metadata";
         for (json, code, field, detail) in [
             (
@@ -560,7 +564,7 @@ mod tests {
         assert_eq!(report("limit=1&limit=2")["code"], "repeated_field");
         let unknown = report("treshold=1");
         assert_eq!(unknown["field"], "treshold");
-        let known = "id, extract, distance, limit, min_similarity, search, counts, explain, namespace, \
+        let known = "id, extract, distance, limit, min_similarity, min_numbers, search, counts, explain, namespace, \
                      max_age, include, id_from";
         let detail = format!("This request takes the query parameters {known}.");
         assert_eq!(unknown["detail"], detail);

@@ -13,6 +13,7 @@ use crate::http::description::{
 };
 use crate::http::problem::Problem;
 use crate::http::reply::counts::{count_hits, count_verdict};
+use crate::http::reply::previous::PreviousReply;
 use crate::http::reply::wire::{CheckAndInsertReply, Subject};
 use crate::http::request::reach::NamespaceAccess;
 use crate::http::request::types::{
@@ -49,10 +50,11 @@ pub(crate) async fn post_check_and_insert(
             Admission::Shed,
         )
         .await?;
-    let Checked { written, found } = pending.wait().await?;
+    let Checked { written, found, previous } = pending.wait().await?;
     count_verdict(written.verdict);
     let (findings, share) = service.replies.hits(found, WhenSpent::Shorten).await?;
     count_hits(&findings);
+    let written = (written, PreviousReply::read(previous).await);
     let reply = CheckAndInsertReply::new(&subject, written, &findings, &reach);
     Ok(service.replies.answer_shorter(reply, share))
 }

@@ -38,7 +38,7 @@ fn compare(json: &[u8], setting: &Setting) -> Result<CompareReply, Problem> {
     let options = prepare::query_options(&given, true, &setting.defaults)?;
     let a = side(pair.a, "a", &given, setting)?;
     let b = side(pair.b, "b", &given, setting)?;
-    let criteria = (options.criteria, a.min_similarity);
+    let criteria = (options.criteria, a.least);
     let explanation =
         || ComparisonExplanationReply::new(a.explained.as_deref(), b.explained.as_deref());
     Ok(CompareReply {

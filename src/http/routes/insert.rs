@@ -5,12 +5,13 @@ use std::sync::Arc;
 use axum::Json;
 use axum::extract::{Request, State};
 use axum::response::{IntoResponse as _, Response};
-use nearprint_engine::Admission;
+use nearprint_engine::{Admission, Inserted};
 
 use crate::http::batch::{self, Operation};
 use crate::http::description::{InsertLines, InsertReplyLines, PackedBody, RawBody};
 use crate::http::problem::Problem;
 use crate::http::reply::counts::count_verdict;
+use crate::http::reply::previous::PreviousReply;
 use crate::http::reply::wire::{InsertReply, PackedInsertReply, Subject};
 use crate::http::request::reach::NamespaceAccess;
 use crate::http::request::types::{INSERT, InsertBatchParameters, InsertParameters, InsertRequest};
@@ -36,9 +37,10 @@ pub(crate) async fn post_insert(
     let subject = Subject::from(&prepared);
     let engine = &service.engine;
     let pending = engine.begin_insert(prepared.into_insert(), Admission::Shed).await?;
-    let written = pending.wait().await?;
+    let Inserted { written, previous } = pending.wait().await?;
     count_verdict(written.verdict);
-    Ok(Json(InsertReply::new(&subject, written, &reach)).into_response())
+    let previous = PreviousReply::read(previous).await;
+    Ok(Json(InsertReply::new(&subject, (written, previous), &reach)).into_response())
 }
 
 /// Store many documents.

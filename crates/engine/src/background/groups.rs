@@ -81,7 +81,7 @@ fn find(shared: &Arc<Shared>, run: &GroupsRun) -> Result<FoundGroups, JobFailure
     let evidence = || RecordEvidence { shared, run, records: RecordReader::new(&state.records) };
     evidence().goes_on()?;
     run.done.store(pieces / COLLECTED, Ordering::Relaxed);
-    let threshold = request.criteria.min_resemblance.filter(|_| view.may_have_sketches());
+    let threshold = request.criteria.threshold.filter(|_| view.may_have_sketches());
     let judge = || SketchJudge::new(view, visibility, threshold, evidence());
     // On half of the cores.
     let threads = std::thread::available_parallelism().map_or(1, usize::from) / 2;

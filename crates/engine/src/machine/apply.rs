@@ -10,8 +10,8 @@ use nearprint_index::visibility::Visibility;
 use crate::document::{Document, DocumentId, Expiry, Namespace, Packed, Sequence};
 use crate::machine::change::{Change, Record};
 use crate::machine::commands::{
-    Applied, BeginPurge, CheckAndInsert, CheckAndInsertPacked, EndJob, Insert, InsertPacked,
-    NoteTime, Reason, Remove, RemoveMany, Reset, Verdict,
+    Applied, BeginPurge, CheckAndInsert, CheckAndInsertPacked, DecidedWrite, EndJob, Insert,
+    InsertPacked, NoteTime, Reason, Remove, RemoveMany, Reset, Verdict,
 };
 use crate::machine::jobs::{Job, Jobs, Progress, PurgeWork, RUNNING_MAX};
 use crate::machine::search::{NO_HIT, PackedSearch, Search};
@@ -75,7 +75,7 @@ impl Machine {
         self.view.visibility(self.namespace_key(namespace), self.now_ms(), None)
     }
 
-    pub(crate) fn insert(&mut self, command: Insert) -> Applied<Verdict> {
+    pub(crate) fn insert(&mut self, command: Insert) -> Applied<DecidedWrite> {
         let Insert { mut document, renews } = command;
         let visibility = self.visibility(document.namespace.as_ref());
         let own = document
@@ -96,7 +96,8 @@ impl Machine {
         };
         let is_new = verdict != Verdict::AlreadyPresent;
         document.expiry = self.not_before_now(document.expiry);
-        self.applied(verdict, is_new.then_some(Change::Put { document }))
+        let decided = DecidedWrite { verdict, previous: own.map(|own| own.posting.sequence) };
+        self.applied(decided, is_new.then_some(Change::Put { document }))
     }
 
     /// Stores a document, or removes the one with its id, or does nothing, depending on its
@@ -108,7 +109,7 @@ impl Machine {
         &mut self,
         command: CheckAndInsert,
         search: &Search,
-    ) -> Applied<Verdict> {
+    ) -> Applied<DecidedWrite> {
         assert_eq!(search.since, self.view.sequence(), "the search is up to date");
         let CheckAndInsert { mut document, store_duplicates, renews, .. } = command;
         let visibility = search.visibility;
@@ -140,7 +141,8 @@ impl Machine {
             | Verdict::Refreshed
             | Verdict::Duplicate { stored: true } => Some(Change::Put { document }),
         };
-        self.applied(verdict, change)
+        let decided = DecidedWrite { verdict, previous: own.map(|own| own.posting.sequence) };
+        self.applied(decided, change)
     }
 
     pub(crate) fn insert_packed(&mut self, command: InsertPacked) -> Applied<()> {

@@ -11,7 +11,7 @@ use crate::machine::change::Change;
 use crate::machine::jobs::{JobState, Purge};
 use crate::machine::query::Criteria;
 
-/// Stores a document, whatever is stored already. The reply is a [`Verdict`].
+/// Stores a document, whatever is stored already. The reply is [`DecidedWrite`].
 #[derive(Debug, Clone)]
 pub struct Insert {
     /// What is stored.
@@ -28,7 +28,7 @@ impl From<Document> for Insert {
     }
 }
 
-/// Stores a document unless it is a near-duplicate of another. The reply is a [`Verdict`].
+/// Stores a document unless it is a near-duplicate of another. The reply is [`DecidedWrite`].
 #[derive(Debug, Clone)]
 pub(crate) struct CheckAndInsert {
     pub document: Document,
@@ -121,6 +121,14 @@ pub(crate) struct EndJob {
 /// back.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct NoteTime;
+
+/// What was decided of a document that was to be stored.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct DecidedWrite {
+    pub verdict: Verdict,
+    /// The change that stored the document that its id had before.
+    pub previous: Option<Sequence>,
+}
 
 /// What happened to a document that was to be stored.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

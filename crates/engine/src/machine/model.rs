@@ -3,7 +3,7 @@
 
 use std::cmp::Reverse;
 
-use nearprint_fingerprint::{Distance, Fingerprint};
+use nearprint_fingerprint::{Distance, Fingerprint, Sketch, Threshold};
 use nearprint_index::labels::are_similar;
 use nearprint_index::namespace_key::NamespaceKey;
 
@@ -11,7 +11,7 @@ use crate::document::{Document, DocumentId, Expiry, Namespace, Packed, Sequence}
 use crate::machine::change::Change;
 use crate::machine::commands::Verdict;
 use crate::machine::jobs::Jobs;
-use crate::machine::query::{Criteria, SearchKind, Verification};
+use crate::machine::query::{Criteria, SearchKind};
 use crate::machine::search::NO_HIT;
 
 /// A match in the model: whether it counts, distance, oldest document, fingerprint, in that order.
@@ -119,6 +119,11 @@ impl Model {
         self.find(document.namespace.as_ref(), id)
     }
 
+    /// The change that stored the document with the id of this one.
+    pub fn previous(&self, document: &Document) -> Option<Sequence> {
+        self.own(document).map(|(sequence, _)| *sequence)
+    }
+
     /// Whether a look-up of a document may see a stored one.
     pub fn is_seen(
         &self,
@@ -150,18 +155,18 @@ impl Model {
                     others.clone().filter(|(_, s)| s.fingerprint == fingerprint).collect();
                 let oldest = documents[0].0;
                 let distance = probe.fingerprint.distance(fingerprint);
-                let resemblances = documents.iter().filter_map(|(_, s)| {
-                    Some(probe.sketch.as_ref()?.resemblance(s.sketch.as_ref()?))
-                });
-                let best = resemblances.max_by(|a, b| a.total_cmp(*b));
-                let verification = match (best, criteria.min_resemblance) {
-                    (Some(resemblance), Some(threshold)) => Verification::Compared {
-                        resemblance,
-                        confirmed: resemblance.reaches(threshold),
-                    },
-                    _ => Verification::Unverifiable,
+                let compared: Vec<bool> = documents
+                    .iter()
+                    .filter_map(|(_, stored)| {
+                        let sketches = (probe.sketch.as_ref()?, stored.sketch.as_ref()?);
+                        Some(agree(sketches.0, sketches.1, criteria.threshold?))
+                    })
+                    .collect();
+                let counts = if compared.is_empty() {
+                    !probe.short || distance == Distance::ZERO
+                } else {
+                    compared.contains(&true)
                 };
-                let counts = verification.counts(distance, probe.short);
                 (Reverse(counts), distance, oldest, fingerprint)
             })
             .collect();
@@ -173,7 +178,7 @@ impl Model {
     /// those beyond the distance that share a label, samples do not refute, and sketches confirm.
     pub fn hits(&self, probe: &Document, criteria: Criteria) -> Vec<ModelMatch> {
         let mut hits = self.matches(probe, criteria);
-        let (Some(sketch), Some(threshold)) = (&probe.sketch, criteria.min_resemblance) else {
+        let (Some(sketch), Some(threshold)) = (&probe.sketch, criteria.threshold) else {
             return hits;
         };
         let counts = hits.first().is_some_and(|(Reverse(counts), ..)| *counts);
@@ -190,8 +195,8 @@ impl Model {
             let text = stored.sketch.as_deref().map(|sketch| (stored.fingerprint, sketch));
             text.is_some_and(|text| {
                 are_similar((probe.fingerprint, sketch), text)
-                    && sketch.sample().may_reach(text.1.sample(), threshold)
-                    && sketch.resemblance(text.1).reaches(threshold)
+                    && sketch.sample().may_reach(text.1.sample(), threshold.resemblance)
+                    && agree(sketch, text.1, threshold)
             })
         };
         let mut found: Vec<Fingerprint> =
@@ -363,6 +368,16 @@ impl Model {
             stored.id.as_ref() != Some(id) || stored.namespace.as_ref() != namespace
         });
     }
+}
+
+/// Whether two texts are similar, and have enough of their numbers in common if both have some.
+fn agree(one: &Sketch, other: &Sketch, threshold: Threshold) -> bool {
+    let numbers = one.numbers().agreement(other.numbers());
+    let have_in_common = match (numbers, threshold.numbers) {
+        (Some(numbers), Some(least)) => numbers.reaches(least),
+        _ => true,
+    };
+    one.resemblance(other).reaches(threshold.resemblance) && have_in_common
 }
 
 /// What happens to a document whose id has its fingerprint already.

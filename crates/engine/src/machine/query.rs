@@ -1,7 +1,7 @@
 //! Which matches count as near-duplicates, and what a hit shows.
 
 pub use nearprint_fingerprint::Verification;
-use nearprint_fingerprint::{Distance, Fingerprint, MinResemblance};
+use nearprint_fingerprint::{Distance, Fingerprint, Threshold};
 use nearprint_index::labels::are_similar;
 
 use crate::document::{Document, DocumentId, Expiry, Metadata, Sequence};
@@ -12,7 +12,7 @@ pub struct Criteria {
     /// The largest Hamming distance of a match, inclusive.
     pub distance: Distance,
     /// The minimum resemblance that confirms a match; `None` turns verification off.
-    pub min_resemblance: Option<MinResemblance>,
+    pub threshold: Option<Threshold>,
     /// Only documents that were stored at most this many seconds ago are matches. Within a day this
     /// is exact to the second, beyond to the minute.
     pub max_age_s: Option<u32>,
@@ -51,7 +51,7 @@ impl FoundBy {
         if one.fingerprint.distance(other.fingerprint) <= criteria.distance {
             return Some(Self::Distance);
         }
-        criteria.min_resemblance.filter(|_| criteria.search == SearchKind::Likely)?;
+        criteria.threshold.filter(|_| criteria.search == SearchKind::Likely)?;
         let sketches = one.sketch.as_deref().zip(other.sketch.as_deref());
         let share_label = sketches.is_some_and(|(sketch, stored)| {
             are_similar((one.fingerprint, sketch), (other.fingerprint, stored))
@@ -65,7 +65,7 @@ impl Criteria {
     pub const fn within(distance: Distance) -> Self {
         Self {
             distance,
-            min_resemblance: None,
+            threshold: None,
             max_age_s: None,
             search: SearchKind::Exact,
             all_hits: true,

@@ -4,7 +4,7 @@ use std::cmp::Reverse;
 use std::convert::Infallible;
 use std::sync::Arc;
 
-use nearprint_fingerprint::{BINS, Distance, Fingerprint, Label, MinResemblance, Sketch};
+use nearprint_fingerprint::{BINS, Distance, Fingerprint, Label, Numbers, Sketch, Threshold};
 use nearprint_index::labels::ROWS_MAX;
 use nearprint_index::namespace_key::NamespaceKey;
 use nearprint_index::namespaces::NamespaceNumber;
@@ -17,8 +17,8 @@ use crate::document::{Document, DocumentId, Expiry, Metadata, Namespace, Packed,
 use crate::machine::apply::Machine;
 use crate::machine::change::{Change, Record};
 use crate::machine::commands::{
-    Applied, CheckAndInsert, CheckAndInsertPacked, Insert, InsertPacked, NoteTime, Reason, Remove,
-    RemoveMany, Reset,
+    Applied, CheckAndInsert, CheckAndInsertPacked, DecidedWrite, Insert, InsertPacked, NoteTime,
+    Reason, Remove, RemoveMany, Reset,
 };
 use crate::machine::jobs::Jobs;
 use crate::machine::model::{Model, ModelMatch};
@@ -100,9 +100,11 @@ fn ids() -> impl Strategy<Value = DocumentId> {
     (0..8_u8).prop_map(|id| DocumentId::new(id.to_string()).unwrap())
 }
 
-/// Sketches that resemble each other more or less: the first bins agree. Some share labels.
+/// Sketches that resemble each other more or less: the first bins agree. Some share labels, some have
+/// numbers.
 fn sketches() -> impl Strategy<Value = Box<Sketch>> {
-    (0..4_u8, 0..30_usize).prop_map(|(code, changed)| {
+    let numbers = prop::sample::select(vec![0, 0x11, 0x12, 0x2000_0012]);
+    (0..4_u8, 0..30_usize, numbers).prop_map(|(code, changed, numbers)| {
         // Texts with the same sketch have the same labels.
         let labels = [0, usize::from(code), changed / 2, changed % 4 + 4 * usize::from(code)];
         let labels = labels.map(|label| Label::from_bits((label as u64) << 8));
@@ -111,7 +113,8 @@ fn sketches() -> impl Strategy<Value = Box<Sketch>> {
         for (bin, to) in codes.iter_mut().enumerate().take(60) {
             *to = if bin < changed { code } else { 1 };
         }
-        Box::new(Sketch::from_codes(&codes).with_labels(labels))
+        let numbers = Numbers::from_bits(numbers);
+        Box::new(Sketch::from_codes(&codes).with_labels(labels).with_numbers(numbers))
     })
 }
 
@@ -134,10 +137,12 @@ fn documents() -> impl Strategy<Value = Document> {
 
 fn criteria() -> impl Strategy<Value = Criteria> {
     let age = prop::option::weighted(0.3, 0..6_u32);
-    (0..=3_u8, 0..4_u8, age, any::<bool>(), any::<bool>()).prop_map(
-        |(distance, tenths, max_age_s, is_likely, all_hits)| Criteria {
+    let least = (0..4_u8, prop::sample::select(vec![0.0, 0.0, 0.3, 0.9]));
+    (0..=3_u8, least, age, any::<bool>(), any::<bool>()).prop_map(
+        |(distance, (tenths, numbers), max_age_s, is_likely, all_hits)| Criteria {
             distance: Distance::new(distance).unwrap(),
-            min_resemblance: MinResemblance::of_similarity(SIMILARITIES[usize::from(tenths)]),
+            threshold: Threshold::of_similarity(SIMILARITIES[usize::from(tenths)])
+                .map(|least| least.with_numbers(numbers)),
             max_age_s,
             search: if is_likely { SearchKind::Likely } else { SearchKind::Exact },
             all_hits,
@@ -248,9 +253,10 @@ impl Rig {
         self.model.set_time(self.now_ms);
         match step {
             Step::Insert(insert) => {
-                let expected = self.model.insert(&insert.document, insert.renews);
+                let previous = self.model.previous(&insert.document);
+                let verdict = self.model.insert(&insert.document, insert.renews);
                 let applied = self.machine.insert(insert.clone());
-                assert_eq!(self.journal(applied), expected);
+                assert_eq!(self.journal(applied), DecidedWrite { verdict, previous });
             }
             Step::CheckAndInsert(sought, criteria, how) => {
                 self.check_and_insert(sought, *criteria, *how);
@@ -370,7 +376,8 @@ impl Rig {
         let hits = self.model.hits(document, criteria);
         let known = hits.iter().map(|hit| self.counts(hit.3, document, criteria));
         let expected_counts: Vec<DocumentCounts> = known.collect();
-        let expected = self.model.check_and_insert(document, criteria, how);
+        let previous = self.model.previous(document);
+        let verdict = self.model.check_and_insert(document, criteria, how);
         // The newest view at its own time: what every older search must come to.
         let published_ms = std::mem::replace(&mut self.published_ms, self.now_ms);
         let newest = self.search(self.machine.view(), document, criteria);
@@ -388,7 +395,7 @@ impl Rig {
         let (document, (store_duplicates, renews)) = (document.clone(), how);
         let command = CheckAndInsert { document, criteria, store_duplicates, renews };
         let applied = self.machine.check_and_insert(command, &search);
-        assert_eq!(self.journal(applied), expected);
+        assert_eq!(self.journal(applied), DecidedWrite { verdict, previous });
         let found: Vec<_> = search.shown(short).iter().map(|found| shown(found, short)).collect();
         let counts: Vec<_> = search.shown(short).iter().map(|found| found.counts).collect();
         if criteria.all_hits {
@@ -530,7 +537,7 @@ impl Crowd {
         let sketch = Some(Box::new(plain_sketch(1)));
         let probe = Document { sketch, ..Document::bare(Fingerprint::new(0)) };
         let criteria = Criteria {
-            min_resemblance: MinResemblance::of_similarity(0.83),
+            threshold: Threshold::of_similarity(0.83),
             all_hits,
             ..Criteria::within(Distance::new(3).unwrap())
         };
@@ -578,7 +585,7 @@ fn an_identical_text_is_found_among_any_number_of_others_under_its_fingerprint()
         rig.take(&Step::Insert(text(number).into()));
     }
     let criteria = Criteria {
-        min_resemblance: MinResemblance::of_similarity(0.99),
+        threshold: Threshold::of_similarity(0.99),
         all_hits: false,
         ..Criteria::within(Distance::new(3).unwrap())
     };
@@ -613,7 +620,7 @@ fn short_text(bits: u64, bin: usize) -> Document {
 /// A likely search for a text without differences.
 fn search_of_label(rig: &Rig, bin: usize) -> Search {
     let criteria = Criteria {
-        min_resemblance: MinResemblance::of_similarity(0.83),
+        threshold: Threshold::of_similarity(0.83),
         search: SearchKind::Likely,
         all_hits: false,
         ..Criteria::within(Distance::new(3).unwrap())

@@ -10,6 +10,7 @@ use crate::api::error::Refused;
 use crate::api::replies::{Findings, Written};
 use crate::blocking::off_async;
 use crate::published::Published;
+use crate::read::previous::PreviousUnread;
 use crate::read::reader;
 use crate::read::reader::{Listing, RecordLookup};
 use crate::storage::Records;
@@ -43,6 +44,15 @@ impl From<Unread> for Found {
     }
 }
 
+/// The reply of an insert.
+#[derive(Debug)]
+pub struct Inserted {
+    /// What happened to the document.
+    pub written: Written,
+    /// The document that its id had; `None` if the id is new.
+    pub previous: Option<Box<PreviousUnread>>,
+}
+
 /// The reply of a check-and-insert.
 #[derive(Debug)]
 pub struct Checked {
@@ -50,6 +60,8 @@ pub struct Checked {
     pub written: Written,
     /// Its near-duplicates, as of the verdict.
     pub found: Found,
+    /// The document that its id had; `None` if the id is new.
+    pub previous: Option<Box<PreviousUnread>>,
 }
 
 /// The hits that fit in the bytes granted.

@@ -4,6 +4,7 @@
 pub(crate) mod found;
 pub(crate) mod listing;
 pub(crate) mod page;
+pub(crate) mod previous;
 pub(crate) mod reader;
 pub(crate) mod runs;
 pub(crate) mod scans;

@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use futures_util::FutureExt as _;
-use nearprint_fingerprint::{Distance, Fingerprint, MinResemblance};
+use nearprint_fingerprint::{Distance, Fingerprint, Threshold};
 use nearprint_index::compaction::policy::Load;
 use nearprint_index::id_key::IdKey;
 use nearprint_index::namespace_key::NamespaceKey;
@@ -320,7 +320,7 @@ impl Rig {
         let similarity = if dice.below(3) == 0 { 0.0 } else { 0.8 };
         let criteria = Criteria {
             distance: Distance::new(dice.below(4) as u8).unwrap(),
-            min_resemblance: MinResemblance::of_similarity(similarity),
+            threshold: Threshold::of_similarity(similarity),
             max_age_s: (dice.below(4) == 0).then(|| dice.below(5) as u32),
             ..Criteria::within(Distance::ZERO)
         };
@@ -329,7 +329,9 @@ impl Rig {
                 let document = document(dice, &secret, now_ms);
                 let renews = dice.below(3) == 0;
                 let verdict = self.expect(|model| model.insert(&document, renews));
-                checked(Insert { document, renews }, at_ms, move |reply| reply.verdict == verdict)
+                checked(Insert { document, renews }, at_ms, move |reply| {
+                    reply.written.verdict == verdict
+                })
             }
             3..6 => {
                 let document = document(dice, &secret, now_ms);

@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use nearprint_fingerprint::{Distance, Fingerprint, MinResemblance, Sketch};
+use nearprint_fingerprint::{Distance, Fingerprint, Sketch, Threshold};
 
 use super::rig::{ENTROPY, History, Rig, commit_one, options};
 use crate::api::error::OpenError;
@@ -180,8 +180,8 @@ fn a_record_that_was_compared_is_not_read_again_for_its_id() {
     commit_one(&mut rig.core, Insert::from(stored)).unwrap();
     rig.snapshot().unwrap();
     let state = rig.core.published();
-    let min_resemblance = MinResemblance::of_similarity(0.8);
-    let criteria = Criteria { min_resemblance, ..Criteria::within(Distance::default()) };
+    let threshold = Threshold::of_similarity(0.8);
+    let criteria = Criteria { threshold, ..Criteria::within(Distance::default()) };
     let probe = Probe::new(&document, criteria, 0, &[0; 16]);
     let mut lookup = RecordLookup::begin(&state.view, &probe, false);
     assert!(lookup.reads_documents(&state.view, (10, false)));

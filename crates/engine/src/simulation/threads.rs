@@ -163,7 +163,7 @@ async fn a_write_whose_group_fails_is_refused_and_never_visible() {
         let bare = Document::bare(Fingerprint::new(7));
         let document = Document { id: Some(id.clone()), ..bare.clone() };
         let pending = engine.begin_insert(document, Admission::Shed).await.unwrap();
-        assert_eq!(pending.wait().await, Err(Refused::Failed), "{operation:?}");
+        assert_eq!(pending.wait().await.unwrap_err(), Refused::Failed, "{operation:?}");
 
         assert_eq!(engine.readiness(), Readiness::Failed, "{operation:?}");
         assert_eq!(engine.sequence(), Sequence::ZERO, "{operation:?}");

@@ -21,7 +21,8 @@ use crate::machine::jobs::{Job, NamespaceFilter, Purge, PurgeWork, RUNNING_MAX};
 use crate::machine::search::{PackedSearch, Probe, Stale};
 use crate::originals::touches::Touches;
 use crate::published::Published;
-use crate::read::found::{Checked, Unread};
+use crate::read::found::{Checked, Inserted, Unread};
+use crate::read::previous::{Content, PreviousUnread};
 use crate::read::reader::RecordLookup;
 use crate::storage::Records;
 
@@ -90,15 +91,27 @@ fn id_bytes(id: &DocumentId) -> usize {
 }
 
 impl Command for Insert {
-    type Reply = Written;
+    type Reply = Inserted;
 
     fn bounds(&self) -> Bounds {
         Bounds::of_document(&self.document)
     }
 
-    fn decide(self, machine: &mut Machine, _: &Records) -> Result<Applied<Written>, Refused> {
+    fn decide(
+        self,
+        machine: &mut Machine,
+        records: &Records,
+    ) -> Result<Applied<Inserted>, Refused> {
         check_expiry(machine, self.document.expiry)?;
-        Ok(machine.insert(self).map(written))
+        let content = Content::of(&self.document);
+        Ok(machine.insert(self).map(|decided, sequence| {
+            let previous = PreviousUnread::new(content, decided.previous, records);
+            Inserted { written: written(decided.verdict, sequence), previous }
+        }))
+    }
+
+    fn pin(reply: &mut Inserted, records: &Records) {
+        reply.previous.iter_mut().for_each(|previous| previous.pin(records));
     }
 }
 
@@ -130,22 +143,24 @@ impl Command for SearchedCheckAndInsert {
             lookup.repeat(&published.view, &probe);
             lookup.verify(&published, &probe)?;
         }
-        let short = command.document.short;
+        let (short, content) = (command.document.short, Content::of(&command.document));
         let applied = machine.check_and_insert(command, &lookup.search);
-        if let Verdict::Duplicate { .. } = applied.reply
+        if let Verdict::Duplicate { .. } = applied.reply.verdict
             && let (Some(touches), Some(original)) = (touches, lookup.search.matches.first())
         {
             let masked = lookup.search.visibility.masked(original.fingerprint);
             touches.touch(original.oldest, masked, second(now_ms));
         }
-        Ok(applied.map(|verdict, sequence| {
+        Ok(applied.map(|decided, sequence| {
+            let previous = PreviousUnread::new(content, decided.previous, records);
             let found = Unread { published, lookup, short, limit }.into();
-            Checked { written: written(verdict, sequence), found }
+            Checked { written: written(decided.verdict, sequence), found, previous }
         }))
     }
 
     fn pin(reply: &mut Checked, records: &Records) {
         reply.found.pin(records);
+        reply.previous.iter_mut().for_each(|previous| previous.pin(records));
     }
 }
 

@@ -97,7 +97,7 @@ async fn perform(engine: &Engine, request: Request) -> Done {
         }
         Request::Insert(document) => {
             let pending = engine.begin_insert(document, Admission::Wait).await.expect(place);
-            let written = pending.wait().await.expect(answer);
+            let written = pending.wait().await.expect(answer).written;
             (written.sequence, Reply::Verdict(written.verdict, Vec::new()))
         }
         Request::CheckAndInsert(document, store_duplicates) => {
@@ -110,7 +110,7 @@ async fn perform(engine: &Engine, request: Request) -> Done {
                 )
                 .await
                 .expect(place);
-            let Checked { written, found } = pending.wait().await.expect(answer);
+            let Checked { written, found, .. } = pending.wait().await.expect(answer);
             let findings = found.show(usize::MAX).await.expect(answer).into_findings();
             let hits = findings.hits.iter().map(|hit| {
                 let ids = hit.documents.iter().filter_map(|document| document.id.as_ref());

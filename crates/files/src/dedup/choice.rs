@@ -125,7 +125,7 @@ mod tests {
         }
         let criteria = GroupingCriteria {
             distance: DISTANCE_DEFAULT,
-            min_resemblance: None,
+            threshold: None,
             is_likely: false,
             threads: 1,
         };

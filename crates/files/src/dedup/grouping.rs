@@ -6,7 +6,7 @@
 use std::io;
 use std::sync::Arc;
 
-use nearprint_fingerprint::{Distance, Fingerprint, MinResemblance, Sketch, Verification};
+use nearprint_fingerprint::{Distance, Fingerprint, Sketch, Threshold, Verification};
 use nearprint_index::compaction::policy::Load;
 use nearprint_index::document::{Namespace, Sequence};
 use nearprint_index::groups::{Evidence, EvidenceSource, Groups, Search, SketchJudge};
@@ -47,7 +47,7 @@ pub struct GroupingCriteria {
     /// The largest distance of two fingerprints.
     pub distance: Distance,
     /// What two sketches must reach; `None` does not compare them.
-    pub min_resemblance: Option<MinResemblance>,
+    pub threshold: Option<Threshold>,
     /// Whether texts are also searched beyond the distance, for what their sketches confirm.
     pub is_likely: bool,
     /// Threads that search.
@@ -57,7 +57,7 @@ pub struct GroupingCriteria {
 impl GroupingCriteria {
     /// Whether searches go beyond the distance.
     fn is_likely(&self, scanned: &Scanned) -> bool {
-        self.is_likely && self.min_resemblance.is_some() && scanned.spill.is_some()
+        self.is_likely && self.threshold.is_some() && scanned.spill.is_some()
     }
 }
 
@@ -126,7 +126,7 @@ impl Index {
         scanned: &'a Scanned,
         criteria: GroupingCriteria,
     ) -> SketchJudge<'a, SpilledEvidence<'a>> {
-        let threshold = criteria.min_resemblance.filter(|_| scanned.spill.is_some());
+        let threshold = criteria.threshold.filter(|_| scanned.spill.is_some());
         let source = SpilledEvidence { index: self, scanned };
         SketchJudge::new(&self.view, of_namespace(NamespaceNumber::DEFAULT), threshold, source)
     }
@@ -188,7 +188,7 @@ impl Index {
         criteria: GroupingCriteria,
     ) -> io::Result<Vec<[u32; 2]>> {
         let mut pairs = Vec::new();
-        let (Some(spill), Some(threshold)) = (&scanned.spill, criteria.min_resemblance) else {
+        let (Some(spill), Some(threshold)) = (&scanned.spill, criteria.threshold) else {
             return Ok(pairs);
         };
         if !criteria.is_likely {
@@ -241,18 +241,19 @@ pub(super) fn similar(
     view: &View,
     (fingerprint, sketch): (Fingerprint, &Sketch),
     visibility: &Visibility,
-    (threshold, beyond): (MinResemblance, Distance),
+    (threshold, beyond): (Threshold, Distance),
 ) -> Vec<Fingerprint> {
     let sample = sketch.sample();
     let mut may_count = |distance, posting: Posting| {
-        distance > beyond && posting.sample.is_some_and(|other| sample.may_reach(other, threshold))
+        distance > beyond
+            && posting.sample.is_some_and(|other| sample.may_reach(other, threshold.resemblance))
     };
     let (near, _) = view.similar(fingerprint, sketch.labels(), visibility, &mut may_count);
     near.into_iter().map(|near| near.fingerprint).collect()
 }
 
 /// Whether two texts that share a label agree.
-pub(super) fn are_similar(one: &Sketch, other: &Sketch, threshold: MinResemblance) -> bool {
+pub(super) fn are_similar(one: &Sketch, other: &Sketch, threshold: Threshold) -> bool {
     let found = Verification::between(Some(one), Some(other), Some(threshold));
     one.shares_label(other) && found.is_confirmed()
 }
@@ -274,7 +275,7 @@ fn judged(
         return Ok(Some(NearPair { documents, distance, similarity: None }));
     };
     let pair = [&spill.get(one as usize)?, &spill.get(other as usize)?];
-    let counts = counts(pair, distance, criteria.min_resemblance);
+    let counts = counts(pair, distance, criteria.threshold);
     let [one, other] = pair;
     let similarity = similarity(one, other);
     Ok(counts.then_some(NearPair { documents, distance, similarity }))
@@ -284,7 +285,7 @@ fn judged(
 pub(super) fn counts(
     [one, other]: [&Evidence; 2],
     distance: Distance,
-    threshold: Option<MinResemblance>,
+    threshold: Option<Threshold>,
 ) -> bool {
     let found = Verification::between(one.sketch.as_ref(), other.sketch.as_ref(), threshold);
     let is_short = one.is_short && other.is_short;
@@ -316,7 +317,7 @@ impl Index {
         };
         let keys: Vec<Option<NamespaceKey>> = (0..scanned.all_namespaces.len()).map(key).collect();
         let mut documents = Vec::new();
-        let spill = scanned.spill.as_ref().filter(|_| criteria.min_resemblance.is_some());
+        let spill = scanned.spill.as_ref().filter(|_| criteria.threshold.is_some());
         let mut sketches = spill.map(|spill| spill.sketches(scanned.len()));
         for document in 0..scanned.len() as u32 {
             let sketch = sketches.as_mut().and_then(Iterator::next).transpose()?.flatten();

@@ -14,7 +14,7 @@
 use std::io;
 use std::ops::Range;
 
-use nearprint_fingerprint::{Distance, Fingerprint, MinResemblance};
+use nearprint_fingerprint::{Distance, Fingerprint, Threshold};
 use nearprint_index::compaction::policy::Load;
 use nearprint_index::groups::Evidence;
 use nearprint_index::lookup::Lookup;
@@ -45,7 +45,7 @@ pub struct MatchOptions {
     /// The largest distance of a pair.
     pub distance: Distance,
     /// What two sketches must reach; `None` does not compare them.
-    pub min_resemblance: Option<MinResemblance>,
+    pub threshold: Option<Threshold>,
     /// Whether texts are also searched beyond the distance, for what their sketches confirm.
     pub is_likely: bool,
     /// Threads that make fingerprints and look them up.
@@ -127,7 +127,7 @@ impl Queries {
         let has_one = |query: &u32| fingerprint(*query).is_some();
         let mut sorted: Vec<u32> = (0..scanned.len() as u32).filter(has_one).collect();
         sorted.sort_by_key(|&query| fingerprint(query).map(Fingerprint::bits));
-        let is_likely = options.is_likely && options.min_resemblance.is_some();
+        let is_likely = options.is_likely && options.threshold.is_some();
         let view = match scanned.spill.as_ref().filter(|_| is_likely) {
             Some(_) => labelled(&scanned, &sorted, options.distance)?,
             None if sorted.is_empty() => View::new(shape(options.distance, false)),
@@ -240,7 +240,7 @@ impl Queries {
 
     /// The fingerprints of queries beyond the distance that may be similar to a record.
     fn similar(&self, fingerprint: Fingerprint, evidence: &Evidence) -> Vec<Fingerprint> {
-        let text = evidence.sketch.as_ref().zip(self.options.min_resemblance);
+        let text = evidence.sketch.as_ref().zip(self.options.threshold);
         let Some((sketch, threshold)) = text.filter(|_| self.options.is_likely) else {
             return Vec::new();
         };
@@ -303,11 +303,11 @@ impl Queries {
         }
         let Some(spill) = &scanned.spill else { return Ok(Some(pair(None))) };
         let (one, other) = (&spill.get(query as usize)?, &record.evidence);
-        let MatchOptions { distance: within, min_resemblance, .. } = self.options;
+        let MatchOptions { distance: within, threshold, .. } = self.options;
         let counts = if distance <= within {
-            counts([one, other], distance, min_resemblance)
+            counts([one, other], distance, threshold)
         } else {
-            let sketches = one.sketch.as_ref().zip(other.sketch.as_ref()).zip(min_resemblance);
+            let sketches = one.sketch.as_ref().zip(other.sketch.as_ref()).zip(threshold);
             sketches.is_some_and(|((one, other), least)| are_similar(one, other, least))
         };
         Ok(counts.then(|| pair(similarity(one, other))))
@@ -360,7 +360,7 @@ mod tests {
         MatchOptions {
             method: Method::default(),
             distance: Distance::new(distance).unwrap(),
-            min_resemblance: MinResemblance::of_similarity(min_similarity),
+            threshold: Threshold::of_similarity(min_similarity),
             is_likely: true,
             threads: 2,
             stops_at_errors: false,
@@ -370,7 +370,7 @@ mod tests {
     fn queries(path: &Path, options: MatchOptions) -> Queries {
         let wishes = Wishes {
             method: options.method,
-            sketches: options.min_resemblance.is_some(),
+            sketches: options.threshold.is_some(),
             names: true,
             metadata: false,
             score: None,
@@ -530,7 +530,7 @@ mod tests {
         };
         let bare = Evidence::default();
         let [zero, two] = [0, 2].map(|bits| Distance::new(bits).unwrap());
-        let threshold = MinResemblance::of_similarity(0.83);
+        let threshold = Threshold::of_similarity(0.83);
         let [one, other] = [evidence(1, false), evidence(2, false)];
         assert!(counts([&one, &one], two, threshold));
         assert!(!counts([&one, &other], two, threshold), "the sketches refute it");

@@ -148,9 +148,9 @@ crate::fields! {
         fingerprint: Fingerprint [FieldKind::Fingerprint],
         /// The recipe of `fingerprint`; refused (409) unless it is the service's.
         recipe: Box<str> [FieldKind::STRING],
-        /// The sketch of the text of `fingerprint`, as lists and exports show it: 256 hex digits. It
+        /// The sketch of the text of `fingerprint`, as lists and exports show it: 312 hex digits. It
         /// verifies hits, and needs `recipe`.
-        sketch: Box<Sketch> [FieldKind::Form("^[0-9a-fA-F]{256}$")],
+        sketch: Box<Sketch> [FieldKind::Form("^[0-9a-fA-F]{312}$")],
         /// The caller's name for the document, usually its URL; or what to make it from.
         id: OfferedId [FieldKind::Id],
     }
@@ -167,6 +167,9 @@ crate::fields! {
         limit: u64 [FieldKind::Whole(1, 1_000)],
         /// The similarity that confirms a hit; 0 switches verification off.
         min_similarity: f64 [FieldKind::SIMILARITY],
+        /// The share of their numbers that two texts must have in common for a hit to count, 0 to 1; 0
+        /// demands none. Hits where a text has no number count all the same.
+        min_numbers: f64 [FieldKind::SIMILARITY],
         /// `exact` finds fingerprints within the distance and no others; `likely`, for a text, also
         /// likely ones beyond it.
         search: SearchKind [FieldKind::Choice(&["likely", "exact"])],

@@ -300,7 +300,7 @@ impl FieldValue<'_> for Fingerprint {
 /// A sketch: two hex digits for each of its bytes.
 impl FieldValue<'_> for Box<Sketch> {
     fn read(value: Value<'_>) -> Result<Self, Fault> {
-        let takes = "256 hex digits";
+        let takes = "312 hex digits";
         let digits = value.string(takes)?;
         let digit = |digit: u8| char::from(digit).to_digit(16).map(|digit| digit as u8);
         let byte = |pair: &[u8]| Some(digit(pair[0])? << 4 | digit(pair[1])?);

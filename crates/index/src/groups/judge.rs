@@ -3,7 +3,7 @@
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
-use nearprint_fingerprint::{Distance, Fingerprint, MinResemblance, Sample, Sketch, Verification};
+use nearprint_fingerprint::{Distance, Fingerprint, Sample, Sketch, Threshold, Verification};
 
 use crate::document::Sequence;
 use crate::groups::{Judge, Pair};
@@ -66,7 +66,7 @@ pub trait EvidenceSource {
 pub struct SketchJudge<'a, S> {
     view: &'a View,
     visibility: Visibility,
-    threshold: Option<MinResemblance>,
+    threshold: Option<Threshold>,
     source: S,
     kept: HashMap<(Fingerprint, NamespaceNumber), Arc<Compared>>,
     runs: u32,
@@ -87,7 +87,7 @@ impl<'a, S: EvidenceSource> SketchJudge<'a, S> {
     pub fn new(
         view: &'a View,
         visibility: Visibility,
-        threshold: Option<MinResemblance>,
+        threshold: Option<Threshold>,
         source: S,
     ) -> Self {
         Self { view, visibility, threshold, source, kept: HashMap::new(), runs: 0 }
@@ -102,7 +102,8 @@ impl<'a, S: EvidenceSource> SketchJudge<'a, S> {
         };
         let [one, other] = pair.masked.map(|masked| samples(masked).collect::<Vec<Sample>>());
         let is_cut = one.len() == SAMPLES_MAX || other.len() == SAMPLES_MAX;
-        let may_reach = |one: &Sample| other.iter().any(|other| one.may_reach(*other, threshold));
+        let may_reach =
+            |one: &Sample| other.iter().any(|other| one.may_reach(*other, threshold.resemblance));
         is_cut || one.iter().any(may_reach)
     }
 
@@ -204,7 +205,7 @@ impl<S: EvidenceSource> Judge for SketchJudge<'_, S> {
 
 /// The best resemblance decides; where nothing can be compared the distance does, unless all
 /// documents are short.
-fn joins(one: &Compared, other: &Compared, distance: Distance, threshold: MinResemblance) -> bool {
+fn joins(one: &Compared, other: &Compared, distance: Distance, threshold: Threshold) -> bool {
     let mut best = Verification::Unverifiable;
     for sketch in &one.sketches {
         for stored in &other.sketches {

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use nearprint_fingerprint::{MinResemblance, Sketch};
+use nearprint_fingerprint::{Sketch, Threshold};
 use proptest::prelude::*;
 
 use super::*;
@@ -277,7 +277,7 @@ fn crowd_and_another(crowd: u64, like: u64) -> (usize, u64) {
     }
     let judge = || {
         let visibility = Visibility::DEFAULT;
-        let threshold = MinResemblance::of_similarity(0.9);
+        let threshold = Threshold::of_similarity(0.9);
         SketchJudge::new(&view, visibility, threshold, Sketches { last: crowd + 1, like })
     };
     let mut search = Search::begin(&view, selection(&view, None), distance(3));

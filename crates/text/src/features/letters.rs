@@ -14,7 +14,7 @@ use icu_normalizer::ComposingNormalizer;
 use icu_normalizer::properties::CanonicalCombiningClassMapBorrowed;
 
 use crate::features::normalise::normalise;
-use crate::features::runs::{Class, classify, is_kana, joins_across_space};
+use crate::features::runs::{Class, classify, is_digit, is_kana, joins_across_space};
 
 /// The kind of a normalised character.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -28,8 +28,10 @@ pub(crate) enum Kind {
     Space,
     /// Separates words and CJK runs.
     Separator,
-    /// A letter or number of a word.
+    /// A letter or number of a word, other than a digit.
     Word,
+    /// A decimal digit of any script, which is part of a word.
+    Digit,
     /// A mark, which belongs to a word that has a letter or number.
     Mark,
     Hangul,
@@ -63,6 +65,7 @@ impl Letter {
         let kind = match classify(character) {
             Class::Separator => Kind::Separator,
             Class::Space => Kind::Space,
+            Class::Letter if is_digit(character) => Kind::Digit,
             Class::Letter => Kind::Word,
             Class::Mark => Kind::Mark,
             Class::Cjk if is_kana(character) => Kind::Kana,
@@ -296,6 +299,9 @@ mod tests {
             ('\u{e9}', Kind::Word),
             ('\u{416}', Kind::Word),
             ('\u{ff21}', Kind::Word),
+            ('\u{ff11}', Kind::Digit),
+            ('\u{b2}', Kind::Digit),
+            ('\u{967}', Kind::Digit),
             ('\u{ff0c}', Kind::Separator),
             ('\u{a0}', Kind::Space),
             ('\u{3000}', Kind::Space),

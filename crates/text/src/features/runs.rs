@@ -66,6 +66,13 @@ pub(crate) const fn joins_across_space(cjk: char) -> bool {
     !matches!(cjk, '\u{AC00}'..='\u{D7AF}')
 }
 
+/// Whether a character of a normalised text is a decimal digit of any script.
+pub(crate) fn is_digit(character: char) -> bool {
+    let category = CodePointMapData::<GeneralCategory>::new();
+    let is_decimal = |c| category.get(c) == GeneralCategory::DecimalNumber;
+    character.is_ascii_digit() || !character.is_ascii() && is_decimal(character)
+}
+
 /// The class of a character of a normalised text.
 #[inline]
 pub(crate) fn classify(character: char) -> Class {
@@ -239,7 +246,7 @@ impl<S: RunSink> CharacterSink for Runs<S> {
     fn letter(&mut self, letter: Letter) {
         let Some(character) = letter.character() else { return };
         match letter.kind {
-            Kind::Word => self.letters(character.encode_utf8(&mut [0; 4])),
+            Kind::Word | Kind::Digit => self.letters(character.encode_utf8(&mut [0; 4])),
             Kind::Mark => self.mark(character),
             Kind::Hangul | Kind::Han | Kind::Kana => self.cjk(character),
             Kind::Space => self.space(' '),

@@ -19,14 +19,14 @@ use xxhash_rust::xxh3::Xxh3;
 use crate::features::letters::{Kind, Letter};
 use crate::features::stream;
 use crate::features::stream::{CharacterSink, ascii_length};
-use crate::hashing::block::{Block, short};
+use crate::hashing::block::{Block, has_digit, short};
 use crate::hashing::saturation::{Counters, Saturation};
 use crate::hashing::sketching::SketchBuilder;
 use crate::hashing::tally::Tally;
 use crate::kernel::Simd;
 use crate::kernel::han::{HAN_MAX, begins_with_han, han};
 use crate::kernel::squeeze::{self, squeeze};
-use crate::kernel::text::{self as kernel, BLOCK, BitCounts};
+use crate::kernel::text::{self as kernel, BLOCK, BitCounts, SHORT_MAX};
 
 /// This many bytes of ASCII are squeezed at a time.
 const PIECE: usize = 2_048;
@@ -76,6 +76,9 @@ struct Segment {
     has_windows: bool,
     /// Whether the current word has begun and has only marks, so that it may be none.
     only_marks: bool,
+    /// Whether the current word is known to have a digit: one that is not ASCII, or one in the part
+    /// that is hashed already.
+    has_digit: bool,
 }
 
 /// The CJK run that is being read.
@@ -187,6 +190,7 @@ impl<const WINDOW: usize> Digest<WINDOW> {
     }
 
     fn hash_tokens(&mut self) {
+        let numbers = self.sketch.as_ref().map(|_| self.tokens.take_marks(self.simd));
         let hashes = self.tokens.hash(self.simd);
         self.token_count += hashes.len();
         let singles = std::mem::take(&mut self.singles);
@@ -201,8 +205,8 @@ impl<const WINDOW: usize> Digest<WINDOW> {
             self.admitted.add(self.simd, self.saturation.characters(), &picked);
             tally(self.tally.as_mut(), &picked);
         }
-        if let Some(sketch) = &mut self.sketch {
-            sketch.tokens(self.simd, hashes);
+        if let Some((sketch, numbers)) = self.sketch.as_mut().zip(numbers) {
+            sketch.tokens(self.simd, hashes, &numbers);
         }
     }
 
@@ -210,7 +214,12 @@ impl<const WINDOW: usize> Digest<WINDOW> {
     #[inline]
     fn word(&mut self, from: usize, to: usize) {
         let long = self.segment.long.take();
+        let is_marked = std::mem::take(&mut self.segment.has_digit);
         if self.sketch.is_some() {
+            let is_hashed = long.is_some() || to - from > SHORT_MAX;
+            if is_marked || is_hashed && has_digit(&self.segment.bytes[from..to]) {
+                self.tokens.mark_next();
+            }
             let token = match long {
                 None => short(&self.segment.bytes[from..], to - from),
                 Some(mut long) => {
@@ -236,10 +245,14 @@ impl<const WINDOW: usize> Digest<WINDOW> {
             self.segment.word = end + 1;
             done = 1;
         }
+        let is_marked = done < count && std::mem::take(&mut self.segment.has_digit);
         if self.sketch.is_none() {
             self.token_count += count - done;
             self.segment.word = from + last as usize + 1;
             return;
+        }
+        if is_marked {
+            self.tokens.mark_next();
         }
         while done < count {
             let waiting = self.tokens.waiting;
@@ -406,6 +419,7 @@ impl Segment {
         let end = self.length - 1;
         let long = self.long.get_or_insert_with(|| Box::new(Xxh3::new()));
         long.update(&self.bytes[self.word..end]);
+        self.has_digit |= has_digit(&self.bytes[self.word..end]);
         self.word = end;
     }
 
@@ -504,10 +518,11 @@ impl<const WINDOW: usize> CharacterSink for Digest<WINDOW> {
     fn letter(&mut self, letter: Letter) {
         match letter.kind {
             Kind::Invisible => {}
-            Kind::Word | Kind::Mark => {
+            Kind::Word | Kind::Mark | Kind::Digit => {
                 self.end_run();
                 self.make_room(4);
                 let segment = &mut self.segment;
+                segment.has_digit |= letter.kind == Kind::Digit;
                 let begins = segment.word == segment.length;
                 segment.only_marks = letter.kind == Kind::Mark && (begins || segment.only_marks);
                 let place = &mut segment.bytes[segment.length..segment.length + 4];

@@ -142,6 +142,10 @@ fn a_large_text_of_anything_gets_an_answer() {
     for piece in [
         "a",
         "a ",
+        "1",
+        "1 ",
+        "12-345-678901234567 ",
+        "\u{967} ",
         "\u{301}a",
         "a\u{301}\u{323}\u{f72}",
         "\u{fdfa}",
@@ -160,6 +164,46 @@ fn a_large_text_of_anything_gets_an_answer() {
     let words: String = (0..40_000).map(word).collect();
     let all = analyse_windows::<WINDOW>(&words, Wanted::ALL).unwrap();
     assert!(all.features > Some(100_000));
+}
+
+/// Whether two texts have the same numbers.
+fn same_numbers(one: &str, other: &str) -> bool {
+    let numbers = |text| analyse_text(text).unwrap().sketch.unwrap().numbers();
+    numbers(one) == numbers(other)
+}
+
+#[test]
+fn numbers_are_the_distinct_tokens_with_digits() {
+    assert!(same_numbers("gate 7 at noon, gate 7", "7 boats"));
+    assert!(!same_numbers("gate 7", "gate 8") && !same_numbers("7", "gate"));
+    // A digit of a word counts with its word.
+    assert!(!same_numbers("b2b", "2") && same_numbers("a B2B shop", "b2b"));
+    // Compatibility forms are the same digits; those of other scripts are digits too.
+    assert!(same_numbers("\u{ff11}\u{ff12}", "12") && same_numbers("\u{2466}", "7"));
+    assert!(!same_numbers("\u{967}\u{968}", "x") && !same_numbers("\u{967}\u{968}", "12"));
+    assert!(same_numbers("\u{4e03} \u{bd} VII", "1/2"));
+}
+
+#[test]
+fn a_number_right_after_another_counts_with_it() {
+    assert!(!same_numbers("version 2.13", "version 13.2"));
+    assert!(!same_numbers("2, 13", "2 and 13") && same_numbers("2, 13", "2.13"));
+}
+
+/// The beginning of a long word is hashed before the word ends.
+#[test]
+fn a_digit_anywhere_in_a_long_word_counts() {
+    let long = "a".repeat(200_000);
+    for (text, other) in [
+        (format!("7{long}"), format!("x{long}")),
+        (format!("{long}7{long}"), format!("{long}x{long}")),
+        (format!("{long}7 {long}"), format!("{long}x {long}")),
+        (format!("{long}\u{967}\u{e9} {long}"), format!("{long}\u{e9} {long}")),
+        (format!("{long}\u{967} {long}"), format!("{long} {long}")),
+    ] {
+        assert!(same_numbers(&other, "none") && !same_numbers(&text, "none"));
+    }
+    assert!(same_numbers("abcdefgh7 x abcdefghijklmnopqrst", "abcdefgh7"));
 }
 
 #[test]

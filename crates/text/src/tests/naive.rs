@@ -9,7 +9,7 @@ use icu_casemap::CaseMapper;
 use icu_normalizer::ComposingNormalizer;
 use icu_properties::props::{DefaultIgnorableCodePoint, GeneralCategory, GeneralCategoryGroup};
 use icu_properties::{CodePointMapData, CodePointSetData};
-use nearprint_fingerprint::{BINS, Fingerprint, Label, Sketch};
+use nearprint_fingerprint::{BINS, Fingerprint, Label, Numbers, Sketch};
 use proptest::prelude::*;
 use xxhash_rust::xxh3::xxh3_64;
 
@@ -174,8 +174,9 @@ fn fmix(mut h: u64) -> u64 {
     h
 }
 
+const P: u64 = 0x9E37_79B9_7F4A_7C15;
+
 fn sketch(tokens: &[String]) -> Sketch {
-    const P: u64 = 0x9E37_79B9_7F4A_7C15;
     let hashes: Vec<_> = tokens.iter().map(|t| xxh3_64(t.as_bytes())).collect();
     let mut shingles: Vec<_> =
         hashes.windows(2).map(|pair| fmix(pair[0].wrapping_mul(P).wrapping_add(pair[1]))).collect();
@@ -198,9 +199,27 @@ fn sketch(tokens: &[String]) -> Sketch {
     let minimum = |bin: usize| (0..16).find_map(|further| wide[(bin + further) % 16]).unwrap_or(0);
     let label = |number: usize| {
         let [first, second, third] = [0, 1, 2].map(|at| minimum(4 * number + at));
-        Label::from_bits((first % 65_536) << 24 | (second % 65_536) << 8 | third % 256)
+        Label::from_bits((first % 65_536) << 24 | (second % 65_536) << 8 | (third % 256))
     };
-    Sketch::from_codes(&codes).with_labels([0, 1, 2, 3].map(label))
+    let labelled = Sketch::from_codes(&codes).with_labels([0, 1, 2, 3].map(label));
+    labelled.with_numbers(numbers(tokens, &hashes))
+}
+
+/// A token with a digit, or after another such token, the two of them, is a number.
+fn numbers(tokens: &[String], hashes: &[u64]) -> Numbers {
+    let category = CodePointMapData::<GeneralCategory>::new();
+    let is_digit = |c| category.get(c) == GeneralCategory::DecimalNumber;
+    let is_number = |at: usize| tokens[at].contains(is_digit);
+    let mut values = vec![BTreeSet::new(); 16];
+    for at in (0..tokens.len()).filter(|&at| is_number(at)) {
+        let is_pair = at > 0 && is_number(at - 1);
+        let joined = |at: usize| hashes[at - 1].wrapping_mul(P).wrapping_add(hashes[at]);
+        let element = fmix(if is_pair { fmix(joined(at)) } else { hashes[at] });
+        values[(element >> 60) as usize].insert((element & 0xFFFF_FFFF).min(0xFFFF_FFFE));
+    }
+    let code = |values: &BTreeSet<u64>| values.first().map_or(0, |least| 1 + least % 15);
+    let codes = values.iter().map(code);
+    Numbers::from_bits(codes.enumerate().map(|(bin, code)| code << (4 * bin)).sum())
 }
 
 /// The analysis of a text by the definition.
@@ -234,6 +253,7 @@ fn texts() -> impl Strategy<Value = String> {
         2 => "[\u{301}\u{64b}\u{e49}\u{20e3}\u{345}\u{3099} a]{1,4}",
         1 => "[\u{e01}\u{e49}\u{e33}\u{915}\u{94d}\u{301}\u{627}\u{64b}]{1,4}",
         1 => "[\u{390}\u{df}\u{130}\u{fb01}\u{2460}\u{ff34}\u{e9}\u{fdfa}]{1,3}",
+        2 => "[0-9\u{660}-\u{669}\u{967}\u{ff13}\u{b2}\u{1d7d8} .,a\u{416}]{1,12}",
         1 => "\\PC{0,6}",
         1 => ".{0,6}",
     ];

@@ -51,10 +51,20 @@ pub(crate) fn run(args: &CheckArgs, out: &mut dyn Write) -> Result<bool> {
         DuplicateAction::Insert => Some("insert"),
     };
     add(&mut request, "on_duplicate", on_duplicate);
-    let reply = args.reply.post("/v1/check-and-insert", request, args.quiet, out)?;
+    let mut reply = args.reply.post("/v1/check-and-insert", request, args.quiet, out)?;
     if !args.reply.json && !args.quiet {
         writeln!(out, "{}", outcome(&reply))?;
+        if let Some(previous) = reply.take_previous() {
+            hits::print_previous(&previous, out)?;
+        }
         hits::print(&reply, out)?;
+        if reply.numbers_differ {
+            let how = "with --min-numbers 0.5, it is stored";
+            writeln!(
+                out,
+                "it was not stored although its numbers differ from those of the hit; {how}"
+            )?;
+        }
     }
     Ok(reply.duplicate || reply.outcome == "already_present")
 }

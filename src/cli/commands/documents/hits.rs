@@ -6,6 +6,7 @@ use crate::cli::measure::numbers::count;
 use crate::cli::printable::printable;
 use crate::cli::reply::Reply;
 use crate::cli::times;
+use crate::http::reply::previous::PreviousReply;
 use crate::http::reply::wire::{HitDocumentReply, HitReply};
 
 /// Prints the hits of a reply as a table.
@@ -15,10 +16,14 @@ pub(super) fn print(reply: &Reply, out: &mut dyn Write) -> io::Result<()> {
         return writeln!(out, "nothing near it is stored");
     }
     let stored = || reply.hits.iter().flat_map(|hit| &hit.documents);
-    let columns = Columns { expiry: stored().any(|document| document.expires_at.is_some()) };
+    let columns = Columns {
+        numbers: reply.hits.iter().any(|hit| hit.numbers.is_some()),
+        expiry: stored().any(|document| document.expires_at.is_some()),
+    };
     writeln!(
         out,
-        "\ndistance  similarity  duplicate  {:<20}  {}document",
+        "\ndistance  similarity  {}duplicate  {:<20}  {}document",
+        columns.numbers("numbers"),
         "stored",
         columns.expiry("expires")
     )?;
@@ -34,20 +39,28 @@ pub(super) fn print(reply: &Reply, out: &mut dyn Write) -> io::Result<()> {
 
 /// The columns of a table of hits, with a line for each document of a hit.
 struct Columns {
+    /// There is one for the numbers.
+    numbers: bool,
     /// There is one for the expiry.
     expiry: bool,
 }
 
 impl Columns {
+    /// The cell of the numbers and the space after it.
+    fn numbers(&self, cell: &str) -> String {
+        if self.numbers { format!("{cell:>7}  ") } else { String::new() }
+    }
+
     /// The cell of the expiry and the space after it.
     fn expiry(&self, cell: &str) -> String {
         if self.expiry { format!("{cell:<20}  ") } else { String::new() }
     }
 
     fn hit(&self, hit: &HitReply<'_>, short: bool, out: &mut dyn Write) -> io::Result<()> {
-        let similarity = hit.similarity.map_or("-".to_owned(), |part| format!("{part:.3}"));
+        let similarity = shown(hit.similarity);
         let duplicate = if hit.counts(short) { "yes" } else { "no" };
-        let mut first = format!("{:>8}  {similarity:>10}  {duplicate:>9}", hit.distance);
+        let numbers = self.numbers(&shown(hit.numbers));
+        let mut first = format!("{:>8}  {similarity:>10}  {numbers}{duplicate:>9}", hit.distance);
         let width = first.len();
         for document in &hit.documents {
             self.document(&first, document, out)?;
@@ -85,6 +98,19 @@ impl Columns {
         }
         Ok(())
     }
+}
+
+/// A share of 1, or a dash where nothing is known.
+fn shown(share: Option<f64>) -> String {
+    share.map_or("-".to_owned(), |share| format!("{share:.3}"))
+}
+
+/// Prints what has changed since the document was stored under its id the last time.
+pub(super) fn print_previous(previous: &PreviousReply, out: &mut dyn Write) -> io::Result<()> {
+    let PreviousReply { distance, similarity, numbers, stored_at_ms } = *previous;
+    let (similarity, numbers) = (shown(similarity), shown(numbers));
+    let stored = times::shown_ms(Some(stored_at_ms));
+    writeln!(out, "since {stored}: distance {distance}, similarity {similarity}, numbers {numbers}")
 }
 
 #[cfg(test)]
@@ -131,6 +157,22 @@ distance  similarity  duplicate  stored                expires               doc
 1 more; see --limit
 ";
         assert_eq!(printed(&reply), expected);
+    }
+
+    #[test]
+    fn where_texts_have_numbers_there_is_a_column_for_them() {
+        let hit = |numbers: Value| {
+            json!({"fingerprint": "f", "distance": 1, "similarity": 0.9, "numbers": numbers,
+                "confirmed": true, "documents": [], "document_count": 1})
+        };
+        let hits = [hit(json!(0.25)), hit(Value::Null)];
+        let reply = printed(&json!({"fingerprint": "f", "hits": hits, "hit_count": 2}));
+        let expected = "\
+distance  similarity  numbers  duplicate  stored                document
+       1       0.900    0.250        yes  a document without an id
+       1       0.900        -        yes  a document without an id
+";
+        assert!(reply.ends_with(expected), "{reply}");
     }
 
     #[test]

@@ -5,6 +5,7 @@ use std::io::Write;
 use anyhow::Result;
 
 use super::check::outcome;
+use super::hits;
 use super::options::{DocumentArgs, ReplyArgs, StoringArgs};
 use crate::cli::printable::printable;
 
@@ -29,9 +30,12 @@ pub(crate) struct InsertArgs {
 pub(crate) fn run(args: &InsertArgs, out: &mut dyn Write) -> Result<()> {
     let mut request = args.document.request()?;
     args.storing.add_to(&mut request);
-    let reply = args.reply.post("/v1/insert", request, false, out)?;
+    let mut reply = args.reply.post("/v1/insert", request, false, out)?;
     if !args.reply.json {
         writeln!(out, "{}\nfingerprint {}", outcome(&reply), printable(&reply.fingerprint))?;
+        if let Some(previous) = reply.take_previous() {
+            hits::print_previous(&previous, out)?;
+        }
     }
     Ok(())
 }

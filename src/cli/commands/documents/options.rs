@@ -60,6 +60,10 @@ pub(super) struct SearchArgs {
     /// service]
     #[arg(long, value_name = "SIMILARITY")]
     min_similarity: Option<f64>,
+    /// How many of their numbers two texts must share, 0 to 1; 0 does not compare them [default: that
+    /// of the service]
+    #[arg(long, value_name = "SHARE")]
+    min_numbers: Option<f64>,
     /// Leave out documents that were stored longer ago than this
     #[arg(long, value_name = "SECONDS")]
     max_age: Option<u64>,
@@ -73,6 +77,7 @@ impl SearchArgs {
     pub(super) fn add_to(&self, request: &mut Request) {
         add(request, "distance", self.distance);
         add(request, "min_similarity", self.min_similarity);
+        add(request, "min_numbers", self.min_numbers);
         add(request, "max_age", self.max_age);
         add(request, "limit", self.limit);
     }

@@ -21,6 +21,7 @@ use crate::cli::collection::{CollectionArgs, ProblemReply};
 use crate::cli::configuration;
 use crate::cli::error_report::ErrorReport;
 use crate::cli::exit_code;
+use crate::cli::import::changes::Changes;
 use crate::cli::import::groups::Groups;
 use crate::cli::import::interrupt::Interrupt;
 use crate::cli::import::options::{ImportOptions, OnError, Reading};
@@ -90,6 +91,10 @@ pub(crate) struct ImportArgs {
     /// Read everything, also what an interrupted import has stored
     #[arg(long)]
     restart: bool,
+    /// Print a line for each document that has changed since it was stored under its id the last
+    /// time: distance, similarity, the share of its numbers that are the same, and when that was
+    #[arg(long, conflicts_with = "dry_run")]
+    show_previous: bool,
     /// Print this many of the largest groups of near-duplicates, by the ids of their members; implies
     /// --check
     #[arg(long, value_name = "COUNT", conflicts_with = "id_from")]
@@ -132,11 +137,12 @@ pub(crate) fn run(mut args: ImportArgs, out: &mut dyn Write) -> Result<()> {
             Summary::new(args.options.id_from).of(args.paths.clone())
         },
         groups: args.groups.map(|_| Groups::default()),
+        changes: args.show_previous.then(Changes::default),
         on_error: args.on_error,
         interrupt,
     };
     let (batches, reader) = read(documents, from, args.on_error);
-    let outcome = import.store(&batches, &sink);
+    let outcome = import.store(&batches, &sink, out);
     drop(batches);
     if outcome.is_ok() {
         // After a failure the reader may block on standard input; the process ends without it.
@@ -187,13 +193,19 @@ struct Import {
     state: Option<State>,
     summary: Summary,
     groups: Option<Groups>,
+    changes: Option<Changes>,
     on_error: OnError,
     interrupt: Interrupt,
 }
 
 impl Import {
     /// Stores batches to the last one. An error means that the import ended before that.
-    fn store(&mut self, received: &Receiver<DocumentBatch>, sink: &Sink) -> Result<()> {
+    fn store(
+        &mut self,
+        received: &Receiver<DocumentBatch>,
+        sink: &Sink,
+        out: &mut dyn Write,
+    ) -> Result<()> {
         loop {
             let received = received.recv_timeout(INTERRUPT_INTERVAL);
             if self.interrupt.is_noted() {
@@ -208,7 +220,10 @@ impl Import {
             for note in &batch.notes {
                 self.progress.say(note);
             }
-            let replies = sink.store(&batch.documents)?;
+            let mut replies = sink.store(&batch.documents)?;
+            if let Some(changes) = &mut self.changes {
+                changes.print(&batch.documents, &mut replies, out)?;
+            }
             self.summary.add(&batch, &replies);
             if let Some(groups) = &mut self.groups {
                 groups.add(&batch.documents, &replies);

@@ -10,7 +10,7 @@ use nearprint_files::dedup::scan::{Scanned, Wishes};
 use nearprint_files::destination::Destination;
 use nearprint_files::rows::{CellKind, RowColumn, RowFormat, RowWriter};
 use nearprint_files::{BadEntry, Documents, ReadOptions, expand};
-use nearprint_fingerprint::{Distance, MinResemblance};
+use nearprint_fingerprint::{Distance, Threshold};
 use serde_json::json;
 
 use super::scanning::{self, SearchRule, Shown, threads};
@@ -64,6 +64,9 @@ pub(crate) struct MatchArgs {
     /// How much of two texts must agree, 0 to 1; 0 does not compare them
     #[arg(long, value_name = "SIMILARITY", value_parser = similarity, default_value_t = Config::default().query.min_similarity)]
     min_similarity: f64,
+    /// How many of their numbers two texts must share, 0 to 1; 0 does not compare them
+    #[arg(long, value_name = "SHARE", value_parser = similarity, default_value_t = Config::default().query.min_numbers)]
+    min_numbers: f64,
     /// How texts are searched: exact finds only what is within the distance; likely also finds
     /// similar texts beyond it, which their sketches confirm
     #[arg(long, value_enum, value_name = "HOW", default_value_t = SearchRule::Likely)]
@@ -95,7 +98,8 @@ pub(crate) fn run(args: &MatchArgs, out: &mut dyn Write) -> Result<()> {
     let matching = MatchOptions {
         method: args.method.method()?,
         distance: args.distance,
-        min_resemblance: MinResemblance::of_similarity(args.min_similarity),
+        threshold: Threshold::of_similarity(args.min_similarity)
+            .map(|threshold| threshold.with_numbers(args.min_numbers)),
         is_likely: args.search == SearchRule::Likely,
         threads: threads(args.threads),
         stops_at_errors: args.on_error == OnError::Stop,
@@ -152,7 +156,7 @@ fn scan(
 ) -> Result<Scanned> {
     let wishes = Wishes {
         method: matching.method,
-        sketches: matching.min_resemblance.is_some(),
+        sketches: matching.threshold.is_some(),
         names: true,
         metadata: false,
         score: None,

@@ -33,6 +33,9 @@ pub(crate) struct GroupsArgs {
     /// How much of two texts must agree, 0 to 1; 0 does not compare them [default: that of look-ups]
     #[arg(long, value_name = "SIMILARITY")]
     min_similarity: Option<f64>,
+    /// How many of their numbers two texts must share, 0 to 1 [default: that of look-ups]
+    #[arg(long, value_name = "SHARE")]
+    min_numbers: Option<f64>,
     /// The namespace; without it, the default one
     #[arg(long, value_name = "NAME", conflicts_with = "all_namespaces")]
     namespace: Option<String>,
@@ -124,6 +127,7 @@ fn request(args: &GroupsArgs) -> Value {
     jobs::request(json!({
         "distance": args.distance,
         "min_similarity": args.min_similarity,
+        "min_numbers": args.min_numbers,
         "namespace": args.namespace,
         "all_namespaces": args.all_namespaces.then_some(true),
         "min_size": args.min_size,

@@ -1,6 +1,6 @@
 //! Matches: the documents of a fingerprint, and the order in which their sketches are compared.
 
-use nearprint_fingerprint::{Distance, Fingerprint, MinResemblance, Sample, Sketch};
+use nearprint_fingerprint::{Distance, Fingerprint, Sample, Sketch, Threshold};
 use nearprint_index::levels::posting::Posting;
 use nearprint_index::view::{DocumentCounts, Located, Near, View};
 use nearprint_index::visibility::Visibility;
@@ -137,12 +137,12 @@ pub(crate) fn others(
 pub(super) struct Verifier<'a> {
     sketch: &'a Sketch,
     sample: Sample,
-    threshold: MinResemblance,
+    threshold: Threshold,
 }
 
 impl<'a> Verifier<'a> {
     pub(super) fn of(probe: &Probe<'a>) -> Option<Self> {
-        let threshold = probe.criteria.min_resemblance?;
+        let threshold = probe.criteria.threshold?;
         let sketch = probe.document.sketch.as_deref()?;
         Some(Self { sketch, sample: sketch.sample(), threshold })
     }
@@ -152,7 +152,7 @@ impl<'a> Verifier<'a> {
         let sample = posting.sample?;
         Some(if distance == Distance::ZERO && sample == self.sample {
             Stage::SameSample
-        } else if self.sample.may_reach(sample, self.threshold) {
+        } else if self.sample.may_reach(sample, self.threshold.resemblance) {
             Stage::MayReach
         } else {
             Stage::Rest
@@ -161,7 +161,7 @@ impl<'a> Verifier<'a> {
 
     /// The same for what a likely search found: its sample must not refute it.
     pub(super) fn stage_of_likely(&self, posting: &Posting) -> Option<Stage> {
-        let may_reach = self.sample.may_reach(posting.sample?, self.threshold);
+        let may_reach = self.sample.may_reach(posting.sample?, self.threshold.resemblance);
         may_reach.then_some(Stage::Likely)
     }
 }

@@ -43,8 +43,8 @@ impl<'a> Probe<'a> {
     /// The sketch for a likely search, if the probe wants one and has a sketch. Without a sketch,
     /// nothing that a likely search finds could be confirmed.
     pub(super) fn likely(&self) -> Option<&'a Sketch> {
-        let Criteria { search, min_resemblance, .. } = self.criteria;
+        let Criteria { search, threshold, .. } = self.criteria;
         let sketch = self.document.sketch.as_deref()?;
-        (search == SearchKind::Likely && min_resemblance.is_some()).then_some(sketch)
+        (search == SearchKind::Likely && threshold.is_some()).then_some(sketch)
     }
 }

@@ -3,7 +3,7 @@
 use std::pin::Pin;
 use std::sync::Arc;
 
-use nearprint_fingerprint::{Distance, Fingerprint, MinResemblance};
+use nearprint_fingerprint::{Distance, Fingerprint, Threshold};
 use nearprint_index::id_key::IdKey;
 use nearprint_index::namespace_key::NamespaceKey;
 use nearprint_index::view::{Expired, Selection};
@@ -63,7 +63,7 @@ pub(super) fn draw(dice: &mut Dice, state: &Published, secret: &[u8; 16], now_ms
     let similarity = if dice.below(3) == 0 { 0.0 } else { 0.8 };
     let criteria = Criteria {
         distance: Distance::new(dice.below(4) as u8).unwrap(),
-        min_resemblance: MinResemblance::of_similarity(similarity),
+        threshold: Threshold::of_similarity(similarity),
         max_age_s: (dice.below(4) == 0).then(|| dice.below(5) as u32),
         ..Criteria::within(Distance::ZERO)
     };
@@ -193,7 +193,7 @@ impl Asked {
         match self.clone() {
             Self::Insert { document, renews } => {
                 waiting(Insert { document, renews }, at_ms, |reply| {
-                    Ok(Reply::Stored(reply.verdict))
+                    Ok(Reply::Stored(reply.written.verdict))
                 })
             }
             Self::Check { document, criteria, how: (store_duplicates, renews) } => {

@@ -192,7 +192,7 @@ async fn check(engine: &Engine, document: Document) -> Result<bool, Refused> {
 
 async fn insert(engine: &Engine, document: Document) -> Result<Sequence, Refused> {
     let begun = engine.begin_insert(document, Admission::Wait).await?;
-    begun.wait().await.map(|written| written.sequence)
+    begun.wait().await.map(|inserted| inserted.written.sequence)
 }
 
 #[tokio::test(flavor = "multi_thread")]

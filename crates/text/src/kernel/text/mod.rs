@@ -73,6 +73,10 @@ for_each_simd! {
     /// length of 0 leaves its word unchanged, for a hash that was computed elsewhere.
     hash_short(words: &mut [u64], lengths: &[u8]) = hash_short_body, avx2;
 
+    /// Marks the strings that have an ASCII digit, given as for [`hash_short`]; those of length 0
+    /// are hashes, and stay as they are.
+    mark_digits(words: &[u64], lengths: &[u8], marks: &mut Marks) = mark_digits_body;
+
     /// Hashes the windows of `WINDOW` (4 to 8) bytes of ASCII text, as many as there are and as fit
     /// into `hashes`.
     hash_windows[const WINDOW](bytes: &[u8], hashes: &mut [u64]) = hash_windows_body, avx2;
@@ -93,6 +97,9 @@ for_each_simd! {
     /// code of a bin with the least value v is 1 + v mod 3; that of an empty bin is 0.
     code_planes(least: &[u32; 64 * PLANE], planes: &mut [u64; 2 * PLANE]) = code_planes_body;
 }
+
+/// One bit for each string of a block.
+pub(crate) type Marks = [u64; BLOCK / 64];
 
 /// The number of words of a plane of codes.
 const PLANE: usize = 8;
@@ -174,6 +181,35 @@ fn hash_short_body(words: &mut [u64], lengths: &[u8]) {
         for (word, length) in each {
             let short = if length == 0 { *word } else { hash_1_to_3(*word, length) };
             *word = if length >= 4 { hash_4_to_8_of(*word, length) } else { short };
+        }
+    }
+}
+
+/// The highest bit of each byte that is an ASCII digit.
+#[inline(always)]
+pub(crate) const fn ascii_digits(bytes: u64) -> u64 {
+    const fn all(byte: u8) -> u64 {
+        u64::from_ne_bytes([byte; 8])
+    }
+    // A digit is 0 to 9 now, so that its sum with 0x76 stays below 0x80. No sum carries.
+    let digits = bytes ^ all(0x30);
+    !((digits & all(0x7f)) + all(0x76)) & !digits & all(0x80)
+}
+
+#[inline(always)]
+fn mark_digits_body(words: &[u64], lengths: &[u8], marks: &mut Marks) {
+    for (at, (words, lengths)) in words.chunks(LANES).zip(lengths.chunks(LANES)).enumerate() {
+        let (mut digits, mut any) = ([0; LANES], 0);
+        for ((digits, &word), &length) in digits.iter_mut().zip(words).zip(lengths) {
+            *digits = if length == 0 { 0 } else { ascii_digits(word) };
+            any |= *digits;
+        }
+        // Few words have digits, so most groups of eight have none.
+        if any != 0 {
+            for (lane, digits) in digits.into_iter().enumerate() {
+                let at = at * LANES + lane;
+                marks[at / 64] |= u64::from(digits != 0) << (at % 64);
+            }
         }
     }
 }
@@ -425,6 +461,28 @@ mod tests {
                 prop_assert_eq!(&hashes, &expected, "{:?}", simd);
                 hash_short(simd, &mut hashes, &vec![0; lengths.len()]);
                 prop_assert_eq!(&hashes, &expected, "{:?}: of length 0", simd);
+            }
+        }
+
+        #[test]
+        fn strings_with_digits_are_marked(
+            strings in prop::collection::vec("[ -~\u{80}-\u{fff}]{1,3}|[a/:0-9]{1,8}", 0..BLOCK),
+            hashed in prop::collection::vec(any::<bool>(), BLOCK),
+        ) {
+            let words: Vec<u64> = strings.iter().map(|string| word(string.as_bytes())).collect();
+            let lengths: Vec<u8> = strings
+                .iter()
+                .zip(&hashed)
+                .map(|(string, &hashed)| if hashed { 0 } else { string.len() as u8 })
+                .collect();
+            for simd in Simd::available() {
+                let mut marks = [0; BLOCK / 64];
+                mark_digits(simd, &words, &lengths, &mut marks);
+                for at in 0..BLOCK {
+                    let has_digit = |string: &String| string.contains(|c: char| c.is_ascii_digit());
+                    let expected = strings.get(at).is_some_and(has_digit) && !hashed[at];
+                    prop_assert_eq!(marks[at / 64] >> (at % 64) & 1 == 1, expected, "{:?}", simd);
+                }
             }
         }
 

@@ -35,6 +35,7 @@ impl Against {
             &[
                 ("distance", Some(args.distance.to_string())),
                 ("min_similarity", Some(args.min_similarity.to_string())),
+                ("min_numbers", Some(args.min_numbers.to_string())),
                 ("search", Some(args.search.name().to_owned())),
                 ("counts", Some("false".to_owned())),
             ],

@@ -77,6 +77,9 @@ pub(crate) struct DedupArgs {
     /// How much of two texts must agree, 0 to 1; 0 does not compare them
     #[arg(long, value_name = "SIMILARITY", value_parser = similarity, default_value_t = Config::default().query.min_similarity)]
     pub(super) min_similarity: f64,
+    /// How many of their numbers two texts must share, 0 to 1; 0 does not compare them
+    #[arg(long, value_name = "SHARE", value_parser = similarity, default_value_t = Config::default().query.min_numbers)]
+    pub(super) min_numbers: f64,
     /// How texts are searched: exact finds only what is within the distance; likely also finds
     /// similar texts beyond it, which their sketches confirm
     #[arg(long, value_enum, value_name = "HOW", default_value_t = SearchRule::Likely)]

@@ -30,7 +30,7 @@ use nearprint_files::dedup::scan::{Known, Scanned, Wishes};
 use nearprint_files::dedup::tables::{Pairs, write_groups};
 use nearprint_files::destination::Destination;
 use nearprint_files::{Documents, FileRecords, ReadOptions, RecordForm, batches, expand};
-use nearprint_fingerprint::MinResemblance;
+use nearprint_fingerprint::Threshold;
 
 pub(crate) use args::DedupArgs;
 
@@ -146,7 +146,7 @@ fn scan(args: &DedupArgs, options: ReadOptions, interrupt: &Interrupt) -> Result
     };
     let wishes = Wishes {
         method: args.method.method()?,
-        sketches: MinResemblance::of_similarity(args.min_similarity).is_some(),
+        sketches: threshold(args).is_some(),
         names,
         metadata: args.revisit,
         score: args.keep.field.clone(),
@@ -192,10 +192,15 @@ fn known(
     Ok(all)
 }
 
+fn threshold(args: &DedupArgs) -> Option<Threshold> {
+    let threshold = Threshold::of_similarity(args.min_similarity);
+    threshold.map(|threshold| threshold.with_numbers(args.min_numbers))
+}
+
 fn criteria(args: &DedupArgs) -> GroupingCriteria {
     GroupingCriteria {
         distance: args.distance,
-        min_resemblance: MinResemblance::of_similarity(args.min_similarity),
+        threshold: threshold(args),
         is_likely: args.search == SearchRule::Likely,
         threads: threads(args.threads),
     }
