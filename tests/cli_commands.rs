@@ -461,7 +461,7 @@ fn compare_gives_a_verdict_and_its_rule() {
     let bits = ["00000000000000ff", "00000000000000f0"];
     assert_eq!(
         verdict(&bits),
-        "not a duplicate: the distance is above 3, and no likely search finds the pair"
+        "not a duplicate: the distance is above 3, and no look-up of either compares the two"
     );
     let four = [&bits[..], &["--distance", "4"]].concat();
     assert_eq!(verdict(&four), "duplicate: the distance is at most 4");

@@ -28,8 +28,6 @@ fn hits(reply: &Value) -> &Vec<Value> {
     reply["hits"].as_array().unwrap()
 }
 
-/// The permutation of a directory is drawn at random, so how many are found varies a little: one in
-/// fifty is missed on average.
 #[test]
 fn one_changed_word_of_sixty_is_found() {
     let server = with_texts();
@@ -44,7 +42,7 @@ fn one_changed_word_of_sixty_is_found() {
         for hit in hits(&likely) {
             assert_eq!(ids(hit), json!([seed.to_string()]));
             let distance = hit["distance"].as_u64().unwrap();
-            assert!(distance <= 10 && hit["confirmed"] == true, "{hit}");
+            assert!(distance <= 32 && hit["confirmed"] == true, "{hit}");
             assert!(hit["similarity"].as_f64().unwrap() >= 0.83);
         }
         let within = hits(&likely).iter().filter(|hit| hit["distance"].as_u64().unwrap() <= 3);
@@ -53,7 +51,7 @@ fn one_changed_word_of_sixty_is_found() {
         likely_found += u64::from(likely["duplicate"] == true);
         exact_found += u64::from(exact["duplicate"] == true);
     }
-    assert!(likely_found >= 32 && likely_found > exact_found, "{likely_found}, {exact_found}");
+    assert!(likely_found >= 39 && likely_found > exact_found, "{likely_found}, {exact_found}");
 }
 
 #[test]
@@ -68,7 +66,58 @@ fn what_a_look_up_finds_beyond_the_distance_a_check_and_insert_finds_too() {
     }
 }
 
-/// A comparison tries both directions, and knows why.
+/// A text and its edited copy, whichever is stored, in any directory.
+#[test]
+fn a_pair_is_found_whichever_of_the_two_came_first() {
+    let [forth, back] = [false, true].map(|edited_first| {
+        let server = Server::start();
+        let pair = |seed| {
+            let pair = (text(seed, WORDS), edited(seed));
+            if edited_first { (pair.1, pair.0) } else { pair }
+        };
+        for seed in 0..TEXTS {
+            server.post("/v1/insert", &json!({"id": seed.to_string(), "text": pair(seed).0}));
+        }
+        let found = |seed| {
+            let reply = server.post("/v1/query", &json!({"text": pair(seed).1})).json();
+            hits(&reply).iter().map(|hit| (ids(hit), hit["similarity"].clone())).collect()
+        };
+        (0..TEXTS).map(found).collect::<Vec<Vec<_>>>()
+    });
+    assert_eq!(forth, back);
+}
+
+#[test]
+fn groups_join_what_look_ups_find() {
+    let server = with_texts();
+    let mut found = 0;
+    for seed in 0..TEXTS {
+        let body = json!({"text": edited(seed)});
+        found += u64::from(server.post("/v1/query", &body).json()["duplicate"] == true);
+    }
+    for seed in 0..TEXTS {
+        let body = json!({"id": format!("{seed}e"), "text": edited(seed)});
+        server.post("/v1/insert", &body);
+    }
+    let groups = |request| crate::groups::found(&server, &request)["groups"].as_u64().unwrap();
+    assert_eq!(groups(json!({})), found);
+    assert!(groups(json!({"search": "exact"})) < found);
+}
+
+#[test]
+fn a_directory_without_labels_finds_what_is_within_the_distance() {
+    let server = Server::with(|config| config.data.search = "exact".into());
+    for seed in 0..TEXTS {
+        server.post("/v1/insert", &json!({"id": seed.to_string(), "text": text(seed, WORDS)}));
+    }
+    assert_eq!(server.get("/v1/stats").json()["memory"]["labels_bytes"], 0);
+    for seed in 0..TEXTS {
+        let reply = server.post("/v1/query", &json!({"text": edited(seed)})).json();
+        assert!(hits(&reply).iter().all(|hit| hit["distance"].as_u64().unwrap() <= 3), "{reply}");
+    }
+}
+
+/// A comparison knows why.
 #[test]
 fn a_comparison_says_how_a_pair_is_found() {
     let server = Server::start();
@@ -79,9 +128,30 @@ fn a_comparison_says_how_a_pair_is_found() {
         let within = reply["distance"].as_u64().unwrap() <= 3;
         assert_eq!(reply["found_by"] == "distance", within, "{reply}");
         assert_eq!(reply["duplicate"] == true, !reply["found_by"].is_null());
+        assert_eq!(reply["kept_apart_by"].is_null(), reply["duplicate"] == true, "{reply}");
         found.push(reply["found_by"].clone());
     }
     assert!(found.iter().filter(|by| *by == "likely").count() > 5, "{found:?}");
+}
+
+#[test]
+fn a_comparison_says_what_keeps_a_pair_from_counting() {
+    let server = Server::start();
+    let apart = |mut body: Value, least: f64| {
+        body["min_similarity"] = least.into();
+        server.post("/v1/compare", &body).json()["kept_apart_by"].clone()
+    };
+    let (one, other) = (text(1, WORDS), text(2, WORDS));
+    let bits = |bits| json!({"fingerprint": hex(bits)});
+    assert_eq!(apart(json!({"a": {"text": one}, "b": {"text": other}}), 0.83), "labels");
+    assert_eq!(apart(json!({"a": bits(0), "b": bits(0xff)}), 0.83), "distance");
+    assert_eq!(apart(json!({"a": {"text": one}, "b": {"text": edited(1)}}), 0.999), "similarity");
+    assert_eq!(apart(json!({"a": bits(0), "b": bits(1)}), 0.83), Value::Null);
+    let (form, filled) = (format!("{one} 4711 of 1999"), format!("{one} 8086 of 2024"));
+    let mut body = json!({"a": {"text": form}, "b": {"text": filled}, "min_numbers": 0.5});
+    assert_eq!(apart(body.clone(), 0.83), "numbers");
+    body["min_numbers"] = 0.0.into();
+    assert_eq!(apart(body, 0.83), Value::Null);
 }
 
 #[test]

@@ -16,7 +16,7 @@ use crate::cli::measure::arguments::{distance, similarity};
 use crate::config::Config;
 use crate::http::reply::agreement::Least;
 use crate::http::reply::explained::ComparisonExplanationReply;
-use crate::http::reply::wire::{CompareReply, ComparedReply, FoundByReply};
+use crate::http::reply::wire::{CompareReply, ComparedReply, FoundByReply, KeptApartByReply};
 
 const AFTER_HELP: &str = "\
 A service finds other pairs beyond the distance, because its directory has a permutation of its own.
@@ -133,12 +133,16 @@ fn reason(reply: &CompareReply, args: &CompareArgs) -> String {
     let found = match reply.found_by {
         None => {
             return format!(
-                "the distance is above {distance}, and no likely search finds the pair"
+                "the distance is above {distance}, and no look-up of either compares the two{}",
+                match reply.kept_apart_by {
+                    Some(KeptApartByReply::Labels) => ": they share no label",
+                    _ => "",
+                }
             );
         }
         Some(FoundByReply::Distance) => format!("the distance is at most {distance}"),
         Some(FoundByReply::Likely) => {
-            format!("the distance is above {distance}, but a likely search finds the pair")
+            format!("the distance is above {distance}, but the texts share a label")
         }
     };
     match reply.confirmed {

@@ -413,8 +413,10 @@ pub(crate) struct CompareReply {
     pub(crate) confirmed: Option<bool>,
     /// Whether a look-up of one would count the other as its near-duplicate.
     pub(crate) duplicate: bool,
-    /// How a look-up finds the pair; null if it does not.
+    /// How a look-up of either finds the other; null if it does not.
     pub(crate) found_by: Option<FoundByReply>,
+    /// What keeps the pair from counting; null if it counts.
+    pub(crate) kept_apart_by: Option<KeptApartByReply>,
     /// With `"explain": true`.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
@@ -429,6 +431,17 @@ impl CompareReply {
         let verification = Verification::between(sketches.0, sketches.1, criteria.threshold);
         let found_by = FoundBy::of([a, b], criteria);
         let Agreement { similarity, numbers, confirmed } = Agreement::new(verification, least);
+        let duplicate = found_by.is_some() && verification.counts(distance, a.short || b.short);
+        let kept_apart_by = match (found_by, similarity) {
+            _ if duplicate => None,
+            (None, None) => Some(KeptApartByReply::Distance),
+            (None, Some(_)) => Some(KeptApartByReply::Labels),
+            (Some(_), None) => Some(KeptApartByReply::Length),
+            (Some(_), Some(similarity)) if similarity < least.similarity => {
+                Some(KeptApartByReply::Similarity)
+            }
+            (Some(_), Some(_)) => Some(KeptApartByReply::Numbers),
+        };
         Self {
             a: a.into(),
             b: b.into(),
@@ -436,8 +449,9 @@ impl CompareReply {
             similarity,
             numbers,
             confirmed,
-            duplicate: found_by.is_some() && verification.counts(distance, a.short || b.short),
+            duplicate,
             found_by: found_by.map(FoundByReply::from),
+            kept_apart_by,
             explanation: None,
         }
     }
@@ -461,6 +475,24 @@ impl From<FoundBy> for FoundByReply {
             FoundBy::Likely => Self::Likely,
         }
     }
+}
+
+/// What keeps two documents from counting as near-duplicates.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+#[schema(as = KeptApartBy)]
+pub(crate) enum KeptApartByReply {
+    /// They are farther apart than the distance, and are not both texts that are compared.
+    Distance,
+    /// They are farther apart than the distance, and no look-up compares the texts: they share no
+    /// label, or the search is exact.
+    Labels,
+    /// Their similarity is too small.
+    Similarity,
+    /// Too few of their numbers agree.
+    Numbers,
+    /// One is too short to count at a distance above 0, and nothing else could be compared.
+    Length,
 }
 
 /// One side of a comparison.

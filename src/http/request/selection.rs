@@ -5,6 +5,7 @@ use std::ops::RangeInclusive;
 
 use axum::http::Uri;
 use nearprint_engine::document::{DocumentId, Namespace, Sequence};
+use nearprint_engine::machine::query::SearchKind;
 use nearprint_engine::{
     GroupsRequest, ListQuery, NamespaceFilter, OriginalsOrder, PageOptions, Purge,
 };
@@ -321,6 +322,9 @@ fields! {
         min_numbers: f64 [FieldKind::SIMILARITY],
         /// `false` switches verification off, as `min_similarity` 0 does.
         verified: bool [FieldKind::Boolean],
+        /// `exact` joins only what is within the distance; `likely` also similar texts beyond it. The
+        /// default is that of look-ups.
+        search: SearchKind [FieldKind::Choice(&["likely", "exact"])],
         /// The namespace; without it, the default namespace.
         namespace: Namespace [FieldKind::NAMESPACE],
         /// `true`: the documents of all namespaces. A group has documents of one.
@@ -337,7 +341,7 @@ impl GroupsBody {
         defaults: &RequestDefaults,
         reach: &NamespaceAccess,
     ) -> Result<GroupsRequest, Problem> {
-        let Self { distance, min_similarity, min_numbers, .. } = self;
+        let Self { distance, min_similarity, min_numbers, search, .. } = self;
         let Self { verified, namespace, all_namespaces, min_size, .. } = self;
         let min_similarity = match (verified, min_similarity.or(min_numbers)) {
             (Some(false), Some(_)) => {
@@ -347,8 +351,13 @@ impl GroupsBody {
             (Some(false), None) => Some(0.0),
             (Some(true) | None, _) => min_similarity,
         };
-        let options =
-            OfferOptions { distance, min_similarity, min_numbers, ..OfferOptions::default() };
+        let options = OfferOptions {
+            distance,
+            min_similarity,
+            min_numbers,
+            search,
+            ..OfferOptions::default()
+        };
         let criteria = prepare::query_options(&options, true, defaults)?.criteria;
         let min_size = min_size.unwrap_or(2);
         let checked = u32::try_from(min_size).ok().filter(|size| *size > 0);

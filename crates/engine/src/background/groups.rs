@@ -21,6 +21,7 @@ use crate::document::{Namespace, Sequence};
 use crate::groups::board::{FoundGroups, GroupsRun};
 use crate::groups::judge::RecordEvidence;
 use crate::machine::jobs::JobFailure;
+use crate::machine::query::SearchKind;
 use crate::published::Published;
 use crate::read::reader::{self, RecordReader};
 use crate::shared::Shared;
@@ -77,7 +78,9 @@ fn find(shared: &Arc<Shared>, run: &GroupsRun) -> Result<FoundGroups, JobFailure
     };
     let mut search = Search::begin(view, selection, request.criteria.distance);
     let pieces = search.pieces() as u64;
-    run.total.store(pieces + pieces / COLLECTED, Ordering::Relaxed);
+    let is_likely = request.criteria.search == SearchKind::Likely && view.may_have_sketches();
+    let likely_pieces = if is_likely { Search::LIKELY_PIECES as u64 } else { 0 };
+    run.total.store(pieces + pieces / COLLECTED + likely_pieces, Ordering::Relaxed);
     let evidence = || RecordEvidence { shared, run, records: RecordReader::new(&state.records) };
     evidence().goes_on()?;
     run.done.store(pieces / COLLECTED, Ordering::Relaxed);
@@ -85,10 +88,14 @@ fn find(shared: &Arc<Shared>, run: &GroupsRun) -> Result<FoundGroups, JobFailure
     let judge = || SketchJudge::new(view, visibility, threshold, evidence());
     // On half of the cores.
     let threads = std::thread::available_parallelism().map_or(1, usize::from) / 2;
-    search.run(threads, judge, |_| {
+    let note = |_| {
         run.done.fetch_add(1, Ordering::Relaxed);
         Ok(())
-    })?;
+    };
+    search.run(threads, judge, note)?;
+    if is_likely {
+        search.run_likely(threads, judge, note)?;
+    }
     search.count_partly_compared(&mut judge())?;
     let groups = search.finish(request.size_min, |member| member);
     let names = names(shared, &state, &groups)?;

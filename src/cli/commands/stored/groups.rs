@@ -11,6 +11,7 @@ use std::io::Write;
 use super::jobs::{self, JobReply};
 use crate::cli::collection::CollectionArgs;
 use crate::cli::columns::{Column, json_lines, table};
+use crate::cli::commands::files::SearchRule;
 use crate::cli::error_report::ErrorReport;
 use crate::cli::exit_code;
 use crate::cli::import::interrupt::Interrupt;
@@ -36,6 +37,10 @@ pub(crate) struct GroupsArgs {
     /// How many of their numbers two texts must share, 0 to 1 [default: that of look-ups]
     #[arg(long, value_name = "SHARE")]
     min_numbers: Option<f64>,
+    /// How texts are searched: exact joins only what is within the distance; likely also similar texts
+    /// beyond it [default: that of look-ups]
+    #[arg(long, value_enum, value_name = "HOW")]
+    search: Option<SearchRule>,
     /// The namespace; without it, the default one
     #[arg(long, value_name = "NAME", conflicts_with = "all_namespaces")]
     namespace: Option<String>,
@@ -128,6 +133,7 @@ fn request(args: &GroupsArgs) -> Value {
         "distance": args.distance,
         "min_similarity": args.min_similarity,
         "min_numbers": args.min_numbers,
+        "search": args.search.map(SearchRule::name),
         "namespace": args.namespace,
         "all_namespaces": args.all_namespaces.then_some(true),
         "min_size": args.min_size,
