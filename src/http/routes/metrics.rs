@@ -6,7 +6,7 @@ use axum::extract::State;
 use axum::http::header::CONTENT_TYPE;
 use axum::response::IntoResponse;
 use nearprint_engine::cluster::member::{NodeState, NodeStatus};
-use nearprint_engine::{Readiness, Stats};
+use nearprint_engine::{MemoryStats, Readiness, Stats};
 
 use crate::follow::{FollowState, Following};
 use crate::http::routes::stats;
@@ -30,9 +30,7 @@ pub(crate) async fn get_metrics(State(service): State<Arc<Service>>) -> impl Int
     ([(CONTENT_TYPE, "text/plain; version=0.0.4; charset=utf-8")], page)
 }
 
-/// Sets the gauges, which are read now.
-fn set_gauges(service: &Service, stats: &Stats) {
-    let memory = stats.memory;
+fn set_index_memory(memory: &MemoryStats) {
     for (part, bytes) in [
         ("tables", memory.tables),
         ("documents", memory.documents),
@@ -44,6 +42,11 @@ fn set_gauges(service: &Service, stats: &Stats) {
     ] {
         metrics::set_index_memory(part, bytes);
     }
+}
+
+/// Sets the gauges, which are read now.
+fn set_gauges(service: &Service, stats: &Stats) {
+    set_index_memory(&stats.memory);
     let set = |name, number, help| metrics::set(name, help, float(number));
     set("nearprint_documents", stats.documents, "Stored documents.");
     set(
