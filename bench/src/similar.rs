@@ -21,7 +21,7 @@ use nearprint_files::{Documents, ReadOptions};
 use nearprint_fingerprint::{Distance, Fingerprint, MinResemblance, Sketch};
 use nearprint_index::compaction::policy::Load;
 use nearprint_index::levels::posting::Posting;
-use nearprint_index::view::{Put, View};
+use nearprint_index::view::{Near, Put, SimilarTo, View};
 use nearprint_index::visibility::Visibility;
 use nearprint_text::{Analysis, analyse_text};
 
@@ -132,14 +132,10 @@ fn row(what: &str, count: u64, queries: &[Text], one: impl Fn(&Text) -> usize) -
 }
 
 impl Collection {
-    fn similar(&self, query: &Text) -> (Vec<nearprint_index::view::Near>, bool) {
-        let (threshold, sample) = (threshold(), query.sketch.sample());
-        let mut may_count = |distance, posting: Posting| {
-            let may_reach = |other| sample.may_reach(other, threshold);
-            distance > DISTANCE && posting.sample.is_some_and(may_reach)
-        };
-        let labels = query.sketch.labels();
-        self.view.similar(query.fingerprint, labels, &Visibility::DEFAULT, &mut may_count)
+    fn similar(&self, query: &Text) -> (Vec<Near>, bool) {
+        let (fingerprint, sketch) = (query.fingerprint, &query.sketch);
+        let text = SimilarTo { fingerprint, sketch, threshold: threshold(), beyond: DISTANCE };
+        self.view.similar(text, &Visibility::DEFAULT, &mut |_| true)
     }
 
     fn facts(&self) -> Vec<Fact> {

@@ -58,7 +58,7 @@ fn set_gauges(service: &Service, stats: &Stats) {
     set("nearprint_jobs_running", running as u64, "Jobs that run or wait.");
     set(
         "nearprint_merging_memory_bytes",
-        memory.merging,
+        stats.memory.merging,
         "Memory reserved for merges of the index.",
     );
     set(

@@ -5,7 +5,8 @@
 
 use std::sync::Arc;
 
-use nearprint_fingerprint::{BINS, Distance, Fingerprint, Sketch};
+use nearprint_fingerprint::{BINS, Distance, Fingerprint, MinResemblance, Sketch};
+use nearprint_index::view::SimilarTo;
 use nearprint_index::visibility::Visibility;
 
 use super::rig::{ENTROPY, History, Rig, commit_one, options};
@@ -176,9 +177,13 @@ fn labels_go_and_come_back_with_a_reindex() {
         let sketch = Sketch::from_codes(&[1; BINS]);
         let view = core.view();
         let labels: u64 = view.segments().iter().map(|segment| segment.bytes().labels).sum();
-        let visibility = Visibility::DEFAULT;
-        let all = &mut |_, _| true;
-        let found = view.similar(Fingerprint::new(0), sketch.labels(), &visibility, all).0;
+        let text = SimilarTo {
+            fingerprint: Fingerprint::new(1),
+            sketch: &sketch,
+            threshold: MinResemblance::of_similarity(0.83).unwrap(),
+            beyond: Distance::default(),
+        };
+        let found = view.similar(text, &Visibility::DEFAULT, &mut |_| true).0;
         (found.len(), labels > 0)
     };
     for has_labels in [false, true] {

@@ -10,13 +10,12 @@ use nearprint_fingerprint::{Distance, Fingerprint, Sketch, Threshold, Verificati
 use nearprint_index::compaction::policy::Load;
 use nearprint_index::document::{Namespace, Sequence};
 use nearprint_index::groups::{Evidence, EvidenceSource, Groups, Search, SketchJudge};
-use nearprint_index::levels::posting::Posting;
 use nearprint_index::lookup::Lookup;
 use nearprint_index::namespace_key::NamespaceKey;
 use nearprint_index::namespaces::NamespaceNumber;
 use nearprint_index::permutation::Permutation;
 use nearprint_index::plan::SMALL_MAX;
-use nearprint_index::view::{Expired, Put, Selection, Shape, View};
+use nearprint_index::view::{Expired, Put, Selection, Shape, SimilarTo, View};
 use nearprint_index::visibility::Visibility;
 
 use crate::dedup::scan::Scanned;
@@ -243,12 +242,8 @@ pub(super) fn similar(
     visibility: &Visibility,
     (threshold, beyond): (Threshold, Distance),
 ) -> Vec<Fingerprint> {
-    let sample = sketch.sample();
-    let mut may_count = |distance, posting: Posting| {
-        distance > beyond
-            && posting.sample.is_some_and(|other| sample.may_reach(other, threshold.resemblance))
-    };
-    let (near, _) = view.similar(fingerprint, sketch.labels(), visibility, &mut may_count);
+    let text = SimilarTo { fingerprint, sketch, threshold: threshold.resemblance, beyond };
+    let (near, _) = view.similar(text, visibility, &mut |_| true);
     near.into_iter().map(|near| near.fingerprint).collect()
 }
 

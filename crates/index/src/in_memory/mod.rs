@@ -19,10 +19,9 @@ use nearprint_fingerprint::{Distance, Fingerprint, MinResemblance, Sketch};
 use crate::compaction::policy::Load;
 use crate::document::Sequence;
 use crate::id_key::IdKey;
-use crate::levels::posting::Posting;
 use crate::permutation::Permutation;
 use crate::plan::SMALL_MAX;
-use crate::view::{Near, Put, Shape, View};
+use crate::view::{Near, Put, Shape, SimilarTo, View};
 use crate::visibility::Visibility;
 
 /// The number of events of a delta, as many as the service has by default.
@@ -177,12 +176,8 @@ impl InMemoryIndex {
         threshold: MinResemblance,
         beyond: Distance,
     ) -> Vec<Near> {
-        let sample = sketch.sample();
-        let mut may_count = |distance: Distance, posting: Posting| {
-            let may_reach = |other| sample.may_reach(other, threshold);
-            distance > beyond && posting.sample.is_some_and(may_reach)
-        };
-        self.view.similar(query, sketch.labels(), &Visibility::DEFAULT, &mut may_count).0
+        let text = SimilarTo { fingerprint: query, sketch, threshold, beyond };
+        self.view.similar(text, &Visibility::DEFAULT, &mut |_| true).0
     }
 
     /// The fingerprint of the document with an id.

@@ -43,7 +43,7 @@ use crate::permutation::Permutation;
 pub const ROWS_MAX: usize = 64;
 
 /// The largest number of rows of a table that a look-up compares with its label.
-pub const LOOKED_AT_MAX: usize = 1_024;
+pub const LOOKED_AT_MAX: usize = 256;
 
 /// The number of bits of the fingerprint that a row has.
 pub const SAMPLED_BITS: u32 = 19;

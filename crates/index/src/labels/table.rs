@@ -35,9 +35,11 @@ impl LabelTable {
     /// The second step: prefetches the rows that begin as a key does.
     #[inline]
     pub(crate) fn locate(&self, key: LabelKey) {
-        if let Some(&start) = self.directory.get(self.bucket(key)) {
-            kernel::prefetch(&self.rows, start);
-            kernel::prefetch(&self.rows, start + 8);
+        let bucket = self.bucket(key);
+        if let Some(&[start, end]) = self.directory.get(bucket..bucket + 2) {
+            // The search of a long bucket begins elsewhere.
+            let lines = (start..end).step_by(ROWS_OF_LINE).take(LINES_PREFETCHED);
+            lines.for_each(|row| kernel::prefetch(&self.rows, row));
         }
     }
 
@@ -148,6 +150,12 @@ impl LabelTable {
         (1 << (self.directory_bits + FREE_BITS)) - 1
     }
 }
+
+/// The number of rows in 64 bytes.
+const ROWS_OF_LINE: usize = 8;
+
+/// Nearly all buckets have so many lines at most.
+const LINES_PREFETCHED: usize = 4;
 
 /// As many as numbers of 32 bits need.
 const DIRECTORY_BITS_MAX: u32 = u32::BITS - FREE_BITS;

@@ -7,6 +7,7 @@ use std::ops::Range;
 use nearprint_fingerprint::Sample;
 
 use crate::document::{Expiry, Sequence};
+use crate::kernel;
 use crate::memory::array::Array;
 use crate::namespaces::NamespaceNumber;
 
@@ -285,6 +286,18 @@ impl Postings {
             sample: (flags & Posting::SKETCH != 0)
                 .then(|| Sample::from_bits(self.samples.get(index) as u32)),
         }
+    }
+
+    /// Prefetches the sample of the posting at a place.
+    pub(crate) fn prefetch_sample(&self, index: usize) {
+        kernel::prefetch(&self.samples.words, (index * self.samples.bits as usize / 64) as u32);
+    }
+
+    /// The sample of the posting at a place; without a sketch, one that refutes nothing.
+    pub(crate) fn sample(&self, index: usize) -> Sample {
+        let behind = index.checked_sub(self.len).and_then(|behind| self.behind.get(behind));
+        let bits = || Sample::from_bits(self.samples.get(index) as u32);
+        behind.map_or_else(bits, |posting| posting.sample.unwrap_or_default())
     }
 
     pub fn len(&self) -> usize {

@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use naive::Naive;
-use nearprint_fingerprint::{Distance, Fingerprint, LABELS, Label, Sketch};
+use nearprint_fingerprint::{BINS, Distance, Fingerprint, LABELS, Label, MinResemblance, Sketch};
 use proptest::prelude::*;
 
 use crate::compaction::built::Built;
@@ -18,7 +18,6 @@ use crate::document::Sequence;
 use crate::id_key::IdKey;
 use crate::image;
 use crate::labels;
-use crate::levels::posting::Posting;
 use crate::levels::segment::Segment;
 use crate::lookup::{COLLECTED_MAX, NEAR_MAX};
 use crate::namespace_key::NamespaceKey;
@@ -26,7 +25,7 @@ use crate::permutation::Permutation;
 use crate::plan::Plans;
 use crate::tables::secondary::SecondaryTable;
 use crate::tables::table::Table;
-use crate::view::{Near, Put, Shape, View};
+use crate::view::{Near, Put, Shape, SimilarTo, View};
 use crate::visibility::Visibility;
 
 fn distance(bits: u8) -> Distance {
@@ -183,8 +182,13 @@ fn labels_of(fingerprint: Fingerprint) -> [Label; LABELS] {
 /// oracle.
 fn similar(view: &View, naive: &Naive, query: Fingerprint) -> [(BTreeSet<Fingerprint>, bool); 2] {
     let (labels, visibility) = (labels_of(query), Visibility::DEFAULT);
-    let mut has_sketch = |_, posting: Posting| posting.sample.is_some();
-    let (found, is_cut) = view.similar(query, &labels, &visibility, &mut has_sketch);
+    // A sketch of nothing, whose sample refutes none.
+    let sketch = Sketch::from_codes(&[0; BINS]).with_labels(labels);
+    let threshold = MinResemblance::of_similarity(0.83).unwrap();
+    // Nothing is as near as this but the fingerprint itself.
+    let beyond = Distance::default();
+    let text = SimilarTo { fingerprint: query, sketch: &sketch, threshold, beyond };
+    let (found, is_cut) = view.similar(text, &visibility, &mut |_| true);
     assert!(found.is_sorted_by_key(|near| near.distance));
     assert!(found.iter().all(|near| near.distance == query.distance(near.fingerprint)));
     let all: BTreeSet<_> = found.iter().map(|near| near.fingerprint).collect();
@@ -192,7 +196,7 @@ fn similar(view: &View, naive: &Naive, query: Fingerprint) -> [(BTreeSet<Fingerp
     let texts: Vec<_> = naive
         .documents()
         .filter(|(sequence, fingerprint)| sketch_of(*sequence, *fingerprint).is_some())
-        .map(|(_, fingerprint)| ((fingerprint, labels_of(fingerprint)), true))
+        .map(|(_, fingerprint)| ((fingerprint, labels_of(fingerprint)), fingerprint != query))
         .collect();
     let order = |fingerprint| view.shape().permutation.apply(fingerprint);
     [(all, is_cut), labels::naive::similar(&(query, labels), &texts, order)]

@@ -23,6 +23,7 @@ mod write;
 
 pub use counts::COUNTED_MAX;
 pub use listing::{Expired, Listed, Selection};
+pub use similar::SimilarTo;
 pub use values::{Counts, DocumentCounts, Located, Near, Parts, Put, Shape};
 
 use std::sync::Arc;

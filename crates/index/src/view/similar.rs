@@ -1,6 +1,6 @@
 //! The search for similar texts over all levels of a view.
 
-use nearprint_fingerprint::{Distance, Fingerprint, LABELS, Label};
+use nearprint_fingerprint::{Distance, Fingerprint, MinResemblance, Sample, Sketch};
 use smallvec::SmallVec;
 
 use super::{Near, View};
@@ -26,42 +26,60 @@ struct Row {
 /// The rows of a look-up in one table: rarely more than this.
 type Rows = SmallVec<[Row; 64]>;
 
+/// A text that is looked up: what is compared before a sketch is read.
+#[derive(Debug, Clone, Copy)]
+pub struct SimilarTo<'a> {
+    pub fingerprint: Fingerprint,
+    pub sketch: &'a Sketch,
+    /// What a sketch must reach. Samples that refute it are passed over.
+    pub threshold: MinResemblance,
+    /// Fingerprints within this distance are found otherwise.
+    pub beyond: Distance,
+}
+
 impl View {
     /// Every fingerprint that is similar to a text ([`crate::labels`]), each once, the nearest
-    /// first, and whether a bound left any out. A document counts if it is in scope and `may_count`
-    /// accepts it; it gets the distance, and the posting with the sample of the sketch.
+    /// first, and whether a bound left any out. A document counts if it is in scope, if its sample
+    /// may reach the threshold, and if `may_count` accepts it.
     pub fn similar(
         &self,
-        query: Fingerprint,
-        labels: &[Label; LABELS],
+        text: SimilarTo<'_>,
         visibility: &Visibility,
-        may_count: &mut dyn FnMut(Distance, Posting) -> bool,
+        may_count: &mut dyn FnMut(Posting) -> bool,
     ) -> (Vec<Near>, bool) {
+        let SimilarTo { fingerprint, sketch, threshold, beyond } = text;
         let shape = self.shape();
-        let masked = visibility.masked(query);
-        let keys = labels::keys_of(labels, masked, visibility.mask, &shape.permutation);
+        let masked = visibility.masked(fingerprint);
+        let keys = labels::keys_of(sketch.labels(), masked, visibility.mask, &shape.permutation);
         self.prefetch_labels(&keys);
         let (mut found, mut is_cut) = (SmallVec::<[Permuted; 16]>::new(), false);
-        let query = shape.permutation.apply(masked);
+        let (query, sample) = (shape.permutation.apply(masked), sketch.sample());
+        let may_reach = |stored: Sample| sample.may_reach(stored, threshold);
         for (table, &key) in keys.iter().enumerate() {
             let (rows, are_more) = self.nearest_rows(table, key);
             is_cut |= are_more;
-            let mut taken = 0;
+            self.prefetch_samples(&rows);
+            let taken_before = found.len();
             for row in rows {
+                if !self.may_have_sample(row, &may_reach) {
+                    continue;
+                }
                 let value = self.value_of(row);
-                if found.last() == Some(&value) && taken > 0 {
+                if found.len() > taken_before && found.last() == Some(&value) {
                     continue;
                 }
                 let distance = Fingerprint::new(query).distance(Fingerprint::new(value));
-                let mut may_count = |posting: Posting| may_count(distance, posting);
-                if !self.has_counting_document(row, value, visibility, &mut may_count) {
+                let mut counts =
+                    |posting: Posting| posting.sample.is_some_and(may_reach) && may_count(posting);
+                if distance <= beyond
+                    || !self.has_counting_document(row, value, visibility, &mut counts)
+                {
                     continue;
                 }
-                if taken == ROWS_MAX {
+                if found.len() - taken_before == ROWS_MAX {
                     is_cut = true;
                     break;
                 }
-                taken += 1;
                 found.push(value);
             }
         }
@@ -121,35 +139,71 @@ impl View {
     /// [`LOOKED_AT_MAX`], and whether there are more. If they are more than [`ROWS_MAX`], they are
     /// in order.
     fn nearest_rows(&self, table: usize, key: LabelKey) -> (Rows, bool) {
-        let (mut rows, mut is_cut) = (Rows::new(), false);
-        for (level, segment) in self.segments().iter().enumerate() {
-            let labels = &segment.labels().all()[table];
-            is_cut |= labels.sharing(key, LOOKED_AT_MAX, |differing, number| {
-                rows.push(Row { differing, level, number });
-            });
-        }
-        let segments = self.segments().len();
-        for (at, delta) in self.deltas().enumerate() {
-            delta.each_sharing(table, key, |text| {
-                let differing = text.keys[table] ^ key;
-                rows.push(Row { differing, level: segments + at, number: text.node });
-            });
-        }
-        if rows.len() > LOOKED_AT_MAX {
+        let (mut rows, mut looked_at) = (Rows::new(), 0);
+        let mut is_cut = self.each_row(table, key, &mut |row| {
+            looked_at += 1;
+            if labels::is_near(row.differing) {
+                rows.push(row);
+            }
+        });
+        if looked_at > LOOKED_AT_MAX {
+            rows.clear();
+            self.each_row(table, key, &mut |row| rows.push(row));
             self.sort_rows(&mut rows);
-            is_cut |= rows.len() > LOOKED_AT_MAX;
             rows.truncate(LOOKED_AT_MAX);
+            rows.retain(|row| labels::is_near(row.differing));
+            is_cut = true;
         }
-        rows.retain(|row| labels::is_near(row.differing));
         if rows.len() > ROWS_MAX {
             self.sort_rows(&mut rows);
         }
         (rows, is_cut)
     }
 
+    /// Calls `each` with the rows that share the first two minima of a key, of each level at most
+    /// [`LOOKED_AT_MAX`], the nearest. Returns whether a level has more.
+    fn each_row(&self, table: usize, key: LabelKey, each: &mut impl FnMut(Row)) -> bool {
+        let mut is_cut = false;
+        for (level, segment) in self.segments().iter().enumerate() {
+            let labels = &segment.labels().all()[table];
+            is_cut |= labels.sharing(key, LOOKED_AT_MAX, |differing, number| {
+                each(Row { differing, level, number });
+            });
+        }
+        let segments = self.segments().len();
+        for (at, delta) in self.deltas().enumerate() {
+            delta.each_sharing(table, key, |text| {
+                let differing = text.keys[table] ^ key;
+                each(Row { differing, level: segments + at, number: text.node });
+            });
+        }
+        is_cut
+    }
+
     /// The nearest first; of equal labels and sampled bits, by fingerprint.
     fn sort_rows(&self, rows: &mut Rows) {
-        rows.sort_by_cached_key(|row| (row.differing, self.value_of(*row)));
+        rows.sort_unstable_by_key(|row| row.differing);
+        for same in rows.chunk_by_mut(|a, b| a.differing == b.differing) {
+            if same.len() > 1 {
+                same.sort_by_cached_key(|row| self.value_of(*row));
+            }
+        }
+    }
+
+    fn prefetch_samples(&self, rows: &Rows) {
+        for row in rows {
+            if let Some(segment) = self.segments().get(row.level) {
+                segment.prefetch_sample(row.number);
+            }
+        }
+    }
+
+    /// A quick test of a row before its documents are visited.
+    fn may_have_sample(&self, row: Row, may_reach: &impl Fn(Sample) -> bool) -> bool {
+        match self.segments().get(row.level) {
+            Some(segment) => segment.may_have_sample(row.number, may_reach),
+            None => true,
+        }
     }
 
     fn value_of(&self, row: Row) -> Permuted {

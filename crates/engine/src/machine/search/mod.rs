@@ -26,7 +26,7 @@ use nearprint_fingerprint::{Distance, Fingerprint, Sketch};
 use nearprint_index::labels::are_similar;
 use nearprint_index::levels::delta::DeltaEvent;
 use nearprint_index::levels::posting::Posting;
-use nearprint_index::view::{Located, Near, View};
+use nearprint_index::view::{Located, Near, SimilarTo, View};
 use nearprint_index::visibility::Visibility;
 use smallvec::SmallVec;
 
@@ -243,15 +243,15 @@ impl Search {
         if self.likely != LikelyPart::NotBegun || !view.may_have_sketches() {
             return;
         }
-        let (fingerprint, beyond) = (probe.document.fingerprint, probe.criteria.distance);
-        let own = self.own.map(|own| own.posting.sequence);
-        let mut may_count = |distance, posting: Posting| {
-            distance > beyond
-                && own != Some(posting.sequence)
-                && verifier.stage_of_likely(&posting).is_some()
+        let text = SimilarTo {
+            fingerprint: probe.document.fingerprint,
+            sketch,
+            threshold: verifier.threshold(),
+            beyond: probe.criteria.distance,
         };
-        let (found, is_cut) =
-            view.similar(fingerprint, sketch.labels(), &self.visibility, &mut may_count);
+        let own = self.own.map(|own| own.posting.sequence);
+        let mut may_count = |posting: Posting| own != Some(posting.sequence);
+        let (found, is_cut) = view.similar(text, &self.visibility, &mut may_count);
         let mut candidates = Vec::with_capacity(found.len());
         let mut room = SKETCHES_COMPARED_MAX;
         for near in found {

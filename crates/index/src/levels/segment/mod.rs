@@ -13,7 +13,7 @@ mod split;
 
 pub use removals::Removal;
 
-use nearprint_fingerprint::Distance;
+use nearprint_fingerprint::{Distance, Sample};
 use removals::Removals;
 
 use crate::document::Sequence;
@@ -29,6 +29,9 @@ use crate::plan::{Key, TablePlan};
 use crate::tables::partition::PARTITIONS;
 use crate::tables::table::Number;
 use crate::tables::table::build::EntryCounts;
+
+/// The largest number of later documents of a fingerprint whose samples are looked at in advance.
+const SAMPLES_MAX: usize = 64;
 
 /// An immutable level of the index.
 #[derive(Debug)]
@@ -233,6 +236,26 @@ impl Segment {
     pub(crate) fn postings_at(&self, number: Number) -> impl Iterator<Item = Posting> + '_ {
         let later = self.group(number).map_or(0..0, |group| self.later_of(group));
         std::iter::once(self.oldest.get(number as usize)).chain(later.map(|i| self.later.get(i)))
+    }
+
+    /// Prefetches what [`Self::may_have_sample`] reads.
+    pub(crate) fn prefetch_sample(&self, number: Number) {
+        self.oldest.prefetch_sample(number as usize);
+    }
+
+    /// Whether a document of a fingerprint's number may have a sample that is wanted: a quick test
+    /// before [`Self::postings_at`], which says yes where there are too many to look at.
+    pub(crate) fn may_have_sample(
+        &self,
+        number: Number,
+        is_wanted: &impl Fn(Sample) -> bool,
+    ) -> bool {
+        is_wanted(self.oldest.sample(number as usize))
+            || self.group(number).is_some_and(|group| {
+                let later = self.later_of(group);
+                later.len() > SAMPLES_MAX
+                    || later.into_iter().any(|at| is_wanted(self.later.sample(at)))
+            })
     }
 
     pub(crate) fn reset_of(&self, value: Permuted) -> Option<Sequence> {
