@@ -4,7 +4,7 @@ use xxhash_rust::xxh3::xxh3_64;
 
 use crate::kernel::Simd;
 use crate::kernel::han::HAN_MAX;
-use crate::kernel::text::{self as kernel, BLOCK, Marks, SHORT_MAX, ascii_digits};
+use crate::kernel::text::{self as kernel, BLOCK, Marks, SHORT_MAX};
 
 /// Strings that wait to be hashed.
 pub(super) struct Block {
@@ -14,7 +14,7 @@ pub(super) struct Block {
     pub(super) waiting: usize,
     /// Whether all words are already hashes.
     pub(super) is_hashed: bool,
-    /// Those that are known to have a digit: hashes, and strings with digits beyond ASCII.
+    /// Those that have a digit.
     marked: Marks,
 }
 
@@ -39,21 +39,16 @@ impl Block {
         self.waiting == BLOCK
     }
 
-    /// Notes that the next string has a digit.
+    /// Notes that the string after the next `after` ones has a digit; there is space for it.
     #[inline]
-    pub(super) const fn mark_next(&mut self) {
-        let at = self.waiting % BLOCK;
+    pub(super) const fn mark(&mut self, after: usize) {
+        let at = (self.waiting + after) % BLOCK;
         self.marked[at / 64] |= 1 << (at % 64);
     }
 
-    /// Which of the waiting strings have a digit. Not once they are hashed.
-    pub(super) fn take_marks(&mut self, simd: Simd) -> Marks {
-        let mut marks = std::mem::take(&mut self.marked);
-        if !self.is_hashed {
-            let (words, lengths) = (&self.words[..self.waiting], &self.lengths[..self.waiting]);
-            kernel::mark_digits(simd, words, lengths, &mut marks);
-        }
-        marks
+    /// Which of the waiting strings have a digit.
+    pub(super) fn take_marks(&mut self) -> Marks {
+        std::mem::take(&mut self.marked)
     }
 
     /// Adds words, for all of which there is space. They are separated by single spaces: the first
@@ -62,18 +57,11 @@ impl Block {
         let Some(&first_end) = ends.first() else { return };
         let words = &mut self.words[self.waiting..][..ends.len()];
         let lengths = &mut self.lengths[self.waiting..][..ends.len()];
-        let mut add = |i: usize, bytes: &[u8], length: usize| {
-            (words[i], lengths[i]) = short(bytes, length);
-            if length > SHORT_MAX && has_digit(&bytes[..length]) {
-                let at = self.waiting + i;
-                self.marked[at / 64] |= 1 << (at % 64);
-            }
-        };
-        add(0, &bytes[first..], from + first_end as usize - first);
+        (words[0], lengths[0]) = short(&bytes[first..], from + first_end as usize - first);
         let bytes = &bytes[from..];
         for i in 1..ends.len() {
             let (start, end) = (ends[i - 1] as usize + 1, ends[i] as usize);
-            add(i, &bytes[start..], end - start);
+            (words[i], lengths[i]) = short(&bytes[start..], end - start);
         }
         self.waiting += ends.len();
         self.is_hashed = false;
@@ -103,15 +91,6 @@ impl Block {
         }
         &self.words[..waiting]
     }
-}
-
-/// Whether a string has an ASCII digit.
-#[inline]
-pub(super) fn has_digit(bytes: &[u8]) -> bool {
-    let Some(last) = bytes.last_chunk() else { return bytes.iter().any(u8::is_ascii_digit) };
-    let (eights, _) = bytes.as_chunks();
-    let digits = |bytes: &[u8; 8]| ascii_digits(u64::from_le_bytes(*bytes));
-    eights.iter().fold(digits(last), |all, eight| all | digits(eight)) != 0
 }
 
 /// The string at the beginning of `bytes`, in the form that a block stores.

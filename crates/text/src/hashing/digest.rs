@@ -19,20 +19,23 @@ use xxhash_rust::xxh3::Xxh3;
 use crate::features::letters::{Kind, Letter};
 use crate::features::stream;
 use crate::features::stream::{CharacterSink, ascii_length};
-use crate::hashing::block::{Block, has_digit, short};
+use crate::hashing::block::{Block, short};
 use crate::hashing::saturation::{Counters, Saturation};
 use crate::hashing::sketching::SketchBuilder;
 use crate::hashing::tally::Tally;
 use crate::kernel::Simd;
 use crate::kernel::han::{HAN_MAX, begins_with_han, han};
 use crate::kernel::squeeze::{self, squeeze};
-use crate::kernel::text::{self as kernel, BLOCK, BitCounts, SHORT_MAX};
+use crate::kernel::text::{self as kernel, BLOCK, BitCounts};
 
 /// This many bytes of ASCII are squeezed at a time.
 const PIECE: usize = 2_048;
 
 /// The beginning of a word that is longer is hashed before the word ends.
 const LONG_WORD: usize = 32 << 10;
+
+/// More ASCII than this is likely to have digits.
+const MANY: usize = 256;
 
 /// Space after the segment, so that eight bytes can be read from every offset in it.
 const PAD: usize = squeeze::SLACK;
@@ -49,6 +52,8 @@ pub(crate) struct Digest<const WINDOW: usize> {
     /// The number of tokens of the block that are also features.
     singles: usize,
     ends: Box<[u32; PIECE]>,
+    /// Which of the words that end at `ends` have an ASCII digit, in ascending order.
+    numeric: Vec<u32>,
     saturation: Saturation,
     admitted: Admitted,
     pub(crate) sketch: Option<SketchBuilder>,
@@ -76,8 +81,7 @@ struct Segment {
     has_windows: bool,
     /// Whether the current word has begun and has only marks, so that it may be none.
     only_marks: bool,
-    /// Whether the current word is known to have a digit: one that is not ASCII, or one in the part
-    /// that is hashed already.
+    /// Whether the current word has a digit.
     has_digit: bool,
 }
 
@@ -134,6 +138,7 @@ impl<const WINDOW: usize> Digest<WINDOW> {
             single: [false; BLOCK],
             singles: 0,
             ends: Box::new([0; PIECE]),
+            numeric: Vec::new(),
             saturation: Saturation::for_text(),
             admitted: Admitted { hashes: [0; 2 * BLOCK], waiting: 0, counts: BitCounts::default() },
             sketch,
@@ -190,7 +195,7 @@ impl<const WINDOW: usize> Digest<WINDOW> {
     }
 
     fn hash_tokens(&mut self) {
-        let numbers = self.sketch.as_ref().map(|_| self.tokens.take_marks(self.simd));
+        let numbers = self.sketch.as_ref().map(|_| self.tokens.take_marks());
         let hashes = self.tokens.hash(self.simd);
         self.token_count += hashes.len();
         let singles = std::mem::take(&mut self.singles);
@@ -216,9 +221,8 @@ impl<const WINDOW: usize> Digest<WINDOW> {
         let long = self.segment.long.take();
         let is_marked = std::mem::take(&mut self.segment.has_digit);
         if self.sketch.is_some() {
-            let is_hashed = long.is_some() || to - from > SHORT_MAX;
-            if is_marked || is_hashed && has_digit(&self.segment.bytes[from..to]) {
-                self.tokens.mark_next();
+            if is_marked {
+                self.tokens.mark(0);
             }
             let token = match long {
                 None => short(&self.segment.bytes[from..], to - from),
@@ -233,30 +237,74 @@ impl<const WINDOW: usize> Digest<WINDOW> {
         }
     }
 
+    /// Notes which of the next words have a digit, and whether what comes after them has one; the
+    /// text of a piece begins at `from`, and `self.ends` has the offsets of the ends of its words.
+    fn find_digits(&mut self, from: usize, bytes: usize, count: usize) {
+        const { assert!(PAD >= 64) };
+        let mut word = 0;
+        for at in (0..bytes).step_by(64) {
+            let chunk =
+                self.segment.bytes[from + at..].first_chunk().expect("the segment is padded");
+            let mut rest = kernel::digits(chunk) & u64::MAX >> 64_usize.saturating_sub(bytes - at);
+            while rest != 0 {
+                let digit = at as u32 + rest.trailing_zeros();
+                while word < count && self.ends[word] <= digit {
+                    word += 1;
+                }
+                if word == count {
+                    self.segment.has_digit = true;
+                    return;
+                }
+                if self.numeric.last() != Some(&(word as u32)) {
+                    self.numeric.push(word as u32);
+                }
+                // Further digits of the word say nothing new.
+                let end = self.ends[word] - at as u32;
+                rest &= u64::MAX.checked_shl(end).unwrap_or(0);
+            }
+        }
+    }
+
     /// Adds the current word of the segment and the next ones; `self.ends` has the offsets of their
-    /// ends from `from`.
+    /// ends from `from`, which is where `bytes` bytes begin.
     #[inline]
-    fn words(&mut self, from: usize, count: usize) {
+    fn words(&mut self, (from, bytes): (usize, usize), count: usize, has_digits: bool) {
+        // Whether the part of the first word that was read before has a digit.
+        let was_marked = count > 0 && std::mem::take(&mut self.segment.has_digit);
+        self.numeric.clear();
+        if was_marked {
+            self.numeric.push(0);
+        }
+        if has_digits && self.sketch.is_some() {
+            self.find_digits(from, bytes, count);
+        }
         let Some(&last) = self.ends[..count].last() else { return };
         let mut done = 0;
+        let mut numeric = 0;
         if self.segment.long.is_some() {
+            let goes_on = self.segment.has_digit;
+            self.segment.has_digit = self.numeric.first() == Some(&0);
+            numeric = usize::from(self.segment.has_digit);
             let end = from + self.ends[0] as usize;
             self.word(self.segment.word, end);
+            self.segment.has_digit = goes_on;
             self.segment.word = end + 1;
             done = 1;
         }
-        let is_marked = done < count && std::mem::take(&mut self.segment.has_digit);
         if self.sketch.is_none() {
             self.token_count += count - done;
             self.segment.word = from + last as usize + 1;
             return;
         }
-        if is_marked {
-            self.tokens.mark_next();
-        }
         while done < count {
             let waiting = self.tokens.waiting;
             let some = (BLOCK - waiting).min(count - done);
+            while let Some(&word) = self.numeric.get(numeric)
+                && (word as usize) < done + some
+            {
+                self.tokens.mark(word as usize - done);
+                numeric += 1;
+            }
             let Segment { bytes, word, .. } = &mut self.segment;
             let ends = &self.ends[done..done + some];
             self.tokens.push_words(bytes, *word, from, ends);
@@ -419,7 +467,6 @@ impl Segment {
         let end = self.length - 1;
         let long = self.long.get_or_insert_with(|| Box::new(Xxh3::new()));
         long.update(&self.bytes[self.word..end]);
-        self.has_digit |= has_digit(&self.bytes[self.word..end]);
         self.word = end;
     }
 
@@ -466,7 +513,11 @@ impl<const WINDOW: usize> CharacterSink for Digest<WINDOW> {
             let squeezed =
                 squeeze(self.simd, piece, in_word, &mut segment.bytes[from..], &mut *self.ends);
             segment.length += squeezed.bytes;
-            self.words(from, squeezed.words);
+            // Between words of other scripts, there are spaces alone. A short stretch is read in the
+            // text, because what was just written is read slowly.
+            let has_digits =
+                squeezed.bytes > squeezed.words && (piece.len() > MANY || kernel::has_digit(piece));
+            self.words((from, squeezed.bytes), squeezed.words, has_digits);
         }
     }
 

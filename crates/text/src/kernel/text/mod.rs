@@ -73,10 +73,6 @@ for_each_simd! {
     /// length of 0 leaves its word unchanged, for a hash that was computed elsewhere.
     hash_short(words: &mut [u64], lengths: &[u8]) = hash_short_body, avx2;
 
-    /// Marks the strings that have an ASCII digit, given as for [`hash_short`]; those of length 0
-    /// are hashes, and stay as they are.
-    mark_digits(words: &[u64], lengths: &[u8], marks: &mut Marks) = mark_digits_body;
-
     /// Hashes the windows of `WINDOW` (4 to 8) bytes of ASCII text, as many as there are and as fit
     /// into `hashes`.
     hash_windows[const WINDOW](bytes: &[u8], hashes: &mut [u64]) = hash_windows_body, avx2;
@@ -185,9 +181,8 @@ fn hash_short_body(words: &mut [u64], lengths: &[u8]) {
     }
 }
 
-/// The highest bit of each byte that is an ASCII digit.
-#[inline(always)]
-pub(crate) const fn ascii_digits(bytes: u64) -> u64 {
+/// The highest bit of each of eight bytes that is an ASCII digit.
+const fn highest_of_digits(bytes: u64) -> u64 {
     const fn all(byte: u8) -> u64 {
         u64::from_ne_bytes([byte; 8])
     }
@@ -196,22 +191,56 @@ pub(crate) const fn ascii_digits(bytes: u64) -> u64 {
     !((digits & all(0x7f)) + all(0x76)) & !digits & all(0x80)
 }
 
-#[inline(always)]
-fn mark_digits_body(words: &[u64], lengths: &[u8], marks: &mut Marks) {
-    for (at, (words, lengths)) in words.chunks(LANES).zip(lengths.chunks(LANES)).enumerate() {
-        let (mut digits, mut any) = ([0; LANES], 0);
-        for ((digits, &word), &length) in digits.iter_mut().zip(words).zip(lengths) {
-            *digits = if length == 0 { 0 } else { ascii_digits(word) };
-            any |= *digits;
-        }
-        // Few words have digits, so most groups of eight have none.
-        if any != 0 {
-            for (lane, digits) in digits.into_iter().enumerate() {
-                let at = at * LANES + lane;
-                marks[at / 64] |= u64::from(digits != 0) << (at % 64);
-            }
-        }
+/// Whether there is an ASCII digit; for few bytes.
+#[inline]
+pub(crate) fn has_digit(bytes: &[u8]) -> bool {
+    let Some(last) = bytes.last_chunk() else { return bytes.iter().any(u8::is_ascii_digit) };
+    let (eights, _) = bytes.as_chunks();
+    let of_eight = |eight: &[u8; 8]| highest_of_digits(u64::from_le_bytes(*eight));
+    eights.iter().fold(of_eight(last), |any, eight| any | of_eight(eight)) != 0
+}
+
+/// Which of 64 bytes are ASCII digits: bit b is byte b. A few instructions, so that a variant for
+/// each instruction set would not pay.
+#[cfg(target_arch = "x86_64")]
+#[inline]
+pub(crate) fn digits(bytes: &[u8; 64]) -> u64 {
+    use std::arch::x86_64::{
+        _mm_cmpeq_epi8, _mm_loadu_si128, _mm_min_epu8, _mm_movemask_epi8, _mm_set1_epi8,
+        _mm_sub_epi8,
+    };
+    let (sixteens, _) = bytes.as_chunks::<16>();
+    sixteens.iter().rev().fold(0, |digits, sixteen| {
+        // SAFETY: the array has 16 bytes, and every 64-bit x86 has SSE2.
+        let mask = unsafe {
+            let values =
+                _mm_sub_epi8(_mm_loadu_si128(sixteen.as_ptr().cast()), _mm_set1_epi8(0x30));
+            _mm_movemask_epi8(_mm_cmpeq_epi8(_mm_min_epu8(values, _mm_set1_epi8(9)), values))
+        };
+        digits << 16 | u64::from(mask.cast_unsigned())
+    })
+}
+
+/// The same for other processors.
+#[cfg(not(target_arch = "x86_64"))]
+#[inline]
+pub(crate) fn digits(bytes: &[u8; 64]) -> u64 {
+    digits_of_64(bytes)
+}
+
+/// The definition of [`digits`].
+#[cfg(any(test, not(target_arch = "x86_64")))]
+fn digits_of_64(bytes: &[u8; 64]) -> u64 {
+    if bytes.iter().fold(0, |any, byte| any | u8::from(byte.wrapping_sub(b'0') < 10)) == 0 {
+        return 0;
     }
+    let (eights, _) = bytes.as_chunks();
+    // Gathers the highest bits.
+    let of_eight = |eight: &[u8; 8]| {
+        let highest = highest_of_digits(u64::from_le_bytes(*eight));
+        (highest >> 7).wrapping_mul(0x0102_0408_1020_4080) >> 56
+    };
+    eights.iter().rev().fold(0, |digits, eight| digits << 8 | of_eight(eight))
 }
 
 /// The eight words of four bytes that begin at the first eight of these bytes.
@@ -465,25 +494,17 @@ mod tests {
         }
 
         #[test]
-        fn strings_with_digits_are_marked(
-            strings in prop::collection::vec("[ -~\u{80}-\u{fff}]{1,3}|[a/:0-9]{1,8}", 0..BLOCK),
-            hashed in prop::collection::vec(any::<bool>(), BLOCK),
-        ) {
-            let words: Vec<u64> = strings.iter().map(|string| word(string.as_bytes())).collect();
-            let lengths: Vec<u8> = strings
-                .iter()
-                .zip(&hashed)
-                .map(|(string, &hashed)| if hashed { 0 } else { string.len() as u8 })
-                .collect();
-            for simd in Simd::available() {
-                let mut marks = [0; BLOCK / 64];
-                mark_digits(simd, &words, &lengths, &mut marks);
-                for at in 0..BLOCK {
-                    let has_digit = |string: &String| string.contains(|c: char| c.is_ascii_digit());
-                    let expected = strings.get(at).is_some_and(has_digit) && !hashed[at];
-                    prop_assert_eq!(marks[at / 64] >> (at % 64) & 1 == 1, expected, "{:?}", simd);
-                }
+        fn digits_are_found(bytes in prop::collection::vec(0..=255_u8, 64), at in 0..64_usize) {
+            let mut bytes: [u8; 64] = bytes.try_into().unwrap();
+            bytes[at] = b'0' + (at % 10) as u8;
+            for (at, byte) in bytes.iter().enumerate() {
+                prop_assert_eq!(digits(&bytes) >> at & 1 == 1, byte.is_ascii_digit(), "{}", at);
             }
+            prop_assert_eq!(digits(&bytes), digits_of_64(&bytes));
+            for end in 0..=64 {
+                prop_assert_eq!(has_digit(&bytes[..end]), bytes[..end].iter().any(u8::is_ascii_digit));
+            }
+            prop_assert_eq!(digits(&[bytes[at] ^ 0x40; 64]), 0);
         }
 
         #[test]
