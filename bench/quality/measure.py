@@ -21,6 +21,7 @@ import numpy as np
 import by_default
 import forms
 import picture
+import real_sets
 from served import BINARY, batch
 import served
 
@@ -234,6 +235,7 @@ def main():
         "table_short": table(results, "short"),
         "table_bits": rarest,
         "pages": extraction_text(pages),
+        "table_real_sets": real_sets.table(sys.modules[__name__]),
     } | by_default.sections(defaults) | filled_forms
     for name, value in filled.items():
         text = text.replace("{{" + name + "}}", value)

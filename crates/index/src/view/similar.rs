@@ -52,37 +52,32 @@ impl View {
         let masked = visibility.masked(fingerprint);
         let keys = labels::keys_of(sketch.labels(), masked, visibility.mask, &shape.permutation);
         self.prefetch_labels(&keys);
-        let (mut found, mut is_cut) = (SmallVec::<[Permuted; 16]>::new(), false);
+        let (mut candidates, mut is_cut) = (Rows::new(), false);
         let (query, sample) = (shape.permutation.apply(masked), sketch.sample());
         let may_reach = |stored: Sample| sample.may_reach(stored, threshold);
+        let mut counted = |row: Row| {
+            let value = self.value_of(row);
+            let distance = Fingerprint::new(query).distance(Fingerprint::new(value));
+            let mut counts =
+                |posting: Posting| posting.sample.is_some_and(may_reach) && may_count(posting);
+            let counts = distance > beyond
+                && self.has_counting_document(row, value, visibility, &mut counts);
+            counts.then_some(value)
+        };
         for (table, &key) in keys.iter().enumerate() {
-            let (rows, are_more) = self.nearest_rows(table, key);
+            let (mut rows, are_more) = self.nearest_rows(table, key);
             is_cut |= are_more;
             self.prefetch_samples(&rows);
-            let taken_before = found.len();
-            for row in rows {
-                if !self.may_have_sample(row, &may_reach) {
-                    continue;
-                }
-                let value = self.value_of(row);
-                if found.len() > taken_before && found.last() == Some(&value) {
-                    continue;
-                }
-                let distance = Fingerprint::new(query).distance(Fingerprint::new(value));
-                let mut counts =
-                    |posting: Posting| posting.sample.is_some_and(may_reach) && may_count(posting);
-                if distance <= beyond
-                    || !self.has_counting_document(row, value, visibility, &mut counts)
-                {
-                    continue;
-                }
-                if found.len() - taken_before == ROWS_MAX {
-                    is_cut = true;
-                    break;
-                }
-                found.push(value);
+            rows.retain(|row| self.may_have_sample(*row, &may_reach));
+            if rows.len() > ROWS_MAX {
+                is_cut |= self.keep_nearest_rows(&mut rows, &mut counted);
             }
+            candidates.extend(rows);
         }
+        // The nearest texts are found in several tables.
+        candidates.sort_unstable_by_key(|row| (row.level, row.number));
+        candidates.dedup_by_key(|row| (row.level, row.number));
+        let mut found: Vec<Permuted> = candidates.into_iter().filter_map(&mut counted).collect();
         found.sort_unstable();
         found.dedup();
         let near = found.into_iter().map(|value| self.near_of(query, value, visibility));
@@ -136,8 +131,7 @@ impl View {
     }
 
     /// The nearest rows of a table that the sampled bits do not refute, of at most
-    /// [`LOOKED_AT_MAX`], and whether there are more. If they are more than [`ROWS_MAX`], they are
-    /// in order.
+    /// [`LOOKED_AT_MAX`], and whether there are more.
     fn nearest_rows(&self, table: usize, key: LabelKey) -> (Rows, bool) {
         let (mut rows, mut looked_at) = (Rows::new(), 0);
         let mut is_cut = self.each_row(table, key, &mut |row| {
@@ -154,10 +148,41 @@ impl View {
             rows.retain(|row| labels::is_near(row.differing));
             is_cut = true;
         }
-        if rows.len() > ROWS_MAX {
-            self.sort_rows(&mut rows);
-        }
         (rows, is_cut)
+    }
+
+    /// Puts rows in order: the nearest first, equally near ones by fingerprint.
+    fn sort_rows(&self, rows: &mut Rows) {
+        rows.sort_by_key(|row| row.differing);
+        for same in rows.chunk_by_mut(|a, b| a.differing == b.differing) {
+            // The rows of a segment come by fingerprint.
+            let is_of_segment = same[0].level < self.segments().len();
+            if !is_of_segment || same.iter().any(|row| row.level != same[0].level) {
+                same.sort_by_cached_key(|row| self.value_of(*row));
+            }
+        }
+    }
+
+    /// Keeps the nearest [`ROWS_MAX`] rows that count. The same fingerprint in several levels is one.
+    /// Returns whether there are more.
+    fn keep_nearest_rows(
+        &self,
+        rows: &mut Rows,
+        counted: &mut impl FnMut(Row) -> Option<Permuted>,
+    ) -> bool {
+        self.sort_rows(rows);
+        let (mut taken, mut last, mut is_cut) = (0, None, false);
+        rows.retain(|row| {
+            let value = if is_cut { None } else { counted(*row) };
+            if value.is_none() || value == last {
+                return false;
+            }
+            is_cut = taken == ROWS_MAX;
+            last = value;
+            taken += 1;
+            !is_cut
+        });
+        is_cut
     }
 
     /// Calls `each` with the rows that share the first two minima of a key, of each level at most
@@ -178,16 +203,6 @@ impl View {
             });
         }
         is_cut
-    }
-
-    /// The nearest first; of equal labels and sampled bits, by fingerprint.
-    fn sort_rows(&self, rows: &mut Rows) {
-        rows.sort_unstable_by_key(|row| row.differing);
-        for same in rows.chunk_by_mut(|a, b| a.differing == b.differing) {
-            if same.len() > 1 {
-                same.sort_by_cached_key(|row| self.value_of(*row));
-            }
-        }
     }
 
     fn prefetch_samples(&self, rows: &Rows) {
