@@ -405,6 +405,43 @@ proptest! {
     }
 }
 
+/// Thousands of texts with the same labels, in deltas, small segments and large ones: far more than
+/// a look-up compares.
+#[test]
+fn a_crowd_of_one_label_is_cut_as_the_oracle_says() {
+    let labels = [77 << 8; LABELS].map(Label::from_bits);
+    let sketch = Sketch::from_codes(&[0; BINS]).with_labels(labels);
+    let (mut view, mut texts) = (with_small_max(700, 3, 300), Vec::new());
+    for number in 0..3_000_u64 {
+        let bits = number.wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ number % 7;
+        let fingerprint = Fingerprint::new(bits);
+        // Half of them are copies.
+        for _ in 0..=number % 2 {
+            let sketch = Some(Box::new(sketch.clone()));
+            view.put(fingerprint, Put { sketch, ..Put::default() });
+        }
+        texts.push(((fingerprint, labels), true));
+        if number % 1_000 == 777 {
+            settle_deltas(&mut view);
+            while let Some(work) = view.next_merge(Load::Writing) {
+                view.complete(work);
+            }
+        }
+    }
+    assert!(view.segments().len() > 1 && view.deltas().any(|delta| delta.length() > 0));
+    let order = |fingerprint| view.shape().permutation.apply(fingerprint);
+    let threshold = MinResemblance::of_similarity(0.83).unwrap();
+    for query in (0..40).map(|number| Fingerprint::new(number * 0x0123_4567_89ab)) {
+        let beyond = Distance::default();
+        let text = SimilarTo { fingerprint: query, sketch: &sketch, threshold, beyond };
+        let (found, is_cut) = view.similar(text, &Visibility::DEFAULT, &mut |_| true);
+        let found: BTreeSet<_> = found.into_iter().map(|near| near.fingerprint).collect();
+        let expected = labels::naive::similar(&(query, labels), &texts, order);
+        assert_eq!((found, is_cut), expected);
+        assert!(is_cut);
+    }
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 
