@@ -491,6 +491,7 @@ fn compare_gives_a_verdict_and_its_rule() {
             "confirmed",
             "duplicate",
             "found_by",
+            "kept_apart_by",
             "explanation"
         ]
     );

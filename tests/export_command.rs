@@ -119,7 +119,7 @@ fn a_selection_and_columns_are_chosen() {
     assert_eq!(export(&["--prefix", "https://a.example/99"]).lines().count(), 75);
     let with_sketch = export(&["--prefix", "text", "--sketch", "--format", "csv"]);
     let row = with_sketch.lines().nth(1).unwrap();
-    assert_eq!(row.rsplit(',').next().unwrap().len(), 256, "{row}");
+    assert_eq!(row.rsplit(',').next().unwrap().len(), 312, "{row}");
     assert!(export(&["--namespace", "none"]).is_empty());
 }
 

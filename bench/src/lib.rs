@@ -124,7 +124,7 @@ fn run(args: &Args, out: &mut dyn Write) -> Result<()> {
         What::Lookup(args) => (lookup::run(args)?, args.data.json),
         What::Insert(args) => (insert::run(args)?, args.data.json),
         What::Mixed(args) => (mixed::run(args)?, args.data.json),
-        What::Similar(args) => (similar::run(args)?, args.json),
+        What::Similar(args) => (similar::run(args), args.json),
         What::Verified(args) => (verified::run(args)?, args.json),
         What::Lifecycle(args) => (lifecycle::run(args)?, args.data.json),
         What::Read(args) => (read::run(args)?, args.json),

@@ -13,7 +13,6 @@
 use std::hint::black_box;
 use std::path::PathBuf;
 
-use anyhow::Result;
 use nearprint::cli::measure::arguments::count;
 use nearprint::cli::measure::numbers::{per_second, ratio};
 use nearprint_files::offer::Content;
@@ -92,7 +91,7 @@ struct Found {
     cut: u64,
 }
 
-pub(super) fn run(args: &Args) -> Result<Report> {
+pub(super) fn run(args: &Args) -> Report {
     let mut report = Report::new("similar", args.seed);
     report.notes = &NOTES;
     let begun = Stopwatch::start();
@@ -110,7 +109,7 @@ pub(super) fn run(args: &Args) -> Result<Report> {
     report.results.push(row("exact look-up", count, &collection.queries, exact));
     report.results.push(row("search", count, &collection.queries, whole));
     report.facts.extend(collection.facts());
-    Ok(report)
+    report
 }
 
 fn row(what: &str, count: u64, queries: &[Text], one: impl Fn(&Text) -> usize) -> Row {
@@ -202,7 +201,7 @@ fn collection(args: &Args) -> Collection {
     };
     match &args.passages {
         None => {
-            (0..).map(|number| generated(number, args.seed)).all(|text| store(&text));
+            (0..args.count).all(|number| store(&generated(number, args.seed)));
         }
         Some(paths) => each_passage(paths, args.seed, &mut store),
     }
@@ -214,7 +213,7 @@ fn collection(args: &Args) -> Collection {
         originals.resize(queries.len(), Some(number));
     }
     for number in 0..args.queries / 2 {
-        queries.extend(analysed(&generated(number * FAMILY_MAX, args.seed + 1)));
+        queries.extend(analysed(&generated(number * BLOCK, args.seed + 1)));
         originals.resize(queries.len(), None);
     }
     Collection { view, stored, queries, originals }
@@ -239,16 +238,15 @@ fn analysed(text: &str) -> Option<Text> {
     Some(Text { fingerprint, sketch: *sketch? })
 }
 
-/// The largest generated family.
-const FAMILY_MAX: u64 = 64;
+/// Generated texts come in blocks of this many, each of which holds families of every size.
+const BLOCK: u64 = 64;
 
-/// A text of a family: those of one block of [`FAMILY_MAX`] numbers are cut into families whose
-/// sizes are powers of two, half of them single texts.
+/// A text of a family: of each [`BLOCK`], one family of 8 texts, two of 4, eight of 2, and 32 single
+/// texts.
 fn generated(number: u64, seed: u64) -> String {
-    let (block, place) = (number / FAMILY_MAX, number % FAMILY_MAX);
-    // Places 32 to 63 are single texts, 16 to 31 pairs, and so on; 0 and 1 are one family each.
-    let size_bits = if place < 2 { 5 } else { 5 - place.ilog2() };
-    let family = block * FAMILY_MAX + (place >> size_bits << size_bits);
+    let (block, place) = (number / BLOCK, number % BLOCK);
+    let size_bits = if place < 8 { 3 } else { 5 - place.ilog2() };
+    let family = block * BLOCK + (place >> size_bits << size_bits);
     let mut dice = Dice::of("family", seed.wrapping_add(family));
     let bytes = dice.within(300..3_000) as usize;
     let mut text = String::new();
@@ -259,7 +257,7 @@ fn generated(number: u64, seed: u64) -> String {
     text.push_str(&prose::unlike(bytes, seed.wrapping_add(family) << 8 | 1));
     let mut edited = text;
     for change in 0..number - family {
-        edited = with_a_changed_word(&edited, number * FAMILY_MAX + change);
+        edited = with_a_changed_word(&edited, number * BLOCK + change);
     }
     edited
 }

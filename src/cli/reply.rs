@@ -14,6 +14,7 @@ use crate::http::reply::wire::{self, HitReply, Outcome};
 /// The reply to a query or a write.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
+#[expect(clippy::struct_excessive_bools, reason = "the fields of the API")]
 pub(super) struct Reply {
     /// The fingerprint of the document that was sent.
     pub(super) fingerprint: String,

@@ -115,8 +115,7 @@ fn a_check_and_insert_says_that_it_drops_a_text_with_other_numbers() {
 #[test]
 fn lines_of_a_batch_say_the_same_as_single_replies() {
     let server = with_first();
-    let lines: String =
-        [revised(), other()].iter().map(|text| format!("{}\n", json!({"text": text}))).collect();
+    let lines = [revised(), other()].map(|text| json!({"text": text}).to_string()).join("\n");
     let path = "/v1/check-and-insert/batch";
     let replies = server.post_lines(path, &lines);
     assert_eq!(

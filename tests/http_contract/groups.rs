@@ -77,7 +77,9 @@ fn sketch(number: u64) -> String {
     };
     let low: Vec<u64> = (0..8).map(|_| word()).collect();
     let high: Vec<u64> = low.iter().map(|low| !low | word()).collect();
-    low.iter().chain(&high).map(|word| hex(*word)).collect()
+    let planes: String = low.iter().chain(&high).map(|word| hex(*word)).collect();
+    // Labels and numbers of nothing.
+    planes + &"0".repeat(56)
 }
 
 #[test]

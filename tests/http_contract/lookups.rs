@@ -41,8 +41,8 @@ fn a_hit_is_shown_as_the_contract_says() {
     assert_eq!(
         reply,
         json!({"fingerprint": hex(3), "short": false, "duplicate": true,
-            "hits": [{"fingerprint": hex(1), "distance": 1, "similarity": null, "confirmed": null,
-                "documents": [{"id": "https://a.example/1", "stored_at_ms": null}],
+            "hits": [{"fingerprint": hex(1), "distance": 1, "similarity": null, "numbers": null,
+                "confirmed": null, "documents": [{"id": "https://a.example/1", "stored_at_ms": null}],
                 "document_count": 1}],
             "hit_count": 1, "truncated": false})
     );
@@ -267,8 +267,8 @@ fn a_comparison_says_what_a_look_up_would() {
         server.post("/v1/compare", &near).json(),
         json!({"a": {"fingerprint": hex(0), "short": false},
             "b": {"fingerprint": hex(0b111), "short": false},
-            "distance": 3, "similarity": null, "confirmed": null, "duplicate": true,
-            "found_by": "distance"})
+            "distance": 3, "similarity": null, "numbers": null, "confirmed": null, "duplicate": true,
+            "found_by": "distance", "kept_apart_by": null})
     );
     let far = json!({"a": {"fingerprint": hex(0)}, "b": {"fingerprint": hex(0b1111)}});
     let far = server.post("/v1/compare", &far).json();

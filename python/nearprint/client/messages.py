@@ -168,6 +168,7 @@ class GroupsOptions(TypedDict, total=False):
     verified: bool | None
     namespace: str | None
     all_namespaces: bool | None
+    search: Literal["likely", "exact"] | None
     min_size: int | None
 
 
@@ -275,6 +276,7 @@ class _Compare(TypedDict):
     confirmed: bool | None
     duplicate: bool
     found_by: Literal["distance", "likely"] | None
+    kept_apart_by: Literal["distance", "labels", "similarity", "numbers", "length"] | None
 
 
 class CompareReply(_Compare, total=False):

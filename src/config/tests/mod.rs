@@ -135,7 +135,7 @@ fn every_key_has_an_effect() {
         ("DATA__RECIPE", "np2-5", |s| s.engine.recipe.to_string()),
         ("DATA__RECIPE", "words-3", |s| s.http.defaults.recipe.to_string()),
         ("DATA__DISTANCE_MAX", "12", |s| s.engine.distance_max.to_string()),
-        ("DATA__SEARCH", "exact", |s| s.engine.has_labels.to_string()),
+        ("DATA__SEARCH", "exact", |s| if s.engine.has_labels { "likely" } else { "exact" }.into()),
         ("DATA__DISTANCE_MAX", "7", |s| s.http.defaults.distance_max.to_string()),
         ("QUERY__DISTANCE", "2", |s| s.http.defaults.distance.to_string()),
         ("QUERY__LIMIT", "108", |s| s.http.defaults.limit.to_string()),

@@ -118,14 +118,10 @@ pub(crate) fn as_json(metadata: &Metadata) -> Option<Cow<'_, RawValue>> {
 
 /// The bytes of a sketch as hex digits.
 fn digits(sketch: &Sketch) -> String {
-    let bytes = sketch.to_bytes();
-    let (words, _) = bytes.as_chunks::<8>();
-    let mut digits = String::with_capacity(2_usize.saturating_mul(Sketch::BYTES));
-    for word in words {
-        let word = Hex(u64::from_be_bytes(*word)).digits();
-        digits.push_str(str::from_utf8(&word).expect("hex digits are ASCII"));
-    }
-    digits
+    const DIGITS: [char; 16] =
+        ['0', '1', '2', '3', '4', '5', '6', '7', '8', '9', 'a', 'b', 'c', 'd', 'e', 'f'];
+    let halves = sketch.to_bytes().into_iter().flat_map(|byte| [byte >> 4, byte & 15]);
+    halves.filter_map(|half| DIGITS.get(usize::from(half))).collect()
 }
 
 /// A page of documents, oldest first.

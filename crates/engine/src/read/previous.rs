@@ -70,8 +70,8 @@ impl PreviousUnread {
     }
 
     /// The same on a thread that may block.
-    pub fn read_now(self: Box<Self>) -> Option<Previous> {
-        let Self { records, sequence, written } = *self;
+    pub fn read_now(self) -> Option<Previous> {
+        let Self { records, sequence, written } = self;
         let stored = reader::stored(&records, sequence).ok()?;
         let previous = stored.document;
         let sketches = written.sketch.as_ref().zip(previous.sketch.as_deref());

@@ -176,7 +176,7 @@ impl<'a, S: EvidenceSource> SketchJudge<'a, S> {
         let (oldest, _) = self.oldest_of_samples(masked, namespace);
         let mut compared = Compared { sketches: Vec::with_capacity(oldest.len()), is_short: true };
         for document in oldest {
-            let Evidence { is_short, sketch, .. } = self.source.evidence(document)?;
+            let Evidence { is_short, sketch } = self.source.evidence(document)?;
             compared.is_short &= is_short || sketch.is_none();
             compared.sketches.extend(sketch);
         }

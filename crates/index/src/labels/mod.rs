@@ -11,7 +11,7 @@
 //! 2. differs from the query in at most [`SAMPLED_DISTANCE_MAX`] of the lowest [`SAMPLED_BITS`] bits
 //!    of the fingerprint, which refutes two thirds of the unlike texts where they are found, and
 //! 3. is among the nearest such rows that may count: at most [`ROWS_MAX`] of at most
-//!    [`LOOKED_AT_MAX`] that share the two minima.
+//!    [`LOOKED_AT_MAX`] that share the two minima and have a document in scope.
 //!
 //! *Nearest* is the order of the exclusive or of the two labels, so the longest shared beginning
 //! comes first; of equal labels, the order of the exclusive or of the sampled bits, and then of the
@@ -42,7 +42,8 @@ use crate::permutation::Permutation;
 /// The largest number of fingerprints that a look-up takes from a table.
 pub const ROWS_MAX: usize = 64;
 
-/// The largest number of rows of a table that a look-up compares with its label.
+/// The largest number of rows of a table that a look-up compares with its label, not counting those
+/// whose documents are out of scope.
 pub const LOOKED_AT_MAX: usize = 256;
 
 /// The number of bits of the fingerprint that a row has.

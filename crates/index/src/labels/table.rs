@@ -231,10 +231,14 @@ mod tests {
                 minima << 32 | third << 24 | sampled << FREE_BITS
             };
             let mut rows: Vec<(u64, u32)> = keys.iter().map(key).zip(0..).collect();
-            rows.iter_mut().for_each(|(_, number)| *number %= numbers as u32);
+            for (_, number) in &mut rows {
+                *number %= numbers as u32;
+            }
             rows.sort_unstable();
             let mut builder = LabelTableBuilder::new(rows.len() + 3, numbers);
-            rows.iter().for_each(|&(key, number)| builder.push(key, number));
+            for &(key, number) in &rows {
+                builder.push(key, number);
+            }
             let table = builder.finish();
             prop_assert_eq!(table.len(), rows.len());
             prop_assert!(table.iter().eq(rows.iter().copied()));

@@ -116,7 +116,9 @@ fn push(builder: &mut LabelTableBuilder, rows: &[RunItem], target: &Target<'_>) 
             same.iter().map(|&(_, number)| ((target.value)(number), number)).collect();
         numbers.sort_unstable();
         numbers.dedup();
-        numbers.iter().for_each(|&(_, number)| builder.push(same[0].0, number));
+        for &(_, number) in &numbers {
+            builder.push(same[0].0, number);
+        }
     }
 }
 

@@ -73,7 +73,9 @@ impl Level {
                 row.forget_older();
             }
             if let Some(number) = builder.push(same[0].0, &row) {
-                same.iter().for_each(|&(_, entry)| numbered(entry, number));
+                for &(_, entry) in same {
+                    numbered(entry, number);
+                }
             }
         }
         drop(sorted);

@@ -26,6 +26,13 @@ struct Row {
 /// The rows of a look-up in one table: rarely more than this.
 type Rows = SmallVec<[Row; 64]>;
 
+/// The largest number of rows that are passed over because their documents are out of scope. They
+/// are gone after the next merges.
+const PASSED_MAX: usize = 16 * LOOKED_AT_MAX;
+
+/// Rows that are collected before all but the nearest are dropped.
+const COLLECTED_MAX: usize = 2 * PASSED_MAX;
+
 /// A text that is looked up: what is compared before a sketch is read.
 #[derive(Debug, Clone, Copy)]
 pub struct SimilarTo<'a> {
@@ -65,7 +72,7 @@ impl View {
             counts.then_some(value)
         };
         for (table, &key) in keys.iter().enumerate() {
-            let (mut rows, are_more) = self.nearest_rows(table, key);
+            let (mut rows, are_more) = self.nearest_rows(table, key, visibility);
             is_cut |= are_more;
             self.prefetch_samples(&rows);
             rows.retain(|row| self.may_have_sample(*row, &may_reach));
@@ -131,33 +138,68 @@ impl View {
     }
 
     /// The nearest rows of a table that the sampled bits do not refute, of at most
-    /// [`LOOKED_AT_MAX`], and whether there are more.
-    fn nearest_rows(&self, table: usize, key: LabelKey) -> (Rows, bool) {
+    /// [`LOOKED_AT_MAX`] with a document in scope, and whether there are more.
+    fn nearest_rows(&self, table: usize, key: LabelKey, visibility: &Visibility) -> (Rows, bool) {
         let (mut rows, mut looked_at) = (Rows::new(), 0);
-        let mut is_cut = self.each_row(table, key, &mut |row| {
+        let is_cut = self.each_row((table, key), LOOKED_AT_MAX, &mut |row| {
             looked_at += 1;
             if labels::is_near(row.differing) {
                 rows.push(row);
             }
         });
-        if looked_at > LOOKED_AT_MAX {
-            rows.clear();
-            self.each_row(table, key, &mut |row| rows.push(row));
-            self.sort_rows(&mut rows);
-            rows.truncate(LOOKED_AT_MAX);
-            rows.retain(|row| labels::is_near(row.differing));
-            is_cut = true;
+        if !is_cut && looked_at <= LOOKED_AT_MAX {
+            return (rows, false);
         }
+        let is_cut = self.keep_in_scope(&mut rows, (table, key), visibility);
+        rows.retain(|row| labels::is_near(row.differing));
         (rows, is_cut)
+    }
+
+    /// Replaces rows by the nearest [`LOOKED_AT_MAX`] with a document in scope, of at most
+    /// [`PASSED_MAX`]. Returns whether there are more.
+    fn keep_in_scope(
+        &self,
+        rows: &mut Rows,
+        place: (usize, LabelKey),
+        visibility: &Visibility,
+    ) -> bool {
+        let needs_check = self.needs_check(visibility);
+        let mut max = LOOKED_AT_MAX;
+        loop {
+            rows.clear();
+            let mut is_cut = self.each_row(place, max, &mut |row| {
+                rows.push(row);
+                // A delta may have many more.
+                if rows.len() == COLLECTED_MAX {
+                    rows.sort_by_cached_key(|row| (row.differing, self.value_of(*row)));
+                    rows.truncate(PASSED_MAX);
+                }
+            });
+            self.sort_rows(rows);
+            is_cut |= rows.len() > max;
+            rows.truncate(max);
+            if needs_check {
+                let has_sketch = &mut |posting: Posting| posting.sample.is_some();
+                rows.retain(|row| {
+                    self.has_counting_document(*row, self.value_of(*row), visibility, has_sketch)
+                });
+            }
+            if !is_cut || rows.len() >= LOOKED_AT_MAX || max == PASSED_MAX {
+                is_cut |= rows.len() > LOOKED_AT_MAX;
+                rows.truncate(LOOKED_AT_MAX);
+                return is_cut;
+            }
+            max = (2 * max).min(PASSED_MAX);
+        }
     }
 
     /// Puts rows in order: the nearest first, equally near ones by fingerprint.
     fn sort_rows(&self, rows: &mut Rows) {
         rows.sort_by_key(|row| row.differing);
         for same in rows.chunk_by_mut(|a, b| a.differing == b.differing) {
-            // The rows of a segment come by fingerprint.
-            let is_of_segment = same[0].level < self.segments().len();
-            if !is_of_segment || same.iter().any(|row| row.level != same[0].level) {
+            // The rows of one segment come by fingerprint, and this sort keeps their order.
+            let level = same[0].level;
+            if level >= self.segments().len() || same.iter().any(|row| row.level != level) {
                 same.sort_by_cached_key(|row| self.value_of(*row));
             }
         }
@@ -185,13 +227,18 @@ impl View {
         is_cut
     }
 
-    /// Calls `each` with the rows that share the first two minima of a key, of each level at most
-    /// [`LOOKED_AT_MAX`], the nearest. Returns whether a level has more.
-    fn each_row(&self, table: usize, key: LabelKey, each: &mut impl FnMut(Row)) -> bool {
+    /// Calls `each` with the rows of a table that share the first two minima of a key, of each
+    /// segment at most `max`, the nearest. Returns whether a segment has more.
+    fn each_row(
+        &self,
+        (table, key): (usize, LabelKey),
+        max: usize,
+        each: &mut impl FnMut(Row),
+    ) -> bool {
         let mut is_cut = false;
         for (level, segment) in self.segments().iter().enumerate() {
             let labels = &segment.labels().all()[table];
-            is_cut |= labels.sharing(key, LOOKED_AT_MAX, |differing, number| {
+            is_cut |= labels.sharing(key, max, |differing, number| {
                 each(Row { differing, level, number });
             });
         }

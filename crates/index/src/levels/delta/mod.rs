@@ -9,26 +9,25 @@
 //! Each distinct fingerprint is one node, however many documents it gets, so that a flood of equal
 //! pages lengthens no chain. Memory: about 250 bytes an event, 40 of them from the start.
 
-use std::cell::RefCell;
+mod flush;
+mod texts;
+
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 
 use nearprint_fingerprint::{Distance, Sketch};
 
 use crate::document::{Expiry, Sequence};
 use crate::id_key::IdKey;
-use crate::labels::delta::{self as delta_labels, DeltaLabels, DeltaText};
-use crate::labels::tables::{LabelTables, LabelledNumber, Target};
-use crate::labels::{LabelKey, LabelKeys};
+use crate::labels::LabelKeys;
+use crate::labels::delta::{self as delta_labels, DeltaLabels};
 use crate::levels::cells::Cells;
 use crate::levels::chains::Chains;
-use crate::levels::level::{Expected, Level};
 use crate::levels::posting::{Common, Posting};
-use crate::levels::segment::{PostingTally, Row};
+use crate::levels::segment::PostingTally;
 use crate::namespaces::NamespaceNumber;
 use crate::permutation::Permuted;
-use crate::plan::{Plan, Plans, TablePlan, masks_within};
+use crate::plan::{Plan, TablePlan, masks_within};
 use crate::tables::geometry::probes;
-use crate::tables::table::Number;
 
 /// The end of a chain.
 const NONE: u32 = u32::MAX;
@@ -384,43 +383,6 @@ impl<'a> DeltaAt<'a> {
         }
     }
 
-    /// Calls `each` with the texts that share the first two minima of a key in a table.
-    pub(crate) fn each_sharing(
-        self,
-        table: usize,
-        key: LabelKey,
-        mut each: impl FnMut(&DeltaText),
-    ) {
-        self.delta.labels.each_sharing(table, key, |text| {
-            if text.event < self.length {
-                each(text);
-            }
-        });
-    }
-
-    /// All texts, each with its fingerprint; a copy may come more than once.
-    pub(crate) fn texts(self) -> impl Iterator<Item = &'a DeltaText> {
-        self.delta.labels.all().take_while(move |text| text.event < self.length)
-    }
-
-    /// The fingerprint of a node that the view sees.
-    pub(crate) fn value_of(self, node: u32) -> Permuted {
-        self.delta.node(node).value
-    }
-
-    /// The documents that were put under a node's fingerprint, oldest first.
-    pub(crate) fn puts_of(self, node: u32) -> impl Iterator<Item = Posting> + 'a {
-        self.events_of(node).filter_map(|event| match event {
-            DeltaEvent::Put { posting, .. } => Some(*posting),
-            DeltaEvent::Removed { .. } | DeltaEvent::Reset => None,
-        })
-    }
-
-    /// The events of a node that the view sees, oldest first.
-    fn events_of(self, node: u32) -> impl Iterator<Item = &'a DeltaEvent> {
-        self.events_of_node(self.delta.node(node)).map(|(_, event)| event)
-    }
-
     #[inline]
     fn near_in_chain(
         self,
@@ -588,52 +550,6 @@ impl<'a> DeltaAt<'a> {
             index = event.id_older;
         }
         None
-    }
-
-    /// Builds the level with the same content.
-    pub fn to_level(self, plans: &Plans) -> Level {
-        let postings = (0..self.length).filter_map(|i| match &self.delta.event(i).what {
-            DeltaEvent::Put { posting, .. } => Some(Common::of(*posting)),
-            DeltaEvent::Removed { .. } | DeltaEvent::Reset => None,
-        });
-        let common = postings.reduce(Common::and).unwrap_or(Common::NONE);
-        let count = self.delta.node_count.load(Ordering::Acquire);
-        let small = plans.is_small(u64::from(count));
-        let expected = Expected { plans, small, count: count as usize, common, oldest: false };
-        let add = |i: u32, row: &mut Row| {
-            for (at, event) in self.events_of_node(self.delta.node(i)) {
-                match event {
-                    DeltaEvent::Put { posting, .. } => row.put(*posting),
-                    DeltaEvent::Removed { posting } => row.remove(*posting),
-                    DeltaEvent::Reset => row.reset(at),
-                }
-            }
-        };
-        let mut numbers = vec![Number::MAX; count as usize];
-        let numbers = RefCell::new(&mut numbers);
-        let numbered = |i: u32, number| numbers.borrow_mut()[i as usize] = number;
-        let labels = |target: &Target<'_>| {
-            let numbers = numbers.borrow();
-            let number = |text: &DeltaText| Some(numbers[text.node as usize]);
-            let texts: Vec<LabelledNumber> = self
-                .texts()
-                .filter_map(|text| Some((text.keys, number(text).filter(|&n| n != Number::MAX)?)))
-                .collect();
-            LabelTables::of(&texts, target)
-        };
-        Level::of(expected, self.values(), (add, numbered), self.ids(), labels)
-    }
-
-    /// The newest document of each id, by key.
-    fn ids(self) -> impl Iterator<Item = (IdKey, Permuted, Sequence)> {
-        let mut ids: Vec<(IdKey, Sequence, Permuted)> = (0..self.length)
-            .map(|i| self.delta.event(i))
-            .filter_map(|e| Some((e.id?, e.at, self.delta.node(e.node).value)))
-            .collect();
-        // The newest document of each id comes first and is the one that stays.
-        ids.sort_unstable_by_key(|&(key, at, _)| (key, std::cmp::Reverse(at)));
-        ids.dedup_by_key(|(key, ..)| *key);
-        ids.into_iter().map(|(key, at, value)| (key, value, at))
     }
 
     fn last_event(self, value: Permuted) -> Option<&'a Event> {
