@@ -458,8 +458,9 @@ mod tests {
     #[test]
     fn what_another_version_wrote_is_not_taken_for_foreign() {
         let mut bytes = without_digest(&message(Role::Write));
-        bytes[4] = 2;
-        assert_eq!(decoded(&sealed(bytes)), Err(BadMessage::Version(2)));
+        let other = VERSION - 1;
+        bytes[4..6].copy_from_slice(&other.to_le_bytes());
+        assert_eq!(decoded(&sealed(bytes)), Err(BadMessage::Version(other)));
         let mut bytes = without_digest(&message(Role::Write));
         bytes[6] = 3;
         assert_eq!(decoded(&sealed(bytes)), Err(BadMessage::Malformed), "leads and resigns");

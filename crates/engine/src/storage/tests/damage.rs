@@ -423,11 +423,11 @@ fn a_foreign_file_is_refused_by_name() {
     assert!(matches!(other_recipe, Refusal::Recipe { .. }));
 
     disk.edit(&journal_name(1), |bytes| {
-        bytes[8] = 2;
+        bytes[8] = 1;
         let crc = crc32c::crc32c(&bytes[..JOURNAL_HEADER_BYTES - 4]);
         bytes[JOURNAL_HEADER_BYTES - 4..JOURNAL_HEADER_BYTES].copy_from_slice(&crc.to_le_bytes());
     });
-    let (expected, got) = (1, 2);
+    let (expected, got) = (2, 1);
     assert_eq!(refusal(identity()), Refusal::Version { expected, got });
 }
 

@@ -158,11 +158,11 @@ fn a_foreign_file_is_refused_by_name() {
     let (expected, got) = (8, 7);
     assert_eq!(refusal(FileKind(8), identity()), Refusal::Kind { expected, got });
     disk.edit("file", |bytes| {
-        bytes[8] = 2;
+        bytes[8] = 1;
         let crc = crc32c::crc32c(&bytes[..SEALED_HEADER_BYTES - 4]);
         bytes[SEALED_HEADER_BYTES - 4..SEALED_HEADER_BYTES].copy_from_slice(&crc.to_le_bytes());
     });
-    let (expected, got) = (1, 2);
+    let (expected, got) = (2, 1);
     assert_eq!(refusal(KIND, identity()), Refusal::Version { expected, got });
 }
 
