@@ -63,7 +63,11 @@ pub(crate) enum Outcome {
 
 impl State {
     pub(crate) fn new(distance_max: Distance) -> Self {
-        Self { index: InMemoryIndex::new(distance_max), documents: HashMap::new(), by_id: HashMap::new() }
+        Self {
+            index: InMemoryIndex::new(distance_max),
+            documents: HashMap::new(),
+            by_id: HashMap::new(),
+        }
     }
 
     pub(crate) fn len(&self) -> usize {
