@@ -728,7 +728,14 @@ export interface components {
             hit_count: number;
             /** @description Those that count first, then by distance, age (oldest first) and fingerprint. */
             hits: components["schemas"]["HitReply"][];
+            /**
+             * @description `true` if the document is not stored because of a text whose words agree and whose numbers do
+             *     not (below 0.3), as of a form that is filled in differently; otherwise missing.
+             */
+            numbers_differ?: boolean;
             outcome: components["schemas"]["Outcome"];
+            /** @description The document that was stored under this id before; missing if the id is new. */
+            previous?: components["schemas"]["Previous"];
             /**
              * Format: int64
              * @description The number of the accepted change; if nothing changed, that of the last change before.
@@ -801,6 +808,8 @@ export interface components {
             metadata?: {
                 [key: string]: unknown;
             };
+            /** @description The share of their numbers that two texts must have in common for a hit to count, 0 to 1; 0 demands none. Hits where a text has no number count all the same. */
+            min_numbers?: number;
             /** @description The similarity that confirms a hit; 0 switches verification off. */
             min_similarity?: number;
             /** @description The namespace of the document; without it, the default namespace. */
@@ -875,7 +884,10 @@ export interface components {
         CompareReply: {
             a: components["schemas"]["ComparedReply"];
             b: components["schemas"]["ComparedReply"];
-            /** @description Whether the similarity reaches `min_similarity`; null if there is none. */
+            /**
+             * @description Whether the similarity reaches `min_similarity`, and `numbers` reaches `min_numbers` where it
+             *     is not null; null if there is no similarity.
+             */
             confirmed?: boolean | null;
             /**
              * Format: int32
@@ -888,6 +900,12 @@ export interface components {
             /** @description With `"explain": true`. */
             explanation?: components["schemas"]["ComparisonExplanationReply"];
             found_by?: components["schemas"]["FoundBy"] | null;
+            kept_apart_by?: components["schemas"]["KeptApartBy"] | null;
+            /**
+             * Format: double
+             * @description About which share of their numbers they have in common; null if one of them has no number.
+             */
+            numbers?: number | null;
             /**
              * Format: double
              * @description About how much of the two texts agrees; null if one side has no text.
@@ -910,6 +928,8 @@ export interface components {
              * @enum {string}
              */
             extract?: "content" | "visible" | "main";
+            /** @description The share of their numbers that two texts must have in common for a hit to count, 0 to 1; 0 demands none. Hits where a text has no number count all the same. */
+            min_numbers?: number;
             /** @description The similarity that confirms a hit; 0 switches verification off. */
             min_similarity?: number;
         };
@@ -1218,6 +1238,8 @@ export interface components {
              * @description The largest distance of two near-duplicates; the default is that of look-ups.
              */
             distance?: number;
+            /** @description The share of their numbers that a pair must have in common, 0 to 1; 0 demands none. The default is that of look-ups. */
+            min_numbers?: number;
             /** @description The similarity that confirms a pair; 0 switches verification off. The default is that of look-ups. */
             min_similarity?: number;
             /**
@@ -1227,9 +1249,14 @@ export interface components {
             min_size?: number;
             /** @description The namespace; without it, the default namespace. */
             namespace?: string;
+            /**
+             * @description `exact` joins only what is within the distance; `likely` also similar texts beyond it. The default is that of look-ups.
+             * @enum {string}
+             */
+            search?: "likely" | "exact";
             /** @description `false` switches verification off, as `min_similarity` 0 does. */
             verified?: boolean;
-        } & (unknown & unknown);
+        } & (unknown & unknown & unknown);
         /** @description A job that finds groups, and a page of those that it has found. */
         GroupsReply: components["schemas"]["JobReply"] & {
             /**
@@ -1285,7 +1312,10 @@ export interface components {
         };
         /** @description One stored fingerprint near the query. */
         HitReply: {
-            /** @description Whether the similarity reaches `min_similarity`; null if there is none. */
+            /**
+             * @description Whether the similarity reaches `min_similarity`, and `numbers` reaches `min_numbers` where it
+             *     is not null; null if there is no similarity.
+             */
             confirmed?: boolean | null;
             /** @description With `"explain": true`: the bits in which it differs, with their sums in the query. */
             differing_bits?: components["schemas"]["BitReply"][];
@@ -1305,6 +1335,13 @@ export interface components {
             /** @description Its documents with an id or metadata, oldest first, at most 10. */
             documents: components["schemas"]["HitDocumentReply"][];
             fingerprint: components["schemas"]["Hex"];
+            /**
+             * Format: double
+             * @description About which share of their numbers the two texts have in common, 0 to 1, rounded down to 4
+             *     decimals; null if one of them has no number.
+             * @example 0.9142
+             */
+            numbers?: number | null;
             /**
              * Format: double
              * @description About how much of the two texts agrees, 0 to 1, rounded down to 4 decimals; null if one side
@@ -1332,6 +1369,8 @@ export interface components {
         InsertReply: {
             fingerprint: components["schemas"]["Hex"];
             outcome: components["schemas"]["Outcome"];
+            /** @description The document that was stored under this id before; missing if the id is new. */
+            previous?: components["schemas"]["Previous"];
             /**
              * Format: int64
              * @description The number of the accepted change; if nothing changed, that of the last change before.
@@ -1460,6 +1499,11 @@ export interface components {
             reclaimed_bytes: number;
             sweep?: components["schemas"]["SweepReply"] | null;
         };
+        /**
+         * @description What keeps two documents from counting as near-duplicates.
+         * @enum {string}
+         */
+        KeptApartBy: "distance" | "labels" | "similarity" | "numbers" | "length";
         /** @description A document of a group. */
         MemberReply: {
             /**
@@ -1518,6 +1562,11 @@ export interface components {
             documents_bytes: number;
             /** Format: int64 */
             ids_bytes: number;
+            /**
+             * Format: int64
+             * @description The sorted labels of texts, by which similar ones are found.
+             */
+            labels_bytes: number;
             /**
              * Format: int64
              * @description `engine.memory_bytes_max`; null without a limit.
@@ -1612,6 +1661,32 @@ export interface components {
              */
             sequence?: number;
             stored: boolean;
+        };
+        /** @description The document that was stored under this id before, compared with the one that was sent. */
+        Previous: {
+            /**
+             * Format: int32
+             * @description In how many bits its fingerprint differs.
+             * @example 2
+             */
+            distance: number;
+            /**
+             * Format: double
+             * @description About which share of their numbers they have in common; null if one of them has no number.
+             */
+            numbers?: number | null;
+            /**
+             * Format: double
+             * @description About how much of the two texts agrees, 0 to 1, rounded down to 4 decimals; null if one of
+             *     them came without text.
+             * @example 0.97
+             */
+            similarity?: number | null;
+            /**
+             * Format: int64
+             * @description When it was stored, in milliseconds since 1970.
+             */
+            stored_at_ms: number;
         };
         /** @description An error, `application/problem+json` (RFC 9457). */
         Problem: {
@@ -1741,6 +1816,8 @@ export interface components {
              * @description Only documents that were stored at most this many seconds ago count.
              */
             max_age?: number;
+            /** @description The share of their numbers that two texts must have in common for a hit to count, 0 to 1; 0 demands none. Hits where a text has no number count all the same. */
+            min_numbers?: number;
             /** @description The similarity that confirms a hit; 0 switches verification off. */
             min_similarity?: number;
             /** @description The namespace of the document; without it, the default namespace. */
@@ -2807,6 +2884,8 @@ export interface operations {
                 limit?: number;
                 /** @description The similarity that confirms a hit; 0 switches verification off. */
                 min_similarity?: number;
+                /** @description The share of their numbers that two texts must have in common for a hit to count, 0 to 1; 0 demands none. Hits where a text has no number count all the same. */
+                min_numbers?: number;
                 /** @description `exact` finds fingerprints within the distance and no others; `likely`, for a text, also likely ones beyond it. */
                 search?: "likely" | "exact";
                 /** @description `false` ends the search at the first hit that counts, and lists it alone; `true` searches and verifies all. The default is true for a query and false for a check-and-insert. */
@@ -2996,6 +3075,8 @@ export interface operations {
                 limit?: number;
                 /** @description The similarity that confirms a hit; 0 switches verification off. */
                 min_similarity?: number;
+                /** @description The share of their numbers that two texts must have in common for a hit to count, 0 to 1; 0 demands none. Hits where a text has no number count all the same. */
+                min_numbers?: number;
                 /** @description `exact` finds fingerprints within the distance and no others; `likely`, for a text, also likely ones beyond it. */
                 search?: "likely" | "exact";
                 /** @description `false` ends the search at the first hit that counts, and lists it alone; `true` searches and verifies all. The default is true for a query and false for a check-and-insert. */
@@ -6207,6 +6288,8 @@ export interface operations {
                 limit?: number;
                 /** @description The similarity that confirms a hit; 0 switches verification off. */
                 min_similarity?: number;
+                /** @description The share of their numbers that two texts must have in common for a hit to count, 0 to 1; 0 demands none. Hits where a text has no number count all the same. */
+                min_numbers?: number;
                 /** @description `false` ends the search at the first hit that counts, and lists it alone; `true` searches and verifies all. The default is true for a query and false for a check-and-insert. */
                 counts?: boolean;
                 /** @description Adds the heaviest features, the 64 sums, and to hits the bits that differ. */
@@ -6338,6 +6421,8 @@ export interface operations {
                 limit?: number;
                 /** @description The similarity that confirms a hit; 0 switches verification off. */
                 min_similarity?: number;
+                /** @description The share of their numbers that two texts must have in common for a hit to count, 0 to 1; 0 demands none. Hits where a text has no number count all the same. */
+                min_numbers?: number;
                 /** @description `exact` finds fingerprints within the distance and no others; `likely`, for a text, also likely ones beyond it. */
                 search?: "likely" | "exact";
                 /** @description `false` ends the search at the first hit that counts, and lists it alone; `true` searches and verifies all. The default is true for a query and false for a check-and-insert. */
@@ -6514,6 +6599,8 @@ export interface operations {
                 limit?: number;
                 /** @description The similarity that confirms a hit; 0 switches verification off. */
                 min_similarity?: number;
+                /** @description The share of their numbers that two texts must have in common for a hit to count, 0 to 1; 0 demands none. Hits where a text has no number count all the same. */
+                min_numbers?: number;
                 /** @description `exact` finds fingerprints within the distance and no others; `likely`, for a text, also likely ones beyond it. */
                 search?: "likely" | "exact";
                 /** @description `false` ends the search at the first hit that counts, and lists it alone; `true` searches and verifies all. The default is true for a query and false for a check-and-insert. */
