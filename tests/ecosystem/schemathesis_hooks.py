@@ -34,6 +34,9 @@ BEYOND_SCHEMAS = {
     ("invalid_value", "on_duplicate"),
     ("invalid_value", "touch"),
     ("invalid_value", "id_from"),
+    # In a query string, of which no schema covers two parameters: numbers that must agree where no
+    # sketch is compared.
+    ("invalid_value", "min_numbers"),
     # The bytes of metadata.
     ("metadata_too_large", None),
 }

@@ -50,18 +50,21 @@ const VERDICTS = {
 };
 
 function verdict(reply) {
+  if (reply.numbers_differ) return "A near-duplicate whose numbers differ: it was not stored.";
   if (reply.outcome) return VERDICTS[reply.outcome];
   if (reply.duplicate) return "There is a near-duplicate.";
-  return reply.hit_count ? "Nothing that counts, but see below." : "Nothing like it is there.";
+  if (reply.unverified_matches) return "No near-duplicate was found, but not all were compared.";
+  return reply.hit_count ? "Nothing that counts, but see below." : "No near-duplicate was found.";
 }
 
 function row(hit) {
   const line = made("tr", undefined, hit.confirmed === false ? "weak" : "");
   const similarity = hit.similarity === null ? "not verifiable" : hit.similarity.toFixed(2);
+  const numbers = hit.numbers === null ? "" : hit.numbers.toFixed(2);
   const named = hit.documents.map((document) => document.id).filter((id) => id !== null);
   const others = hit.document_count - named.length;
   const ids = named.join(", ") + (named.length > 0 && others > 0 ? ` and ${others} more` : "");
-  line.append(made("td", hit.distance), made("td", similarity));
+  line.append(made("td", hit.distance), made("td", similarity), made("td", numbers));
   const fingerprint = made("td");
   fingerprint.append(made("code", hit.fingerprint));
   line.append(fingerprint, made("td", ids || "without an id"));
