@@ -208,7 +208,7 @@ def test_a_panic_is_an_exception_and_the_interpreter_lives(lamp: str) -> None:
 
 def test_other_threads_run_during_an_analysis(lamp: str) -> None:
     """Of two threads that begin at the same time, neither waits for the end of the other."""
-    text = lamp * 50_000
+    text = lamp * 300_000
     ticks, is_done = 0, threading.Event()
 
     def analyse() -> None:
@@ -220,7 +220,7 @@ def test_other_threads_run_during_an_analysis(lamp: str) -> None:
     while not is_done.wait(0.001):
         ticks += 1
     thread.join()
-    # Attached to the interpreter, an analysis of 9 MB would leave no tick, or one.
+    # Attached to the interpreter, an analysis of 50 MB would leave no tick, or one.
     assert ticks >= 5
 
 

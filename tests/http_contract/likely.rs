@@ -191,6 +191,37 @@ fn a_search_without_counts_ends_at_the_first_hit_that_counts() {
 }
 
 #[test]
+fn a_reply_says_that_more_texts_share_a_label_than_are_compared() {
+    const CROWD: usize = 600;
+    let server = Server::start();
+    let base = text(1, WORDS);
+    let with_word = |at: usize, word: &str| {
+        let mut words: Vec<&str> = base.split(' ').collect();
+        words[at] = word;
+        words.join(" ")
+    };
+    let crowd = (0..CROWD).map(|number| {
+        let text = with_word(1 + number % 57, &format!("harbour{number}"));
+        json!({"text": text, "namespace": "crowded"}).to_string()
+    });
+    let stored = server.post_lines("/v1/insert/batch", &crowd.collect::<Vec<_>>().join("\n"));
+    assert!(stored.iter().all(|reply| reply["outcome"] == "inserted"));
+
+    let asked = with_word(59, "quay");
+    let query = |namespace: &str| {
+        server.post("/v1/query", &json!({"text": asked, "namespace": namespace})).json()
+    };
+    let found = query("crowded");
+    assert_eq!((&found["duplicate"], &found["unverified_matches"]), (&json!(true), &json!(1)));
+    // The crowd of another namespace takes nobody's place.
+    let body = json!({"id": "base", "text": base, "namespace": "quiet"});
+    assert_eq!(server.post("/v1/insert", &body).json()["outcome"], "inserted");
+    let found = query("quiet");
+    assert_eq!((&found["duplicate"], &found["hit_count"]), (&json!(true), &json!(1)));
+    assert_eq!(found.get("unverified_matches"), None);
+}
+
+#[test]
 fn wrong_values_are_refused_by_name() {
     let server = Server::start();
     for (body, field) in [
