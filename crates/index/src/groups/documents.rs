@@ -77,6 +77,25 @@ impl DocumentSet {
         at.checked_sub(1).is_some_and(|before| key(before) == key(at))
     }
 
+    /// The first document of a fingerprint in each namespace.
+    pub(super) fn firsts(&self, value: Permuted) -> impl Iterator<Item = usize> {
+        let bucket = (value >> self.shift) as usize;
+        let (first, end) = (self.starts[bucket] as usize, self.starts[bucket + 1] as usize);
+        let of_bucket = &self.entries[first..end];
+        let mut at = first + of_bucket.partition_point(|entry| entry.value < value);
+        std::iter::from_fn(move || {
+            let entry = self.entries[..end].get(at).filter(|entry| entry.value == value)?;
+            let found = at;
+            let is_before =
+                |other: &Entry| (other.value, other.namespace) <= (value, entry.namespace);
+            at += 1;
+            if at < end && is_before(&self.entries[at]) {
+                at += self.entries[at..end].partition_point(is_before);
+            }
+            Some(found)
+        })
+    }
+
     /// The first document of a fingerprint in a namespace.
     #[inline]
     pub(super) fn find(&self, value: Permuted, namespace: NamespaceNumber) -> Option<usize> {

@@ -10,14 +10,12 @@ use nearprint_fingerprint::LABELS;
 use super::documents::DocumentSet;
 use super::{EvidenceSource, Pair, Search, SketchJudge, on_threads};
 use crate::labels::{self, LOOKED_AT_MAX, LabelKey, ROWS_MAX};
-use crate::levels::posting::Posting;
-use crate::permutation::Permuted;
 use crate::view::View;
 
 /// The pieces of a table: the rows whose keys begin with the same byte.
 const PIECES_OF_TABLE: usize = 256;
 
-/// A row of a table: its key, and the first document of its fingerprint.
+/// A row of a table: its key, and the first document of its fingerprint in a namespace.
 type Row = (LabelKey, u32);
 
 impl Search<'_> {
@@ -108,12 +106,13 @@ impl Search<'_> {
     }
 }
 
+/// The rows whose keys begin with a byte, of the selected documents.
 fn rows_of_segments(view: &View, documents: &DocumentSet, (table, byte): (usize, u8)) -> Vec<Row> {
     let mut rows = Vec::new();
     for segment in view.segments().iter() {
         for (key, number) in segment.labels().all()[table].beginning_with(byte) {
-            let value = segment.sorted().value(number);
-            add_rows(&mut rows, documents, (key, value), segment.postings_at(number));
+            let firsts = documents.firsts(segment.sorted().value(number));
+            rows.extend(firsts.map(|at| (key, at as u32)));
         }
     }
     rows
@@ -124,27 +123,10 @@ fn rows_of_deltas(view: &View, documents: &DocumentSet, table: usize) -> Vec<Row
     let mut rows = Vec::new();
     for delta in view.deltas() {
         for text in delta.texts() {
-            let value = delta.value_of(text.node);
-            let postings = delta.puts_of(text.node);
-            add_rows(&mut rows, documents, (text.keys[table], value), postings);
+            let firsts = documents.firsts(delta.value_of(text.node));
+            rows.extend(firsts.map(|at| (text.keys[table], at as u32)));
         }
     }
     rows.sort_unstable();
     rows
-}
-
-/// Adds a row for each namespace in which a fingerprint has a selected document.
-fn add_rows(
-    rows: &mut Vec<Row>,
-    documents: &DocumentSet,
-    (key, value): (LabelKey, Permuted),
-    postings: impl Iterator<Item = Posting>,
-) {
-    let mut last = None;
-    for posting in postings {
-        if last.replace(posting.namespace) != Some(posting.namespace) {
-            let at = documents.find(value, posting.namespace);
-            rows.extend(at.map(|at| (key, at as u32)));
-        }
-    }
 }
