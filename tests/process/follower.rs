@@ -49,14 +49,18 @@ fn until(what: &str, mut is_so: impl FnMut() -> bool) {
     panic!("waiting until {what}");
 }
 
-/// Waits until the follower has had everything, and has the last change of the primary.
+/// Waits until the follower has had everything, has the last change of the primary, and hears it.
 fn until_level(primary: &Client, follower: &Client) {
-    let sequence = |client: &Client| Client::expect(client.get("/v1/stats"))["sequence"].clone();
+    let stats = |client: &Client| Client::expect(client.get("/v1/stats"));
     until("it has everything", || {
         // It does not listen while it copies.
         let Ok((status, reply)) = follower.get("/readyz") else { return false };
         assert!(reply["code"] != "follower_halted", "{reply}");
-        status == 200 && sequence(primary) == sequence(follower)
+        let copy = stats(follower);
+        // It has everything before it is connected again, if nothing was written meanwhile.
+        status == 200
+            && copy["sequence"] == stats(primary)["sequence"]
+            && copy["following"]["connected"] == true
     });
 }
 
