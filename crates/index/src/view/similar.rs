@@ -184,13 +184,25 @@ impl View {
                     self.has_counting_document(*row, self.value_of(*row), visibility, has_sketch)
                 });
             }
-            if !is_cut || rows.len() >= LOOKED_AT_MAX || max == PASSED_MAX {
-                is_cut |= rows.len() > LOOKED_AT_MAX;
-                rows.truncate(LOOKED_AT_MAX);
-                return is_cut;
+            let end = self.end_of_looked_at(rows);
+            if !is_cut || end.is_some() || max == PASSED_MAX {
+                rows.truncate(end.unwrap_or(rows.len()));
+                return is_cut || end.is_some();
             }
             max = (2 * max).min(PASSED_MAX);
         }
+    }
+
+    /// Where the rows of the first [`LOOKED_AT_MAX`] fingerprints end, if there are more. The same
+    /// fingerprint in several levels is one.
+    fn end_of_looked_at(&self, rows: &Rows) -> Option<usize> {
+        let is_repeated = |a: &Row, b: &Row| {
+            a.differing == b.differing
+                && a.level != b.level
+                && self.value_of(*a) == self.value_of(*b)
+        };
+        let end = rows.chunk_by(is_repeated).take(LOOKED_AT_MAX).map(<[Row]>::len).sum();
+        (end < rows.len()).then_some(end)
     }
 
     /// Puts rows in order: the nearest first, equally near ones by fingerprint.
