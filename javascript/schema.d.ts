@@ -903,7 +903,7 @@ export interface components {
             kept_apart_by?: components["schemas"]["KeptApartBy"] | null;
             /**
              * Format: double
-             * @description About which share of their numbers they have in common; null if one of them has no number.
+             * @description The estimated share of their numbers that both have, 0 to 1; null if one has no number.
              */
             numbers?: number | null;
             /**
@@ -1337,7 +1337,7 @@ export interface components {
             fingerprint: components["schemas"]["Hex"];
             /**
              * Format: double
-             * @description About which share of their numbers the two texts have in common, 0 to 1, rounded down to 4
+             * @description The estimated share of their numbers that both texts have, 0 to 1, rounded down to 4
              *     decimals; null if one of them has no number.
              * @example 0.9142
              */
@@ -1672,7 +1672,7 @@ export interface components {
             distance: number;
             /**
              * Format: double
-             * @description About which share of their numbers they have in common; null if one of them has no number.
+             * @description The estimated share of their numbers that both have, 0 to 1; null if one has no number.
              */
             numbers?: number | null;
             /**

@@ -17,7 +17,7 @@ pub(crate) struct PreviousReply {
     /// them came without text.
     #[schema(example = 0.97)]
     pub(crate) similarity: Option<f64>,
-    /// About which share of their numbers they have in common; null if one of them has no number.
+    /// The estimated share of their numbers that both have, 0 to 1; null if one has no number.
     pub(crate) numbers: Option<f64>,
     /// When it was stored, in milliseconds since 1970.
     pub(crate) stored_at_ms: u64,

@@ -157,7 +157,7 @@ pub(crate) struct HitReply<'a> {
     /// has no text.
     #[schema(example = 0.97)]
     pub(crate) similarity: Option<f64>,
-    /// About which share of their numbers the two texts have in common, 0 to 1, rounded down to 4
+    /// The estimated share of their numbers that both texts have, 0 to 1, rounded down to 4
     /// decimals; null if one of them has no number.
     #[schema(example = 0.9142)]
     pub(crate) numbers: Option<f64>,
@@ -406,7 +406,7 @@ pub(crate) struct CompareReply {
     pub(crate) distance: u8,
     /// About how much of the two texts agrees; null if one side has no text.
     pub(crate) similarity: Option<f64>,
-    /// About which share of their numbers they have in common; null if one of them has no number.
+    /// The estimated share of their numbers that both have, 0 to 1; null if one has no number.
     pub(crate) numbers: Option<f64>,
     /// Whether the similarity reaches `min_similarity`, and `numbers` reaches `min_numbers` where it
     /// is not null; null if there is no similarity.

@@ -167,16 +167,18 @@ impl View {
         let mut max = LOOKED_AT_MAX;
         loop {
             rows.clear();
+            let mut are_dropped = false;
             let mut is_cut = self.each_row(place, max, &mut |row| {
                 rows.push(row);
                 // A delta may have many more.
                 if rows.len() == COLLECTED_MAX {
                     rows.sort_by_cached_key(|row| (row.differing, self.value_of(*row)));
                     rows.truncate(PASSED_MAX);
+                    are_dropped = true;
                 }
             });
             self.sort_rows(rows);
-            is_cut |= rows.len() > max;
+            is_cut |= are_dropped || rows.len() > max;
             rows.truncate(max);
             if needs_check {
                 let has_sketch = &mut |posting: Posting| posting.sample.is_some();

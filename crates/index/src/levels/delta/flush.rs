@@ -15,6 +15,9 @@ use crate::permutation::Permuted;
 use crate::plan::Plans;
 use crate::tables::table::Number;
 
+/// The number of a node whose fingerprint has no document any more.
+const NONE: Number = Number::MAX;
+
 impl DeltaAt<'_> {
     /// Builds the level with the same content.
     pub fn to_level(self, plans: &Plans) -> Level {
@@ -35,17 +38,13 @@ impl DeltaAt<'_> {
                 }
             }
         };
-        let mut numbers = vec![Number::MAX; count as usize];
-        let numbers = RefCell::new(&mut numbers);
+        let numbers = RefCell::new(vec![NONE; count as usize]);
         let numbered = |i: u32, number| numbers.borrow_mut()[i as usize] = number;
         let labels = |target: &Target<'_>| {
             let numbers = numbers.borrow();
-            let number = |text: &DeltaText| Some(numbers[text.node as usize]);
-            let texts: Vec<LabelledNumber> = self
-                .texts()
-                .filter_map(|text| Some((text.keys, number(text).filter(|&n| n != Number::MAX)?)))
-                .collect();
-            LabelTables::of(&texts, target)
+            let labelled = |text: &DeltaText| (text.keys, numbers[text.node as usize]);
+            let texts = self.texts().map(labelled).filter(|&(_, number)| number != NONE);
+            LabelTables::of(&texts.collect::<Vec<LabelledNumber>>(), target)
         };
         Level::of(expected, self.values(), (add, numbered), self.ids(), labels)
     }

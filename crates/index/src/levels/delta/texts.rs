@@ -21,7 +21,7 @@ impl<'a> DeltaAt<'a> {
         });
     }
 
-    /// All texts, each with its fingerprint; a copy may come more than once.
+    /// All texts, in the order in which they came. A copy may come more than once.
     pub(crate) fn texts(self) -> impl Iterator<Item = &'a DeltaText> {
         self.delta.labels.all().take_while(move |text| text.event < self.length)
     }
