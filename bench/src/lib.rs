@@ -6,7 +6,7 @@
 //!   insert    packed inserts on a disk: the rate while the index grows, memory, a restart
 //!   mixed     single look-ups at rest, during inserts, during a long packed query
 //!   compaction  the compaction policy in a simulation and on a real index
-//!   similar   the search for similar texts by their labels, beside the exact look-up
+//!   similar   the search for similar texts, compared with the exact look-up
 //!   verified  single queries with sketches, whose hits are read from the journal and compared
 //!   lifecycle  namespaces, listing, purges, expiry: memory and rates
 //!   read      the readers of imported files
@@ -85,7 +85,7 @@ enum What {
     Mixed(mixed::Args),
     /// The compaction policy, in a simulation and on a real index
     Compaction(compaction::Args),
-    /// The search for similar texts, beside the exact look-up
+    /// The search for similar texts, compared with the exact look-up
     Similar(similar::Args),
     /// Single queries whose hits are verified by their sketches
     Verified(verified::Args),

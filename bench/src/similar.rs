@@ -1,5 +1,5 @@
-//! `nearprint-bench similar`: the search for similar texts by their labels, beside the exact look-up
-//! of the same texts, in this process.
+//! `nearprint-bench similar`: the search for similar texts by their labels, compared with the
+//! exact look-up of the same texts, in this process.
 //!
 //! The stored texts are passages of the documents on this machine, with all their families (licences,
 //! manual pages of one template), or generated: families of edited texts of many sizes, a third of

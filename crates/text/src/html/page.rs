@@ -18,7 +18,8 @@ pub(super) const BOILERPLATE_TIMES: usize = 3;
 /// 45; as a multiple of the main content, a long notice would count on every short page.
 const MAIN_MIN: usize = 40;
 
-/// Main content is not thin beside less text than this: each page of mdBook has a help box of 134.
+/// If the rest of the page has less text than this, short main content counts alone: each page of
+/// mdBook has a help box of 134 letters.
 const OUTSIDE_MIN: usize = 200;
 
 /// The text of a page, with the places to leave out.
@@ -193,7 +194,7 @@ impl HtmlPage {
         if self.outweighs(&images, 1, &text) { with_images } else { text }
     }
 
-    /// Where the content is: in the main content with the longer articles beside it, or anywhere.
+    /// Where the content is: in the main content and the longer articles outside it, or anywhere.
     fn region(&self, dropped: &[Range<usize>]) -> Vec<Range<usize>> {
         let whole: Vec<Range<usize>> = std::iter::once(0..self.text.len()).collect();
         let mut mains = self.regions.mains(self.text.len());
