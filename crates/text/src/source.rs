@@ -27,8 +27,8 @@ pub enum Source<'a> {
 /// Which text of an HTML page counts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Extract {
-    /// The main content, if the page marks it and the rest does not outweigh it; otherwise what a
-    /// reader sees, without what belongs to the site.
+    /// The main content, if the page marks it and it is not nearly empty; otherwise what a reader
+    /// sees, without what belongs to the site.
     #[default]
     Content,
     /// What a reader sees, without navigation and similar elements.

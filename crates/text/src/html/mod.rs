@@ -27,8 +27,8 @@ pub(crate) mod tokenizer;
 
 use std::borrow::Cow;
 
-/// The content of a page: the text of its main content if it marks that and the rest does not
-/// outweigh it, or else all that a reader sees but what belongs to the site.
+/// The content of a page: the text of its main content if it marks that and it is not nearly empty,
+/// or else all that a reader sees but what belongs to the site.
 ///
 /// ```
 /// use nearprint_text::content_of_html;
