@@ -443,6 +443,30 @@ fn a_crowd_of_one_label_is_cut_as_the_oracle_says() {
     }
 }
 
+#[test]
+fn a_look_up_that_leaves_rows_of_a_delta_unseen_says_so() {
+    // Twice the rows that are passed over, and all documents are gone.
+    const COUNT: u64 = 2 * 16 * 256;
+    let sketch =
+        Sketch::from_codes(&[0; BINS]).with_labels([77 << 8; LABELS].map(Label::from_bits));
+    let mut view = with_small_max(700, 3, 1 << 15);
+    let fingerprint = |number: u64| Fingerprint::new(number.wrapping_mul(0x9e37_79b9_7f4a_7c15));
+    for number in 0..COUNT {
+        let sketch = Some(Box::new(sketch.clone()));
+        view.put(fingerprint(number), Put { sketch, ..Put::default() });
+    }
+    for number in 0..COUNT {
+        view.reset(fingerprint(number), None);
+        view.advance();
+    }
+    assert_eq!(view.deltas().count(), 1);
+    let threshold = MinResemblance::of_similarity(0.83).unwrap();
+    let (fingerprint, beyond) = (Fingerprint::new(0x0123_4567_89ab), Distance::default());
+    let text = SimilarTo { fingerprint, sketch: &sketch, threshold, beyond };
+    let (found, is_cut) = view.similar(text, &Visibility::DEFAULT, &mut |_| true);
+    assert!(found.is_empty() && is_cut);
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 
