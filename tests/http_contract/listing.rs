@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 
 use crate::groups::found;
 use crate::limits::poll;
-use crate::support::{Connection, Reply, Server, hex, name, text};
+use crate::support::{Connection, Reply, Server, hex, name, text, until};
 
 /// Stores `count` documents with the ids `0`, `1`, ...
 fn filled(count: u64) -> Server {
@@ -224,8 +224,9 @@ fn a_stream_shows_one_moment() {
         body.extend_from_slice(&chunk);
     }
     let text = String::from_utf8(body).unwrap();
-    let last: Value = serde_json::from_str(text.lines().last().unwrap()).unwrap();
-    assert_eq!((text.lines().count(), &last["id"]), (8_000, &json!(id(7_999))));
+    let lines: Vec<&str> = text.lines().filter(|line| !line.is_empty()).collect();
+    let last: Value = serde_json::from_str(lines.last().unwrap()).unwrap();
+    assert_eq!((lines.len(), &last["id"]), (8_000, &json!(id(7_999))));
 }
 
 #[test]
@@ -313,6 +314,43 @@ fn a_hundred_abandoned_streams_keep_no_stream_out() {
     drop(abandoned);
 }
 
+/// The value of a metric that has no labels.
+fn metric(server: &Server, name: &str) -> u64 {
+    let page = server.get("/metrics").text();
+    let value = page.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' '));
+    value.unwrap_or_else(|| panic!("{name} is not in {page}")).parse().unwrap()
+}
+
+#[test]
+fn a_search_without_a_match_ends_soon_after_its_client_has_closed() {
+    const STREAMS: u64 = 100;
+    const DOCUMENTS: u64 = 20_000;
+    let server = Server::with(|config| {
+        config.server.exports_max = STREAMS;
+        // They take turns, so that none ends before its client has left.
+        config.engine.list_threads = 1;
+    });
+    server.insert_all((0..DOCUMENTS).map(|i| json!({"id": i.to_string(), "fingerprint": hex(i)})));
+    let items = || metric(&server, "nearprint_list_items_total");
+    let before = items();
+    // What was sent to a client is read, so that it closes with a FIN and without a reset.
+    let searches = (0..STREAMS).map(|_| unread(&server, "GET /v1/documents?prefix=zzz"));
+    drop(searches.collect::<Vec<_>>());
+    until(|| metric(&server, "nearprint_exports_running") == 0);
+    let (looked_at, all) = (items() - before, DOCUMENTS * STREAMS);
+    assert!(looked_at < all / 2, "{looked_at} of {all} documents were looked at for nobody");
+}
+
+#[test]
+fn a_follower_that_has_closed_gives_its_place_back() {
+    let server = Server::with(|config| config.server.exports_max = 1);
+    let mut follower = unread(&server, "GET /v1/changes?after=0");
+    assert!(follower.next_chunk().is_some(), "it has everything");
+    assert_eq!(stream(&server, "/v1/documents").status, 503);
+    drop(follower);
+    until(|| stream(&server, "/v1/documents").status == 200);
+}
+
 #[test]
 fn a_page_with_a_prefix_looks_at_some_documents_and_says_where_it_ended() {
     let server = Server::with(|config| config.engine.list_scan_max = 1_000);
@@ -324,7 +362,7 @@ fn a_page_with_a_prefix_looks_at_some_documents_and_says_where_it_ended() {
     let expected: Vec<_> = (4_990..5_000).map(|i| i.to_string()).collect();
     assert_eq!(ids(&by_pages(&server, "/v1/documents?prefix=499")), expected);
     assert_eq!(ids(&stream(&server, "/v1/documents?prefix=499").lines()), expected);
-    assert_eq!(stream(&server, "/v1/documents?prefix=zzz").text(), "");
+    assert_eq!(stream(&server, "/v1/documents?prefix=zzz").lines(), Vec::<Value>::new());
 }
 
 /// Lists of every kind, each with more than one item.

@@ -336,8 +336,11 @@ impl Reply {
         serde_json::from_slice(&self.body).unwrap()
     }
 
+    /// The lines of a batch, or of a stream, which has blank ones while it finds nothing.
     pub(crate) fn lines(&self) -> Vec<Value> {
-        self.text().lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+        let text = self.text();
+        let lines = text.lines().filter(|line| !line.is_empty());
+        lines.map(|line| serde_json::from_str(line).unwrap()).collect()
     }
 
     /// Status and code of an error, which must be a complete problem document.

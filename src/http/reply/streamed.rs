@@ -4,6 +4,10 @@
 //! one that nobody reads costs a few buffers and the state that it reads. When all places are taken,
 //! a new reply takes the place of the one that has waited longest for its client, if that is at least
 //! `server.export_stall_ms`. So clients that stop reading do not keep others out.
+//!
+//! A FIN does not tell whether a client has closed its socket or only sends no more and waits for
+//! the reply. A write does: a closed socket answers it with a reset. So that an abandoned reply
+//! ends, none may write nothing for long ([`with_blank_lines`]).
 
 use std::io;
 use std::pin::Pin;
@@ -16,15 +20,18 @@ use axum::body::{Body, Bytes};
 use axum::http::HeaderValue;
 use axum::http::header::CONTENT_TYPE;
 use axum::response::Response;
-use futures_util::Stream;
+use futures_util::{Stream, StreamExt as _};
 use tokio::sync::mpsc;
-use tokio::time::Instant;
+use tokio::time::{Instant, timeout};
 
 use crate::http::problem::{Code, Problem};
 use crate::metrics;
 
 /// The maximum number of pieces of a thread that wait for a slow client; then the thread waits.
 const PIECES_MAX: usize = 2;
+
+/// The longest time in which a stream of lines writes nothing while its client reads.
+const SILENCE_MAX: Duration = Duration::from_secs(1);
 
 /// The pieces of a reply, each made when it is asked for.
 pub(crate) type Pieces = Pin<Box<dyn Stream<Item = io::Result<Bytes>> + Send>>;
@@ -198,6 +205,15 @@ impl<L: FnOnce(Problem) -> io::Result<Bytes> + Unpin> Stream for PlacedBody<L> {
     }
 }
 
+/// Lines, and a blank one after each [`SILENCE_MAX`] without any; the work on the next line goes on.
+pub(crate) fn with_blank_lines(lines: Pieces) -> Pieces {
+    Box::pin(futures_util::stream::unfold(lines, async |mut lines| {
+        let next = timeout(SILENCE_MAX, lines.next()).await;
+        let piece = next.unwrap_or_else(|_| Some(Ok(Bytes::from_static(b"\n"))))?;
+        Some((piece, lines))
+    }))
+}
+
 /// Where a thread sends the pieces of its reply.
 pub(crate) struct ReplyPieces(mpsc::Sender<io::Result<Bytes>>);
 
@@ -229,7 +245,7 @@ pub(crate) fn written_by_thread(
 
 #[cfg(test)]
 mod tests {
-    use futures_util::{FutureExt as _, StreamExt as _};
+    use futures_util::FutureExt as _;
 
     use super::*;
 
@@ -280,6 +296,22 @@ mod tests {
         assert!(working.next().now_or_never().is_none());
         tokio::time::advance(10 * STALL).await;
         assert!(places.take().is_err());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_stream_that_finds_nothing_is_never_silent_for_long() {
+        let places = Places::new(1, STALL);
+        let finds_late = futures_util::stream::once(async {
+            tokio::time::sleep(SILENCE_MAX * 5 / 2).await;
+            Ok(Bytes::from_static(b"line\n"))
+        });
+        let lines = with_blank_lines(Box::pin(finds_late));
+        let mut body = body(places.take().unwrap(), lines);
+        for expected in [Some("\n"), Some("\n"), Some("line\n"), None] {
+            let begun = Instant::now();
+            assert_eq!(next(&mut body).await.as_deref(), expected);
+            assert!(begun.elapsed() <= SILENCE_MAX, "{expected:?}");
+        }
     }
 
     #[tokio::test(start_paused = true)]

@@ -76,7 +76,8 @@ fn copy_lines(lines: &mut dyn BufRead, limit: u64, out: &mut dyn Write) -> Resul
     each_line(lines, limit, "list", &mut |line| out.write_all(line))
 }
 
-/// Passes at most `limit` lines on, with their ends. What comes of them is a list or an export.
+/// Passes at most `limit` lines on, with their ends, and skips blank ones, which a service sends
+/// while it finds nothing. What comes of them is a list or an export.
 ///
 /// # Errors
 /// Those of `take`, and if the service cuts the lines off.
@@ -86,17 +87,19 @@ pub(super) fn each_line(
     what: &str,
     take: &mut dyn FnMut(&[u8]) -> io::Result<()>,
 ) -> Result<()> {
-    let mut line = Vec::new();
-    for _ in 0..limit {
+    let (mut line, mut left) = (Vec::new(), limit);
+    while left > 0 {
         line.clear();
         let why = match lines.read_until(b'\n', &mut line) {
             Ok(0) => break,
+            Ok(_) if line == b"\n" => continue,
             // Everything that a service lists is an object.
             Ok(_) if !line.starts_with(b"{") => {
                 return Err(foreign(anyhow!("a line is not a JSON object")).into());
             }
             Ok(_) if line.ends_with(b"\n") && !line.starts_with(ERROR) => {
                 take(&line)?;
+                left -= 1;
                 continue;
             }
             Ok(_) => reason(&line),
@@ -136,6 +139,14 @@ mod tests {
             assert_eq!(lines, expected, "{limit}");
             assert!(end.is_ok(), "{limit}");
         }
+    }
+
+    #[test]
+    fn blank_lines_are_not_listed_and_do_not_count() {
+        let (lines, end) = copied("\n{one\n\n\n{two\n\n{three\n", 2);
+        assert_eq!(lines, "{one\n{two\n");
+        assert!(end.is_ok());
+        assert!(copied("{one\n\n", 9).1.is_ok());
     }
 
     #[test]

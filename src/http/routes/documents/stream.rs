@@ -1,4 +1,5 @@
-//! All documents of a selection as one stream of lines, as of one moment, in constant memory.
+//! All documents of a selection as one stream of lines, as of one moment, in constant memory. A
+//! search that finds nothing for a while sends blank lines.
 
 use std::io;
 
@@ -9,6 +10,7 @@ use nearprint_engine::{DocumentStream, PageOptions};
 use crate::http::batch::replies::last_line;
 use crate::http::problem::Problem;
 use crate::http::reply::documents::{DocumentReply, Showing};
+use crate::http::reply::streamed::with_blank_lines;
 use crate::http::request::reach::NamespaceAccess;
 use crate::http::request::selection::ListParameters;
 use crate::http::service::Service;
@@ -36,8 +38,9 @@ pub(super) fn respond(
     let recipe = service.options.defaults.recipe;
     let showing = Showing { parts, recipe, reach: reach.clone() };
     let lines = futures_util::stream::unfold(Some((documents, showing)), lines);
+    let lines = with_blank_lines(Box::pin(lines));
     let last = |problem: Problem| Ok(Bytes::from(last_line(&problem)));
-    Ok(place.respond("application/x-ndjson", Box::pin(lines), last))
+    Ok(place.respond("application/x-ndjson", lines, last))
 }
 
 /// The documents of a stream that are left, and how they are shown.
