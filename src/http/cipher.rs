@@ -1,6 +1,6 @@
 //! What clients hand back: where a page ended, and which job they mean. Both are numbers that grow
-//! with the changes of all namespaces, so clients get them encrypted; and so are those that services
-//! tell each other in replies.
+//! with the changes of all namespaces, so clients get them encrypted; and so are those that copies
+//! of a directory tell each other.
 //!
 //! A Feistel network of four rounds with HMAC-SHA256, which is a strong pseudorandom permutation of
 //! 128 bits (Luby, Rackoff 1988), encrypts the value in the lower bits. The other bits are zero, and
@@ -39,7 +39,7 @@ pub(crate) enum Kind {
     Groups,
     /// A place in the documents of a group.
     Members,
-    /// A change that a reply to another service rests on.
+    /// A change that one copy of a directory tells another.
     Change,
 }
 

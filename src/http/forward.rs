@@ -30,7 +30,7 @@ use crate::http::problem::{Code, Problem};
 use crate::remote::{self, RemoteError};
 
 /// Marks a request that was passed on.
-pub(crate) const FORWARDED: HeaderName = HeaderName::from_static("nearprint-forwarded");
+const FORWARDED: HeaderName = HeaderName::from_static("nearprint-forwarded");
 
 /// Headers that are about one connection (RFC 9110, section 7.6.1).
 const OF_CONNECTION: [HeaderName; 6] =

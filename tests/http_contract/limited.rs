@@ -12,6 +12,10 @@ use crate::support::{Reply, Server, hex, name, text};
 /// Headers that tell the time, or name the request.
 const OF_THE_MOMENT: [&str; 2] = ["date", "x-request-id"];
 
+/// What a service says that passes a request on. It does not make a client one.
+const OF_COPIES: [(&str, &str); 2] =
+    [("nearprint-forwarded", "1"), ("nearprint-change", "00000000000000000000000000000001")];
+
 /// The tokens of two clients, limited to `a` and to `b/...`, and of the operator.
 struct Tokens([Token; 3]);
 
@@ -45,7 +49,8 @@ struct Client<'s> {
 impl Client<'_> {
     fn send_as(&self, media_type: &str, line: &str, body: &[u8]) -> Reply {
         let kind = if line.starts_with("GET") { "accept" } else { "content-type" };
-        self.server.send(line, &[("authorization", &self.bearer), (kind, media_type)], body)
+        let own = [("authorization", &*self.bearer), (kind, media_type)];
+        self.server.send(line, &[&own[..], &OF_COPIES].concat(), body)
     }
 
     fn send(&self, line: &str, body: &Value) -> Reply {
@@ -144,7 +149,14 @@ fn all_calls<'s>(client: &'s Client<'s>, others: impl FnMut() + 's) -> Vec<(Stri
     list(&mut asking);
     find_groups(&mut asking);
     remove(&mut asking);
-    for path in ["/v1/stats?namespace=a", "/v1/stats", "/v1/snapshots", "/metrics", "/readyz"] {
+    for path in [
+        "/v1/stats?namespace=a",
+        "/v1/stats",
+        "/v1/snapshots",
+        "/metrics",
+        "/readyz",
+        "/readyz/writes",
+    ] {
         asking.get(path);
     }
     asking.learned

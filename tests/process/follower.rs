@@ -106,6 +106,8 @@ fn a_follower_has_what_was_answered_although_both_are_killed() {
     let request = ureq::post(format!("{}/v1/insert?id=packed", copy.url()));
     let request = request.content_type("text/plain").header("content-encoding", "gzip");
     let mut reply = request.send(&packed.finish().unwrap()[..]).unwrap();
+    // How much the primary has written is between the two services.
+    assert!(!reply.headers().contains_key("nearprint-change"), "{reply:?}");
     let stored: Value = reply.body_mut().read_json().unwrap();
     let plain = copy.client().post("/v1/fingerprint", &json!({"text": text}));
     assert_eq!(stored["fingerprint"], Client::expect(plain)["fingerprint"]);

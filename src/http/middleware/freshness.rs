@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use axum::extract::Request;
 use axum::http::header::HeaderName;
-use axum::http::{HeaderValue, Uri};
+use axum::http::{HeaderMap, HeaderValue, Uri};
 use axum::response::Response;
 use nearprint_engine::document::Sequence;
 use nearprint_files::fields;
@@ -22,8 +22,9 @@ use crate::http::service::Service;
 /// The longest wait for a change.
 const WAIT_MAX: Duration = Duration::from_secs(1);
 
-/// In the reply to a request that was passed on: a change with which this service has all that it
-/// rests on, encrypted. Clients do not get it.
+/// In a request that is passed on: a change that the copy has. In its reply: a change with which
+/// the copy has all that the reply rests on. Both are encrypted with the secret that copies of a
+/// directory share, so that a client can neither ask nor read: it would learn how much others write.
 const CHANGE: HeaderName = HeaderName::from_static("nearprint-change");
 
 fields! {
@@ -91,23 +92,32 @@ impl Freshness {
     }
 }
 
-/// Tells the service that has passed on a request what the reply rests on.
-pub(crate) fn tell_change(service: &Service, response: &mut Response) {
+/// Tells another copy of this directory a change that this one has: in a request that is passed on,
+/// and in the reply to one.
+pub(crate) fn tell_change(service: &Service, headers: &mut HeaderMap) {
     let change = service.cipher.encrypt(&Kind::Change.into(), service.engine.sequence().get());
     let change = HeaderValue::from_str(&change).expect("hex digits are visible ASCII");
-    response.headers_mut().insert(CHANGE, change);
+    headers.insert(CHANGE, change);
+}
+
+/// Whether a copy of this directory has passed on the request with these headers.
+pub(crate) fn comes_from_copy(service: &Service, headers: &HeaderMap) -> bool {
+    headers.get(CHANGE).is_some_and(|change| read_change(service, change).is_some())
+}
+
+fn read_change(service: &Service, change: &HeaderValue) -> Option<Sequence> {
+    let change = service.cipher.decrypt(&Kind::Change.into(), change.to_str().ok()?)?;
+    Some(Sequence::new(u64::try_from(change).ok()?))
 }
 
 /// Waits until this service has what the reply to a request rests on that it has passed on, so that
 /// its client sees there what it has written. A copy that is far behind does not wait.
 pub(crate) async fn catch_up(service: &Service, response: &mut Response) {
     let Some(change) = response.headers_mut().remove(CHANGE) else { return };
-    let change = change.to_str().ok();
-    let change = change.and_then(|change| service.cipher.decrypt(&Kind::Change.into(), change));
-    if let Some(change) = change.and_then(|change| u64::try_from(change).ok())
+    if let Some(change) = read_change(service, &change)
         && service.is_level()
     {
-        drop(timeout(WAIT_MAX, service.engine.reached(Sequence::new(change))).await);
+        drop(timeout(WAIT_MAX, service.engine.reached(change)).await);
     }
 }
 

@@ -24,7 +24,6 @@ use futures_util::FutureExt as _;
 use tokio::sync::OwnedSemaphorePermit;
 use tokio::time::Instant;
 
-use crate::http::forward::FORWARDED;
 use crate::http::middleware::access;
 use crate::http::middleware::access::Rules;
 use crate::http::middleware::freshness::{self, Freshness};
@@ -131,6 +130,7 @@ async fn answer(
             match service.decider() {
                 Decider::Here => {}
                 Decider::There(forwarder, to) => {
+                    freshness::tell_change(service, request.headers_mut());
                     let mut response = forwarder.forward(request, &to, writes).await?;
                     freshness::catch_up(service, &mut response).await;
                     return Ok(response);
@@ -141,11 +141,12 @@ async fn answer(
     }
     asked.wait(service, &mut request).await?;
     let (mut head, body) = request.into_parts();
-    let tells_change = head.headers.contains_key(FORWARDED) && rules.writes(&head.method, route);
+    let tells_change =
+        freshness::comes_from_copy(service, &head.headers) && rules.writes(&head.method, route);
     let body = coding::decoded(&service.bodies, &mut head.headers, body);
     let mut response = next.run(Request::from_parts(head, body)).await;
     if tells_change {
-        freshness::tell_change(service, &mut response);
+        freshness::tell_change(service, response.headers_mut());
     }
     Ok(response)
 }
