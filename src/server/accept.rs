@@ -13,7 +13,6 @@ use std::future::poll_fn;
 use std::io;
 use std::pin::{Pin, pin};
 use std::sync::Arc;
-use std::task::Poll;
 use std::time::Duration;
 
 use axum::Router;
@@ -23,7 +22,7 @@ use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::server::graceful::GracefulConnection;
-use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
@@ -53,6 +52,19 @@ const SURPLUS_TIME_MAX: Duration = Duration::from_secs(4);
 
 /// How long the rest of a body may take once the service stops: what has been sent arrives by then.
 const BODY_STOPPING: Duration = Duration::from_millis(500);
+
+/// What a client that begins with HTTP/2 is told, for whoever reads its log.
+const HTTP2_REASON: &[u8] =
+    b"nearprint speaks HTTP/1.1 only: set the client or proxy to HTTP/1.1 (no h2c)";
+
+/// An empty SETTINGS frame, with which a server of HTTP/2 begins (RFC 9113, sections 3.4, 6.5).
+const SETTINGS: [u8; 9] = [0, 0, 0, 4, 0, 0, 0, 0, 0];
+
+/// The type of a GOAWAY frame (RFC 9113, section 6.8).
+const GOAWAY: u8 = 7;
+
+/// The code of the error (RFC 9113, section 7).
+const HTTP_1_1_REQUIRED: u8 = 13;
 
 pub(super) struct AcceptLoop {
     stop: watch::Sender<()>,
@@ -170,12 +182,17 @@ impl Handler {
         match &self.tls {
             None => {
                 let connection = self.connection(stream, phase.clone(), answers);
-                drive(connection, &socket, phase, stopping).await;
+                let end = drive(connection, &socket, phase, stopping).await;
+                if end.is_err_and(|error| error.is_parse_version_h2()) {
+                    let stream = TimeoutStream::new(socket, phase.clone(), &self.options);
+                    refuse_http2(stream).await;
+                }
             }
+            // A client of TLS negotiates the protocol, and learns there that there is no HTTP/2.
             Some(tls) => {
                 if let Some(stream) = self.shake_hands(tls, stream, &mut stopping).await {
                     let connection = self.connection(stream, phase.clone(), answers);
-                    drive(connection, &socket, phase, stopping).await;
+                    drop(drive(connection, &socket, phase, stopping).await);
                 }
             }
         }
@@ -243,40 +260,65 @@ fn socket(stream: TcpStream) -> Socket {
 }
 
 /// Drives a connection to its end, or to the end of the request in hand once the service stops.
-async fn drive(
-    connection: impl GracefulConnection,
+async fn drive<C: GracefulConnection>(
+    connection: C,
     socket: &Socket,
     phase: &Phase,
     mut stopping: watch::Receiver<()>,
-) {
+) -> Result<(), C::Error> {
     let mut connection = pin!(connection);
     // The connection first: a request that has arrived before the signal is still answered.
     tokio::select! {
         biased;
-        () = until_reset(connection.as_mut(), socket, phase) => return,
+        end = until_reset(connection.as_mut(), socket, phase) => return end,
         _ = stopping.changed() => {}
     }
     phase.stop();
     if phase.awaits_head() {
-        return;
+        return Ok(());
     }
     connection.as_mut().graceful_shutdown();
     tokio::select! {
         biased;
-        () = until_reset(connection.as_mut(), socket, phase) => return,
+        end = until_reset(connection.as_mut(), socket, phase) => return end,
         () = sleep(BODY_STOPPING) => phase.refuse_body(),
     }
-    until_reset(connection, socket, phase).await;
+    until_reset(connection, socket, phase).await
 }
 
 /// Resolves at the end of a connection. If its client resets it while a request is answered, this
 /// resolves too; the caller then drops the connection, and the handler of the request with it.
-async fn until_reset(mut connection: Pin<&mut impl Future>, socket: &Socket, phase: &Phase) {
+async fn until_reset<C: GracefulConnection>(
+    mut connection: Pin<&mut C>,
+    socket: &Socket,
+    phase: &Phase,
+) -> Result<(), C::Error> {
     poll_fn(|cx| {
-        if connection.as_mut().poll(cx).is_ready() {
-            return Poll::Ready(());
+        let end = connection.as_mut().poll(cx);
+        if end.is_ready() || !phase.is_busy() {
+            return end;
         }
-        if phase.is_busy() { socket.poll_reset(cx) } else { Poll::Pending }
+        socket.poll_reset(cx).map(Ok)
     })
-    .await;
+    .await
+}
+
+/// Tells a client that begins with HTTP/2 to use HTTP/1.1, and ends the connection. It would not
+/// understand a reply in HTTP/1.1, so it gets frames, which also say that no request was processed.
+async fn refuse_http2(mut stream: impl AsyncWrite + Unpin) {
+    tracing::info!(
+        "a client that speaks HTTP/2 without negotiating it was refused: nearprint speaks HTTP/1.1 \
+         only; set the client or proxy to HTTP/1.1"
+    );
+    // The client may have left.
+    if stream.write_all(&http2_refusal()).await.is_ok() {
+        drop(stream.shutdown().await);
+    }
+}
+
+fn http2_refusal() -> Vec<u8> {
+    let (last_stream, error) = ([0; 4], [0, 0, 0, HTTP_1_1_REQUIRED]);
+    let payload = [&last_stream[..], &error, HTTP2_REASON].concat();
+    let [_, length @ ..] = (payload.len() as u32).to_be_bytes();
+    [&SETTINGS[..], &length, &[GOAWAY, 0, 0, 0, 0, 0], &payload].concat()
 }

@@ -108,6 +108,28 @@ fn a_request_has_one_valid_host_or_is_of_http_1_0() {
 }
 
 #[test]
+fn http_2_is_refused_in_its_own_frames() {
+    let server = Server::start();
+    let mut connection = server.connect();
+    let empty_settings = [0, 0, 0, 4, 0, 0, 0, 0, 0];
+    let preface = [b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", &empty_settings[..]].concat();
+    connection.write(&preface).unwrap();
+    let refusal = connection.rest();
+    let (settings, goaway) = refusal.split_at(empty_settings.len());
+    assert_eq!(settings, empty_settings);
+    // Length, type, flags, stream; then the last stream and the code HTTP_1_1_REQUIRED.
+    let (head, reason) = goaway.split_at(17);
+    assert_eq!(head[..3], [0, 0, 8 + reason.len() as u8]);
+    assert_eq!(head[3..], [7, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 13]);
+    let reason = str::from_utf8(reason).unwrap();
+    assert!(reason.contains("speaks HTTP/1.1 only: set the client or proxy"), "{reason}");
+    // An offer to go on in HTTP/2 may be declined.
+    let upgrade = "Connection: Upgrade, HTTP2-Settings\r\nUpgrade: h2c\r\nHTTP2-Settings: AAMAAABk";
+    let head = format!("GET /healthz HTTP/1.1\r\nHost: localhost\r\n{upgrade}");
+    assert_eq!(ask(&server, &head).status, 200);
+}
+
+#[test]
 fn an_origin_that_is_not_the_host_is_refused() {
     let server = Server::start();
     let send = |line: &str, origin: &str| {

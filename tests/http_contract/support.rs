@@ -277,6 +277,13 @@ impl Connection {
         !matches!(self.stream.read(&mut [0; 1]), Ok(1..))
     }
 
+    /// All that the server sends until it ends the connection.
+    pub(crate) fn rest(&mut self) -> Vec<u8> {
+        let mut rest = Vec::new();
+        self.stream.read_to_end(&mut rest).unwrap();
+        rest
+    }
+
     /// The next line of a head.
     pub(crate) fn line(&mut self) -> String {
         let mut line = String::new();
