@@ -7,10 +7,10 @@
 //!
 //! What is done to the server, each in a file of its own: it is killed at a random time (`kill`)
 //! and in each of its system calls (`syscalls`) and in each call of a pack (`reclaim`), its disk is
-//! full (`disk_full`), its files are removed (`data_files`), the power goes (`power_cut`), it is
-//! killed while it removes documents (`removals`), it is followed by another one (`follower`), it is
-//! stopped while it works (`stop`), and its
-//! clock is set (`clock`). `NEARPRINT_TEST_SEED` repeats a run.
+//! full (`disk_full`), its files are removed (`data_files`), the power goes (`power_cut`, and
+//! `power_states` from a record of its calls), it is killed while it removes documents
+//! (`removals`), it is followed by another one (`follower`), it is stopped while it works (`stop`),
+//! and its clock is set (`clock`). `NEARPRINT_TEST_SEED` repeats a run.
 
 mod clock;
 mod commands;
@@ -21,8 +21,11 @@ mod follower;
 mod kill;
 mod load;
 mod power_cut;
+mod power_states;
 mod random;
 mod reclaim;
+mod record;
+mod recorded_disk;
 mod removals;
 #[expect(dead_code, reason = "other tests use more of it")]
 mod server;

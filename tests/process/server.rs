@@ -138,6 +138,11 @@ impl Server {
         })
     }
 
+    /// The number of its process.
+    pub(crate) fn id(&self) -> u32 {
+        self.child().id()
+    }
+
     pub(crate) fn ended(&self) -> Option<ExitStatus> {
         self.child().try_wait().expect("it is our child")
     }

@@ -23,6 +23,20 @@ pub(crate) fn command(calls: &str, fault: &str, data: &Path) -> Command {
     command
 }
 
+/// A `serve` on this directory whose changes of files are recorded, with times and all bytes, and
+/// perhaps faults such as `fsync:retval=0` injected. Files are small as in [`command`].
+pub(crate) fn recorded(record: &Path, fault: Option<&str>, data: &Path) -> Command {
+    let trace = "trace=openat,pwrite64,ftruncate,fsync,fdatasync,/^(rename|unlink|mkdir)";
+    let runner = ["strace", "-D", "-f", "-q", "-y", "-ttt", "-xx", "-s", "67108864", "-e", trace];
+    let mut runner = runner.to_vec();
+    runner.extend(["-o", record.to_str().expect("a temporary path is text")]);
+    let inject = fault.map(|fault| format!("inject={fault}"));
+    runner.extend(inject.iter().flat_map(|inject| ["-e", inject]));
+    let mut command = Server::command_under(&runner, data);
+    command.env("NEARPRINT_ENGINE__JOURNAL_FILE_BYTES", "65536");
+    command
+}
+
 /// Whether there is a `strace` that can trace.
 #[expect(clippy::print_stdout, reason = "why a test did nothing")]
 pub(crate) fn is_here() -> bool {

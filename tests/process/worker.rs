@@ -8,6 +8,7 @@
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::SystemTime;
 
 use serde_json::{Value, json};
 
@@ -26,6 +27,7 @@ const QUERIES: usize = 10;
 type Stored = Option<usize>;
 
 /// One client with its ledger.
+#[derive(Clone)]
 pub(crate) struct Worker {
     name: usize,
     random: Random,
@@ -35,10 +37,23 @@ pub(crate) struct Worker {
     answered: u64,
     /// Set when the server's disk loses power. Replies that are read after that do not count.
     power_is_off: Arc<AtomicBool>,
+    /// What was entered into the ledger, and when, while somebody wants to know.
+    journal: Option<Vec<(u64, String, Entry)>>,
+}
+
+/// What a client learns of an id.
+#[derive(Clone)]
+enum Entry {
+    /// A request was sent, which may leave any of these.
+    Sent(Vec<Stored>),
+    /// A reply was read.
+    Answered { stored: Stored, verdict: Option<Verdict>, sequence: u64 },
+    /// After a restart, this was there.
+    Found(Stored),
 }
 
 /// What is known of one id.
-#[derive(Default)]
+#[derive(Clone)]
 struct Page {
     /// Exactly one of these is stored; more than one only after unanswered requests.
     possible: Vec<Stored>,
@@ -46,6 +61,7 @@ struct Page {
     verdict: Option<Verdict>,
 }
 
+#[derive(Clone)]
 struct Verdict {
     document: usize,
     duplicate: bool,
@@ -78,7 +94,29 @@ impl Worker {
             sequence_max: 0,
             answered: 0,
             power_is_off: Arc::default(),
+            journal: None,
         }
+    }
+
+    /// The same client with other requests to come, which remembers when it learned what.
+    pub(crate) fn with_journal(self, seed: u64) -> Self {
+        Self { random: Random(seed), journal: Some(Vec::new()), ..self }
+    }
+
+    /// This client as if the world had ended at a time, in microseconds since 1970, of a later self:
+    /// it has sent what was sent until then, and read what was read before.
+    pub(crate) fn until(&self, time: u64, later: &Self) -> Self {
+        let mut worker = self.clone();
+        for (at, id, entry) in later.journal.iter().flatten() {
+            let happened = match entry {
+                Entry::Sent(_) => *at <= time,
+                Entry::Answered { .. } | Entry::Found(_) => *at < time,
+            };
+            if happened {
+                worker.enter(id, entry.clone());
+            }
+        }
+        worker
     }
 
     /// A worker of a server whose disk can lose power, which sets the flag.
@@ -156,15 +194,12 @@ impl Worker {
 
     fn remove(&mut self, client: &Client) -> Option<()> {
         let id = self.id();
-        let page = self.page(&id);
-        let before = page.possible.clone();
-        page.possible.push(None);
-        page.verdict = None;
+        let before = self.page(&id).possible.clone();
+        self.note(&id, Entry::Sent(vec![None]));
         let reply = self.answer(client.delete(&format!("/v1/documents/{id}")))?;
         let was_there = u64::from(before != [None]);
         assert_eq!(reply["removed"], was_there, "{id} was {before:?}: {reply}");
-        self.page(&id).possible = vec![None];
-        self.count(&reply);
+        self.note(&id, Entry::Answered { stored: None, verdict: None, sequence: sequence(&reply) });
         Some(())
     }
 
@@ -206,13 +241,12 @@ impl Worker {
 
     /// From here on the request may have had its effect.
     fn sent(&mut self, id: &str, document: usize, write: Write) {
-        let page = self.page(id);
-        page.possible.push(Some(document));
+        let mut possible = vec![Some(document)];
         if write == Write::CheckAndInsert {
             // As a duplicate of another document it removes what its id had.
-            page.possible.push(None);
+            possible.push(None);
         }
-        page.verdict = None;
+        self.note(id, Entry::Sent(possible));
     }
 
     /// From here on the request must have had its effect.
@@ -221,18 +255,36 @@ impl Worker {
         let duplicate = outcome == "duplicate";
         let stored = reply["stored"].as_bool().unwrap_or_else(|| panic!("{reply}"));
         assert_eq!(stored, !duplicate, "{reply}");
-        let page = self.page(id);
-        page.possible = vec![stored.then_some(document)];
-        if write == Write::CheckAndInsert {
-            page.verdict = Some(Verdict { document, duplicate, winners: winners(reply) });
-        }
-        self.count(reply);
+        let stored = stored.then_some(document);
+        let verdict = (write == Write::CheckAndInsert).then(|| Verdict {
+            document,
+            duplicate,
+            winners: winners(reply),
+        });
+        self.note(id, Entry::Answered { stored, verdict, sequence: sequence(reply) });
     }
 
-    fn count(&mut self, reply: &Value) {
-        let sequence = reply["sequence"].as_u64().unwrap_or_else(|| panic!("{reply}"));
-        self.sequence_max = self.sequence_max.max(sequence);
-        self.answered += 1;
+    fn note(&mut self, id: &str, entry: Entry) {
+        if let Some(journal) = &mut self.journal {
+            journal.push((now(), id.to_owned(), entry.clone()));
+        }
+        self.enter(id, entry);
+    }
+
+    fn enter(&mut self, id: &str, entry: Entry) {
+        let page = self.page(id);
+        match entry {
+            Entry::Sent(possible) => {
+                page.possible.extend(possible);
+                page.verdict = None;
+            }
+            Entry::Answered { stored, verdict, sequence } => {
+                *page = Page { possible: vec![stored], verdict };
+                self.sequence_max = self.sequence_max.max(sequence);
+                self.answered += 1;
+            }
+            Entry::Found(stored) => page.possible = vec![stored],
+        }
     }
 
     /// Everything answered is there, nothing else is, and nothing is half there.
@@ -243,7 +295,7 @@ impl Worker {
             self.sequence_max
         );
         let corpus = Arc::clone(&self.corpus);
-        for (id, page) in &mut self.ledger {
+        for (id, page) in self.ledger.clone() {
             let (status, reply) = client.get(&format!("/v1/documents/{id}")).expect("it is up");
             assert!(matches!(status, 200 | 404), "{status}: {reply}");
             let found = reply["fingerprint"].as_str().filter(|_| status == 200);
@@ -253,7 +305,7 @@ impl Worker {
                 let possible: Vec<_> = page.possible.iter().map(of).collect();
                 panic!("{id} has {found:?}, which is none of {possible:?}");
             };
-            page.possible = vec![stored];
+            self.note(&id, Entry::Found(stored));
             if let Some(fingerprint) = found {
                 let query = format!("/v1/query?fingerprint={fingerprint}&distance=0");
                 let listed = Client::expect(client.get(&query));
@@ -317,6 +369,17 @@ impl Worker {
             _ => None,
         })
     }
+}
+
+/// In microseconds since 1970, as `strace` writes it.
+#[expect(clippy::disallowed_methods, reason = "two processes agree on this clock alone")]
+fn now() -> u64 {
+    let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).expect("it is after 1970");
+    since.as_micros().try_into().expect("for half a million years")
+}
+
+fn sequence(reply: &Value) -> u64 {
+    reply["sequence"].as_u64().unwrap_or_else(|| panic!("{reply}"))
 }
 
 /// The documents that make a duplicate of the one that was sent.

@@ -1,6 +1,7 @@
 //! The bytes of a simulated file: a durable image, the changes since, and what a power cut leaves.
+//! `tests/process` includes this file and applies what it has recorded of a real server.
 
-use crate::storage::simulated::dice::Dice;
+use super::dice::Dice;
 
 /// A disk writes a sector whole or not at all.
 const SECTOR_BYTES: usize = 512;
@@ -36,7 +37,12 @@ impl Contents {
 
     /// A sync makes durable what is unsynced, not what an earlier failed sync has lost.
     pub(crate) fn settle_unsynced(&mut self) {
-        for change in std::mem::take(&mut self.unsynced) {
+        self.settle_first(self.unsynced.len());
+    }
+
+    /// As [`Self::settle_unsynced`], for a sync that began before the changes after these.
+    pub(crate) fn settle_first(&mut self, changes: usize) {
+        for change in self.unsynced.drain(..changes) {
             change.apply(&mut self.durable);
         }
     }
