@@ -1,13 +1,14 @@
 //! Promise: a crash leaves a prefix with everything promised: with `always` what was acknowledged,
 //! with `interval` and `none` what was synced, or what was acknowledged if only the process died.
-//! Method: seeded lives of the core. A failing seed is printed; `seed_replays` runs it alone.
+//! Method: seeded lives of the core, each with settings of its own. A failing seed is printed; `seed_replays` runs it alone.
 
 use std::panic::catch_unwind;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use super::draw::{created, settings};
 use super::rig::{ENTROPY, History, Rig, options, variable};
-use crate::api::options::Durability;
+use crate::api::options::{Durability, Options};
 use crate::document::Sequence;
 use crate::open::recovery::recover;
 use crate::storage::journal::frame::mutant::IGNORE_CHECKSUMS;
@@ -20,14 +21,18 @@ const SEEDS: u64 = 1_000;
 const SEEDS_OF_WINDOWS: u64 = 200;
 const COMMANDS: u64 = 200;
 const WINDOW: Durability = Durability::Interval { ms: 100 };
+const ALWAYS: &[Durability] = &[Durability::Always];
+/// Windows, no windows, and a directory that is started with one policy after the other.
+const POLICIES: [&[Durability]; 3] =
+    [&[WINDOW], &[Durability::None], &[Durability::Always, WINDOW, Durability::None]];
 
 /// The rules of a run.
 #[derive(Debug, Clone)]
 struct Rules {
-    /// The policy of the core.
-    durability: Durability,
-    /// The policy whose promise it must keep; with another policy the core is a mutant.
-    promised: Durability,
+    /// The policies of the core; each life has one of them.
+    policies: &'static [Durability],
+    /// The policy whose promise the core must keep instead of that of its own: it is a mutant.
+    promised: Option<Durability>,
     /// The lies of the disk.
     lies: Faults,
     /// After one crash in this many, a bit of a copy is flipped.
@@ -35,13 +40,13 @@ struct Rules {
 }
 
 impl Rules {
-    fn healthy(durability: Durability) -> Self {
-        Self { durability, promised: durability, lies: Faults::default(), rot_one_in: 4 }
+    fn healthy(policies: &'static [Durability]) -> Self {
+        Self { policies, promised: None, lies: Faults::default(), rot_one_in: 4 }
     }
 
     /// The last change that must survive the death of the process, or a power cut.
-    fn promise(&self, history: &History, power_cut: bool) -> Sequence {
-        match self.promised {
+    fn promise(&self, history: &History, durability: Durability, power_cut: bool) -> Sequence {
+        match self.promised.unwrap_or(durability) {
             Durability::Interval { .. } | Durability::None if power_cut => history.synced,
             Durability::Always | Durability::Interval { .. } | Durability::None => history.answered,
         }
@@ -54,31 +59,36 @@ fn run(seed: u64, rules: &Rules) -> Result<History, String> {
     let mut disk = SimulatedDisk::new();
     let mut history = History::new();
     let mut promised = Sequence::ZERO;
+    let created = created(&mut dice, options(Durability::Always));
+    // Of the life before.
+    let mut durability = rules.policies[0];
     while history.commands < COMMANDS {
         disk.set_faults(rules.lies.clone());
+        let options = settings(&mut dice, &created, rules.policies);
         if dice.below(4) == 0 {
             // A crash during recovery: what was promised before is still promised.
             let crash_at_operation = Some(1 + dice.roll() % 8);
             disk.set_faults(Faults { crash_at_operation, ..rules.lies.clone() });
             let interrupted: Arc<dyn Disk> = Arc::new(disk.clone());
-            drop(recover(&interrupted, &options(rules.durability), &ENTROPY));
+            drop(recover(&interrupted, &options, &ENTROPY));
             disk = disk.crash(dice.roll());
-            promised = rules.promise(&history, true).min(promised);
+            promised = rules.promise(&history, durability, true).min(promised);
         }
-        let mut rig = Rig::recover(&disk, rules.durability, history, promised)?;
+        let mut rig = Rig::recover_with(&disk, &options, history, promised)?;
         let crash_at_operation = Some(1 + dice.roll() % 300);
         disk.set_faults(Faults { crash_at_operation, ..rules.lies.clone() });
         rig.live(&mut dice)?;
-        history = rig.history;
+        (history, durability) = (rig.history, options.durability);
         let power_cut = dice.below(4) > 0;
         disk = if power_cut { disk.crash(dice.roll()) } else { disk.kill() };
-        promised = rules.promise(&history, power_cut);
+        promised = rules.promise(&history, durability, power_cut);
         if dice.below(rules.rot_one_in) == 0 {
-            rot(&disk, rules.durability, &history, &mut dice)?;
+            rot(&disk, &options, &history, &mut dice)?;
         }
     }
     disk.set_faults(rules.lies.clone());
-    let history = Rig::recover(&disk, rules.durability, history, promised)?.history;
+    let options = settings(&mut dice, &created, rules.policies);
+    let history = Rig::recover_with(&disk, &options, history, promised)?.history;
     // The records alone lead to the same state.
     let without = disk.kill();
     for name in without.list().map_err(|error| error.to_string())? {
@@ -87,14 +97,14 @@ fn run(seed: u64, rules: &Rules) -> Result<History, String> {
         }
     }
     let promised = history.answered;
-    Rig::recover(&without, rules.durability, history, promised).map(|rig| rig.history)
+    Rig::recover_with(&without, &options, history, promised).map(|rig| rig.history)
 }
 
 /// Flips a bit of a copy. The copy may be refused, or cut off where it had no seal yet, but the bit
 /// is never read.
 fn rot(
     disk: &SimulatedDisk,
-    durability: Durability,
+    options: &Options,
     history: &History,
     dice: &mut Dice,
 ) -> Result<(), String> {
@@ -109,7 +119,7 @@ fn rot(
             bytes[at] ^= 1 << dice.below(8);
         }
     });
-    match Rig::recover(&rotten, durability, history.clone(), Sequence::ZERO) {
+    match Rig::recover_with(&rotten, options, history.clone(), Sequence::ZERO) {
         Err(broken) if !broken.starts_with("recovery: ") && !is_unreadable(&broken) => {
             Err(format!("after a flip: {broken}"))
         }
@@ -118,7 +128,7 @@ fn rot(
 }
 
 /// A damaged record in a file before the snapshot is refused when it is read.
-fn is_unreadable(broken: &str) -> bool {
+pub(super) fn is_unreadable(broken: &str) -> bool {
     broken.ends_with("reads as Err(Unreadable)")
 }
 
@@ -149,15 +159,15 @@ fn campaign(seeds: u64, rules: &Rules) {
 
 #[test]
 fn every_crash_leaves_a_prefix_with_everything_answered() {
-    campaign(variable("NEARPRINT_SIMULATION_SEEDS", SEEDS), &Rules::healthy(Durability::Always));
+    campaign(variable("NEARPRINT_SIMULATION_SEEDS", SEEDS), &Rules::healthy(ALWAYS));
 }
 
 #[test]
 fn a_window_loses_what_was_not_synced_at_most_and_leaves_a_prefix() {
-    for durability in [WINDOW, Durability::None] {
+    for policies in POLICIES {
         campaign(
             variable("NEARPRINT_SIMULATION_SEEDS", SEEDS_OF_WINDOWS),
-            &Rules::healthy(durability),
+            &Rules::healthy(policies),
         );
     }
 }
@@ -167,8 +177,8 @@ fn a_window_loses_what_was_not_synced_at_most_and_leaves_a_prefix() {
 #[test]
 fn seed_replays() {
     let seed = variable("NEARPRINT_SIMULATION_SEED", 0);
-    for durability in [Durability::Always, WINDOW, Durability::None] {
-        let rules = Rules::healthy(durability);
+    for policies in [ALWAYS].into_iter().chain(POLICIES) {
+        let rules = Rules::healthy(policies);
         let lived = || run(seed, &rules).map(|history| (history.commands, history.packs));
         let first = lived();
         assert!(first.is_ok(), "seed {seed}: {first:?}");
@@ -186,10 +196,17 @@ fn caught(rules: &Rules) -> (u64, u64) {
 
 #[test]
 fn each_mutant_is_caught_within_ten_seeds() {
-    let healthy = Rules::healthy(Durability::Always);
+    let healthy = Rules::healthy(ALWAYS);
     let lying = |lies: Faults| Rules { lies, ..healthy.clone() };
     let mutants = [
-        ("no sync", Rules { durability: Durability::None, ..healthy.clone() }),
+        (
+            "no sync",
+            Rules {
+                policies: &[Durability::None],
+                promised: Some(Durability::Always),
+                ..healthy.clone()
+            },
+        ),
         ("lying sync", lying(Faults { lying_sync: true, ..Faults::default() })),
         ("no directory sync", lying(Faults { lying_directory_sync: true, ..Faults::default() })),
         ("no checksum check", Rules { rot_one_in: 1, ..healthy.clone() }),
@@ -197,7 +214,7 @@ fn each_mutant_is_caught_within_ten_seeds() {
             "a window without its sync",
             Rules {
                 lies: Faults { lying_sync: true, ..Faults::default() },
-                ..Rules::healthy(WINDOW)
+                ..Rules::healthy(POLICIES[0])
             },
         ),
     ];

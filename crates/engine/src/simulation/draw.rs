@@ -1,11 +1,44 @@
 //! What the commands of a life are drawn from: few ids, few namespaces and few near fingerprints,
-//! so that most commands meet.
+//! so that most commands meet; and the settings of its engine.
 
-use nearprint_fingerprint::{BINS, Fingerprint, Sketch};
+use nearprint_fingerprint::{BINS, Distance, Fingerprint, Sketch};
 use nearprint_index::namespace_key::NamespaceKey;
 
+use crate::api::options::{Durability, Options};
 use crate::document::{Document, DocumentId, Expiry, Metadata, Namespace, Packed};
 use crate::storage::simulated::Dice;
+
+/// Settings that a directory is created with.
+pub(super) fn created(dice: &mut Dice, base: Options) -> Options {
+    let distance_max = Distance::new([3, 3, 4, 6, 9][dice.below(5)]).unwrap();
+    Options { distance_max, has_labels: dice.below(4) > 0, ..base }
+}
+
+/// Settings for one start of a directory: an operator may choose others each time.
+pub(super) fn settings(dice: &mut Dice, created: &Options, policies: &[Durability]) -> Options {
+    Options {
+        durability: policies[dice.below(policies.len())],
+        delta_events: [1, 3, 10, 10, 70][dice.below(5)],
+        small_segment_max: [1, 24, 24, 300][dice.below(4)],
+        journal_file_bytes: [1, 300, 900, 900, 5_000][dice.below(5)],
+        ..created.clone()
+    }
+}
+
+/// How busy a life is.
+#[derive(Clone, Copy)]
+pub(super) struct Pace {
+    /// The most commands of a group.
+    pub(super) group: usize,
+    /// Of this many steps, ten may be work of the background; the others are groups.
+    pub(super) steps: usize,
+}
+
+impl Pace {
+    pub(super) fn draw(dice: &mut Dice) -> Self {
+        Self { group: [1, 5, 5, 30][dice.below(4)], steps: [10, 10, 10, 40][dice.below(4)] }
+    }
+}
 
 /// The namespaces other than the default one.
 pub(super) const NAMESPACES: [&str; 2] = ["one", "two"];

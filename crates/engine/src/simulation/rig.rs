@@ -14,7 +14,7 @@ use nearprint_index::namespace_key::NamespaceKey;
 use nearprint_index::view::{Expired, Selection, View};
 use nearprint_text::Recipe;
 
-use super::draw::{NAMESPACES, batch, document, fingerprint, id, namespace};
+use super::draw::{NAMESPACES, Pace, batch, document, fingerprint, id, namespace};
 use super::sweep::sweep;
 use crate::api::error::Refused;
 use crate::api::options::{Durability, Options};
@@ -102,6 +102,7 @@ pub(super) struct Rig {
     pub(super) snapshots: Snapshots,
     pub(super) history: History,
     durability: Durability,
+    pace: Pace,
     /// A reader that began some groups ago.
     reader: Option<(View, Records, Model)>,
     pub(super) secret: [u8; 16],
@@ -161,7 +162,8 @@ impl Rig {
         (history.answered, history.synced) = (recovered, recovered);
         history.now_ms = core.machine().now_ms();
         let secret = core.machine().id_secret();
-        let rig = Self { core, snapshots, history, durability, reader: None, secret };
+        let pace = Pace { group: 5, steps: 10 };
+        let rig = Self { core, snapshots, history, durability, pace, reader: None, secret };
         rig.check_state()?;
         Ok(rig)
     }
@@ -179,29 +181,34 @@ impl Rig {
 
     /// Runs until the disk fails or the life is over.
     pub(super) fn live(&mut self, dice: &mut Dice) -> Result<(), String> {
+        self.pace = Pace::draw(dice);
         for _ in 0..GROUPS_A_LIFE {
-            if dice.below(4) == 0 {
-                let (view, records) = (self.core.view().clone(), self.core.records().pin());
-                self.reader = Some((view, records, self.model().clone()));
-            }
-            let ended = match dice.below(10) {
-                0 => self.snapshot(),
-                9 => self.retake(),
-                8 => self.reclaim(dice)?,
-                1 => self.core.seal(),
-                3 if self.durability != Durability::Always => self.sync(),
-                2 => {
-                    // What the background threads do, between two groups.
-                    self.settle();
-                    Ok(())
-                }
-                _ => self.commit(dice)?,
-            };
-            if ended.is_err() {
+            if self.step(dice)?.is_err() {
                 return Ok(());
             }
         }
         Ok(())
+    }
+
+    /// A group, or work of the background. The inner error is the disk's.
+    pub(super) fn step(&mut self, dice: &mut Dice) -> Result<Result<(), StorageError>, String> {
+        if dice.below(4) == 0 {
+            let (view, records) = (self.core.view().clone(), self.core.records().pin());
+            self.reader = Some((view, records, self.model().clone()));
+        }
+        match dice.below(self.pace.steps) {
+            0 => Ok(self.snapshot()),
+            9 => Ok(self.retake()),
+            8 => self.reclaim(dice),
+            1 => Ok(self.core.seal()),
+            3 if self.durability != Durability::Always => Ok(self.sync()),
+            2 => {
+                // What the background threads do, between two groups.
+                self.settle();
+                Ok(Ok(()))
+            }
+            _ => self.commit(dice),
+        }
     }
 
     /// Ends a window; with `always`, a group.
@@ -290,7 +297,7 @@ impl Rig {
     /// set before them or between them. Reads the clock after them.
     fn accepted_ms(&mut self, dice: &mut Dice) -> Vec<u64> {
         let mut accepted = Vec::new();
-        for _ in 0..=dice.below(4) {
+        for _ in 0..=dice.below(self.pace.group) {
             let clock_ms = &mut self.history.clock_ms;
             *clock_ms += [0, 1, 400, 1_700][dice.below(4)];
             if dice.below(40) == 0 {
