@@ -2,16 +2,19 @@
 //! older one and the journal lead to the same state, or the directory is refused. With any bit
 //! flipped, a record is right or refused. Method: a directory with two snapshots and a journal
 //! after them, every file of it damaged in every way; after each damage the whole state is
-//! compared.
+//! compared. And lives in which the disk acknowledges a write that it does not do, or does at
+//! another place.
 
+use std::panic::catch_unwind;
 use std::sync::Arc;
 
 use nearprint_fingerprint::Fingerprint;
 use nearprint_index::compaction::policy::Load;
 use nearprint_index::view::Counts;
 
+use super::crashes::is_unreadable;
 use super::golden::sweep;
-use super::rig::{ENTROPY, commit, commit_one, options, queued, variable};
+use super::rig::{ENTROPY, History, Rig, commit, commit_one, options, queued, variable};
 use crate::api::error::OpenError;
 use crate::api::error::Refused;
 use crate::api::options::{Durability, Options};
@@ -22,12 +25,16 @@ use crate::open::recovery::{Recovered, recover};
 use crate::read::reader;
 use crate::storage::journal::frame::mutant::IGNORE_CHECKSUMS;
 use crate::storage::sealed::{BLOCK_BYTES, SEALED_HEADER_BYTES, TRAILER_BYTES};
-use crate::storage::simulated::Dice;
+use crate::storage::simulated::{Dice, Faults, Stray};
 use crate::storage::{Disk, SimulatedDisk};
 use crate::write::core::Core;
 
 /// The number of random flips per commit; `make torture` runs more.
 const FLIPS: u64 = 1_000;
+/// The number of lives with a write that goes astray; `make torture` runs more.
+const LIVES: u64 = 1_000;
+/// Of so many writes of such a life one goes astray; then follow a few steps.
+const WRITES: u64 = 40;
 const PAGE_BYTES: usize = 4_096;
 const BLOCK_ON_DISK: usize = BLOCK_BYTES + 8;
 const BARE: u64 = 9_000;
@@ -59,6 +66,8 @@ enum Fate {
     Whole,
     /// It does not open, or a record is refused, with the reason.
     Refused,
+    /// The last group is missing.
+    Shortened,
 }
 
 fn open(disk: &SimulatedDisk) -> Result<Recovered, OpenError> {
@@ -259,4 +268,62 @@ fn a_build_that_checks_no_checksums_is_caught_within_ten_flips() {
     });
     IGNORE_CHECKSUMS.set(false);
     assert!(caught, "the harness proves nothing");
+}
+
+/// A life in which a write goes astray, a power cut, and what opens then; an error is a wrong state.
+/// Each group says that the one before it was durable, so the last group alone may be missing.
+fn fate_of_a_stray_write(seed: u64, stray: Stray) -> Result<Fate, String> {
+    let mut dice = Dice::new(seed);
+    let disk = SimulatedDisk::new();
+    let mut rig = Rig::recover(&disk, Durability::Always, History::new(), Sequence::ZERO)?;
+    let at = 1 + dice.roll() % WRITES;
+    disk.set_faults(Faults { stray: Some((at, stray)), seed, ..Faults::default() });
+    let mut before_last_group = Sequence::ZERO;
+    let mut steps_after = dice.below(6);
+    while !disk.has_strayed() || steps_after > 0 {
+        steps_after -= usize::from(disk.has_strayed());
+        let answered = rig.history.answered;
+        rig.step(&mut dice)?.map_err(|error| format!("the disk failed: {error}"))?;
+        if answered < rig.history.answered {
+            before_last_group = answered;
+        }
+    }
+    let answered = rig.history.answered;
+    let disk = disk.crash(dice.roll());
+    match Rig::recover(&disk, Durability::Always, rig.history, before_last_group) {
+        Err(broken) if broken.starts_with("recovery: ") || is_unreadable(&broken) => {
+            Ok(Fate::Refused)
+        }
+        Err(broken) => Err(broken),
+        Ok(rig) if rig.history.answered < answered => Ok(Fate::Shortened),
+        Ok(_) => Ok(Fate::Whole),
+    }
+}
+
+const STRAYS: [Stray; 3] = [Stray::Nowhere, Stray::OtherSector, Stray::OtherFile];
+
+#[test]
+fn no_write_that_goes_astray_is_a_wrong_state_in_silence() {
+    for stray in STRAYS {
+        let mut fates = [0_u64; 3];
+        for seed in 0..variable("NEARPRINT_SIMULATION_SEEDS", LIVES) / 3 {
+            let fate = fate_of_a_stray_write(seed, stray);
+            let fate = fate.unwrap_or_else(|wrong| panic!("{stray:?}, seed {seed}: {wrong}"));
+            fates[fate as usize] += 1;
+        }
+        let [whole, refused, shortened] = fates;
+        println!(
+            "{stray:?}: {whole} whole, {refused} refused, {shortened} without their last group"
+        );
+        assert!(whole > 0 && refused > 0 && shortened < whole + refused, "{stray:?}: {fates:?}");
+    }
+}
+
+#[test]
+fn a_build_that_checks_no_checksums_serves_what_went_astray() {
+    IGNORE_CHECKSUMS.set(true);
+    let fates = |seed| STRAYS.map(|stray| catch_unwind(|| fate_of_a_stray_write(seed, stray)));
+    let caught = (0..100).flat_map(fates).filter(|fate| !matches!(fate, Ok(Ok(_)))).count();
+    IGNORE_CHECKSUMS.set(false);
+    assert!(caught > 0, "the harness proves nothing");
 }

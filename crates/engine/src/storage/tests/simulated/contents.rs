@@ -4,7 +4,7 @@
 use super::dice::Dice;
 
 /// A disk writes a sector whole or not at all.
-const SECTOR_BYTES: usize = 512;
+pub(crate) const SECTOR_BYTES: usize = 512;
 
 #[derive(Clone, Default)]
 pub(crate) struct Contents {

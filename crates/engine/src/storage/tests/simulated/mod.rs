@@ -5,7 +5,8 @@
 //! of a file are kept, lost or torn; of the directory's operations it keeps a prefix. The same seed
 //! gives the same disk. [`SimulatedDisk::kill`] simulates the death of the process: nothing is lost
 //! and nothing becomes durable. [`Faults`] makes operations fail, cuts the power at the N-th of
-//! them, limits the capacity, and contains the two mutants that a test harness must catch.
+//! them, lets a write go astray, limits the capacity, and contains the two mutants that a test
+//! harness must catch.
 //!
 //! After a failed sync, the data can still be read but never becomes durable. Linux behaves like
 //! this, which is why the service never retries a sync.
@@ -24,7 +25,7 @@ mod dice;
 
 pub(crate) use dice::Dice;
 
-use contents::{Change, Contents, CrashMode};
+use contents::{Change, Contents, CrashMode, SECTOR_BYTES};
 
 /// The free space of a disk without a limit.
 const UNLIMITED_BYTES: u64 = 1 << 40;
@@ -51,17 +52,31 @@ pub(crate) enum Failure {
     Full,
 }
 
+/// Where a write goes that the disk acknowledges and does not do: reads see it until a power cut,
+/// as from the cache of the operating system.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Stray {
+    /// Nowhere.
+    Nowhere,
+    /// To another sector of its file.
+    OtherSector,
+    /// To another file, at the same offset.
+    OtherFile,
+}
+
 /// What fails from now on.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Faults {
     /// The N-th operation of a kind fails (from 1, counted since the faults were set).
     pub(crate) fail: Vec<(Operation, u64, Failure)>,
-    /// Decides what a failed sync loses.
+    /// Decides what a failed sync loses, and where a write goes astray to.
     pub(crate) seed: u64,
     /// The power is cut in the N-th operation of any kind (from 1); all later ones fail.
     pub(crate) crash_at_operation: Option<u64>,
     /// The largest size of all files together.
     pub(crate) capacity_bytes: Option<u64>,
+    /// The N-th write (from 1, counted since the faults were set) goes astray.
+    pub(crate) stray: Option<(u64, Stray)>,
     /// A mutant: `sync_data` succeeds and does nothing.
     pub(crate) lying_sync: bool,
     /// A mutant: `sync_directory` succeeds and does nothing.
@@ -154,6 +169,13 @@ impl SimulatedDisk {
             ..state.survivor()
         };
         Self::from_state(after)
+    }
+
+    /// Whether the write that was to go astray has gone.
+    pub(crate) fn has_strayed(&self) -> bool {
+        let state = self.state();
+        let writes = state.counts.get(&Operation::Write).copied().unwrap_or_default();
+        state.faults.stray.is_some_and(|(at, _)| writes >= at)
     }
 
     /// An independent disk with the same bytes, all of them durable.
@@ -279,7 +301,12 @@ impl State {
     fn survivor(&self) -> Self {
         Self {
             next_file: self.next_file,
-            faults: Faults { fail: Vec::new(), crash_at_operation: None, ..self.faults.clone() },
+            faults: Faults {
+                fail: Vec::new(),
+                crash_at_operation: None,
+                stray: None,
+                ..self.faults.clone()
+            },
             ..Self::default()
         }
     }
@@ -332,6 +359,23 @@ impl State {
         let tried: u64 = self.counts.values().sum();
         self.power_is_off = self.faults.crash_at_operation.is_some_and(|at| tried >= at);
         self.check_power(name)
+    }
+
+    /// Does what the disk does with a write that goes astray, of which the caches know nothing.
+    fn stray(&mut self, stray: Stray, number: u64, offset: usize, bytes: &[u8]) {
+        let mut dice = Dice::new(self.faults.seed);
+        let others: Vec<u64> =
+            self.names.values().copied().filter(|other| *other != number).collect();
+        let (number, offset) = match stray {
+            Stray::OtherFile if !others.is_empty() => (others[dice.below(others.len())], offset),
+            Stray::OtherSector => {
+                let sectors = self.files[&number].bytes.len() / SECTOR_BYTES + 2;
+                (number, dice.below(sectors) * SECTOR_BYTES + offset % SECTOR_BYTES)
+            }
+            Stray::Nowhere | Stray::OtherFile => return,
+        };
+        let contents = self.files.get_mut(&number).expect("it has a name");
+        Change::Write(offset, bytes.to_vec()).apply(&mut contents.durable);
     }
 
     fn free_bytes(&self) -> u64 {
@@ -406,7 +450,14 @@ impl DiskFile for SimulatedFile {
             Err(_) => fits / 2,
         };
         let change = Change::Write(offset, bytes[..written].to_vec());
-        self.contents(&mut state).change(change);
+        let writes = state.counts.get(&Operation::Write).copied();
+        match state.faults.stray {
+            Some((at, stray)) if Some(at) == writes => {
+                change.apply(&mut self.contents(&mut state).bytes);
+                state.stray(stray, self.number, offset, &bytes[..written]);
+            }
+            Some(_) | None => self.contents(&mut state).change(change),
+        }
         begun?;
         state.finish(&self.name)?;
         if written < bytes.len() {
