@@ -251,7 +251,10 @@ impl Rig {
         {
             return Ok(Err(error));
         }
-        let swept = self.sync().and_then(|()| self.sweep(dice));
+        let swept = self.core.settle().and_then(|_| {
+            self.history.synced = self.core.view().sequence();
+            self.sweep(dice)
+        });
         if swept.is_ok() {
             self.check_state()?;
             if let Some((view, records, model)) = &self.reader {

@@ -237,6 +237,16 @@ impl Core {
         self.journal.sync().map(drop)
     }
 
+    /// Makes everything durable, and that it was: a state from which is decided what to remove must
+    /// not be lost in silence, or what was removed for it would be missing from an older one.
+    ///
+    /// # Errors
+    /// As [`Self::make_durable`].
+    pub(crate) fn settle(&mut self) -> Result<Durable, StorageError> {
+        self.journal.sync_sealed()?;
+        Ok(self.state())
+    }
+
     /// Marks in the journal that everything is durable. For a moment without work.
     ///
     /// # Errors

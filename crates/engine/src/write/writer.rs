@@ -113,10 +113,10 @@ impl Writer {
                 drop(frozen.send(view));
             }
             Message::Sync { synced } => {
-                self.core.sync()?;
+                let state = self.core.settle()?;
                 // Lets go of the files that packs have replaced.
                 self.publish();
-                drop(synced.send(self.core.state()));
+                drop(synced.send(state));
             }
             // `serve` checks for a failure next. A lone engine has no log.
             Message::Fail | Message::Log => {}

@@ -249,6 +249,18 @@ impl Journal {
         self.or_poison(sealed)
     }
 
+    /// Syncs everything, and then a seal that says so. A disk that has lost a record in spite of the
+    /// sync then shows damage, and not an older journal.
+    ///
+    /// # Errors
+    /// [`StorageError::Io`], [`StorageError::Poisoned`].
+    pub fn sync_sealed(&mut self) -> Result<(), StorageError> {
+        self.sync()?;
+        self.seal()?;
+        let synced = self.live.file.sync_data();
+        self.or_poison(synced)
+    }
+
     /// Reserves disk space for a group of `records` records, whose payloads have `payload_bytes`
     /// together, and for the seal after them. Leaves `free_bytes_min` bytes of the disk free.
     ///
