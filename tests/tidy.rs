@@ -34,6 +34,7 @@ const PRODUCT: &[&str] = &["src", "crates", "python/src"];
 
 /// Files and folders that may have `unsafe`.
 const UNSAFE: &[&str] = &[
+    "crates/engine/tests/allocations.rs",
     "crates/fingerprint/src/neon.rs",
     "crates/fingerprint/src/simd.rs",
     "crates/index/src/kernel/",
