@@ -88,6 +88,7 @@ sections! {
         memory_bytes_max: u64,
         disk_free_bytes_min: u64,
         clock_behind_ms_max: u64,
+        expired_kept_ms: u64,
     }
     /// `[originals]`: how often documents were named as originals.
     originals: OriginalsKeys {

@@ -206,6 +206,7 @@ fn engine_options(config: &Config) -> Result<nearprint_engine::Options, ConfigEr
         groups_memory_bytes_max: within(key!(config.groups.memory_bytes_max), 1 << 20..=256 * GIB)?,
         disk_free_bytes_min: within(key!(config.engine.disk_free_bytes_min), 0..=1 << 60)?,
         clock_behind_ms_max: Some(within(key!(config.engine.clock_behind_ms_max), 1_000..=DAY_MS)?),
+        expired_kept_ms: within(key!(config.engine.expired_kept_ms), 0..=DAY_MS)?,
         follows: !config.follow.url.is_empty(),
         is_node: false,
     })

@@ -113,7 +113,8 @@ impl Cluster {
             )
             .env("NEARPRINT_CLUSTER__MONITORS", options.monitors.join(","))
             .env("NEARPRINT_CLUSTER__REPLICAS", self.replicas.to_string())
-            .env("NEARPRINT_CLUSTER__TAKEOVER_MS", "3000");
+            .env("NEARPRINT_CLUSTER__TAKEOVER_MS", "3000")
+            .env("NEARPRINT_ENGINE__EXPIRED_KEPT_MS", "0");
     }
 
     /// Runs `nearprint cluster ACTION` with the configuration of a node.

@@ -253,6 +253,47 @@ fn a_start_far_behind_what_is_stored_is_refused_until_it_is_told_which_time_is_r
     }
 }
 
+/// The documents that a server keeps in memory and on disk, hits or not.
+fn kept(server: &Server) -> Value {
+    Client::expect(server.client().get("/v1/stats"))["documents"].clone()
+}
+
+#[test]
+fn a_start_with_a_clock_that_runs_ahead_loses_no_document_that_expires() {
+    let Some(clock) = Clock::right() else { return };
+    let server = clock.start();
+    for number in 1..=5 {
+        assert_eq!(insert(&server.client(), number, Some(86_400)).0, 200);
+    }
+    // These have expired before the clock is wrong.
+    assert_eq!(insert(&server.client(), 6, Some(1)).0, 200);
+    assert!(server.terminate().success());
+    clock.set("+172800");
+    let server = clock.start();
+    assert!(stored(&server.client(), 1).is_none(), "no hits meanwhile");
+    // Enough changes for a snapshot, which must hold them as well.
+    let lines: Vec<Value> =
+        (100..1_200).map(|number| json!({"fingerprint": fingerprint(number)})).collect();
+    assert_eq!(server.client().post_lines("/v1/insert/batch", &lines).len(), lines.len());
+    pause(2_500);
+    assert_eq!(kept(&server), 6 + lines.len());
+    assert!(server.terminate().success());
+    clock.set("+0");
+    let server = clock.start_accepting();
+    assert!((1..=5).all(|number| stored(&server.client(), number).is_some()), "they are back");
+    assert!(stored(&server.client(), 6).is_none());
+}
+
+#[test]
+fn what_has_expired_is_removed_once_the_clock_is_trusted() {
+    let Some(clock) = Clock::right() else { return };
+    let mut command = clock.command();
+    command.env("NEARPRINT_ENGINE__EXPIRED_KEPT_MS", "1");
+    let server = Server::of(command).expect("it starts");
+    assert_eq!(insert(&server.client(), 1, Some(1)).0, 200);
+    until("it is removed", || kept(&server) == 0);
+}
+
 #[test]
 fn a_clock_at_1970_is_refused_and_harmless_if_it_is_accepted() {
     let Some(clock) = Clock::right() else { return };

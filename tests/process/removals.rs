@@ -75,14 +75,19 @@ fn a_purge_that_is_killed_at_any_moment_ends_with_an_exact_count() {
 fn what_has_expired_stays_away_after_a_kill() {
     let data = tempfile::tempdir().unwrap();
     let data = &data.path().join("data");
-    let server = Server::start(data);
+    let start = || {
+        let mut command = Server::command(data);
+        command.env("NEARPRINT_ENGINE__EXPIRED_KEPT_MS", "0");
+        Server::of(command).expect("it starts")
+    };
+    let server = start();
     store(&server.client(), "soon", 0..5_000, Some(1));
     store(&server.client(), "late", 0..KEPT, Some(100_000));
     pause(2_500);
     server.kill();
     for look in 0.. {
         assert!(look < LOOKS_MAX, "what has expired is removed");
-        let server = Server::start(data);
+        let server = start();
         let query = json!({"namespace": "soon", "fingerprint": "9e3779b97f4a7c15", "distance": 0});
         let reply = Client::expect(server.client().post("/v1/query", &query));
         assert_eq!(reply["hit_count"], 0, "{reply}");

@@ -169,6 +169,7 @@ fn every_key_has_an_effect() {
         ("ENGINE__CLOCK_BEHIND_MS_MAX", "1005", |s| {
             s.engine.clock_behind_ms_max.unwrap_or_default().to_string()
         }),
+        ("ENGINE__EXPIRED_KEPT_MS", "1006", |s| s.engine.expired_kept_ms.to_string()),
     ];
     for (key, value, seen) in keys {
         let variable = format!("NEARPRINT_{key}");

@@ -59,6 +59,9 @@ pub struct Options {
     /// A directory is not opened if its newest change was made later than the clock says, by more
     /// than this; `None` accepts every clock.
     pub clock_behind_ms_max: Option<u64>,
+    /// Documents that have expired are kept for this long after the start, and after a step of the
+    /// clock forward: the clock may be wrong.
+    pub expired_kept_ms: u64,
     /// The directory follows a primary ([`crate::following`]), so this engine decides no writes.
     pub follows: bool,
     /// The directory is that of a node of a cluster, which decides nothing without the others.
@@ -97,6 +100,7 @@ impl Options {
             groups_memory_bytes_max: 1 << 30,
             disk_free_bytes_min: 256 << 20,
             clock_behind_ms_max: Some(5 * 60 * 1_000),
+            expired_kept_ms: 10 * 60 * 1_000,
             follows: false,
             is_node: false,
         }

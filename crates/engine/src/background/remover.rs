@@ -4,7 +4,8 @@
 //! are still stored: each step is a command like any other, so it is journaled, and a purge
 //! continues after a restart where it was. A document is not a hit from the second on in which it
 //! expires; the remover only frees its memory and its space on disk. So the remover can wait after
-//! the clock was set forward: if that was a mistake, the documents have not expired.
+//! the start, after the clock was set forward, and after a node began to lead, whose clock is not
+//! that of the leader before it: if the clock is wrong, the documents have not expired.
 //!
 //! When the clock was set back and nobody writes, the remover also writes a record, so that the time
 //! of the newest record is right again.
@@ -39,9 +40,6 @@ use crate::write::queued::Pending;
 const LOOK_EVERY: Duration = Duration::from_millis(200);
 /// Expired documents are looked for at most this part of the time.
 const EXPIRY_SHARE: u32 = 20;
-/// After the clock was set forward, nothing that has expired is removed for this long, unless it is
-/// set back before.
-const CLOCK_TRUSTED_AFTER: Duration = Duration::from_mins(10);
 /// By how much the newest record may be later than the clock says.
 const RECORD_AHEAD_MS_MAX: u64 = 1_000;
 /// Documents that one pass over the view finds: at most 40 MiB.
@@ -62,8 +60,8 @@ pub(crate) struct Remover {
     /// How often the time of commands had gone back then.
     times_set_back: u64,
     clock: ClockWatch,
-    /// The clock was set forward, and from then on is trusted.
-    trusted_from: Option<Instant>,
+    /// From then on the clock is trusted, and what has expired is removed.
+    trusted_from: Instant,
     /// The newest record is later than the clock said at the last look.
     is_ahead: bool,
     /// How long the next search for expired documents has to wait.
@@ -72,7 +70,7 @@ pub(crate) struct Remover {
 
 impl Remover {
     pub(crate) fn new(shared: Arc<Shared>, stop: Receiver<()>) -> Self {
-        let (times_set_back, trusted_from) = (0, None);
+        let (times_set_back, trusted_from) = (0, trusted_from(&shared));
         let (clock, rest, is_ahead) = (ClockWatch::new(), Duration::ZERO, false);
         let expired_upto = 0;
         Self { shared, stop, expired_upto, times_set_back, clock, trusted_from, is_ahead, rest }
@@ -85,6 +83,7 @@ impl Remover {
             if self.shared.options.is_node && !self.shared.leads() {
                 // What others store meanwhile may expire earlier than what was removed before.
                 self.expired_upto = 0;
+                self.trusted_from = trusted_from(&self.shared);
                 continue;
             }
             // An engine that refuses its own commands is about to stop.
@@ -107,7 +106,9 @@ impl Remover {
     fn look_at_clock(&mut self) -> Result<(), JobFailure> {
         if let Some(by_ms) = self.clock.read() {
             self.shared.observer.clock_set(by_ms);
-            self.trusted_from = (by_ms > 0).then(|| clock::now() + CLOCK_TRUSTED_AFTER);
+            if by_ms > 0 {
+                self.trusted_from = trusted_from(&self.shared);
+            }
         }
         let (stored_ms, now_ms) = (self.state().view.times().now_ms(), clock::now_ms());
         let was_ahead = self.is_ahead;
@@ -134,7 +135,7 @@ impl Remover {
 
     /// Removes what has expired.
     fn expire(&mut self) -> Result<(), JobFailure> {
-        if self.trusted_from.is_some_and(|from| clock::now() < from) {
+        if clock::now() < self.trusted_from {
             return Ok(());
         }
         let set_back = self.shared.times_set_back.load(Ordering::Acquire);
@@ -282,6 +283,11 @@ impl Remover {
     fn check_stop(&self) -> Result<(), JobFailure> {
         if self.waits(Duration::ZERO) { Ok(()) } else { Err(JobFailure::Stopping) }
     }
+}
+
+/// When the clock is trusted, if it may have begun to be wrong now.
+fn trusted_from(shared: &Shared) -> Instant {
+    clock::now() + Duration::from_millis(shared.options.expired_kept_ms)
 }
 
 /// Leaves the documents with the prefix that were stored early enough. Reads their records as

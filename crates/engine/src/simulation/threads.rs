@@ -112,6 +112,7 @@ fn options(durability: Durability) -> Options {
         groups_memory_bytes_max: 1 << 30,
         disk_free_bytes_min: 0,
         clock_behind_ms_max: None,
+        expired_kept_ms: 0,
         follows: false,
         is_node: false,
     }
