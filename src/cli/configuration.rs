@@ -76,6 +76,9 @@ pub(super) fn serve_error(error: ServeError) -> ErrorReport {
         ServeError::Open(OpenError::NotAFollower) => {
             "follow with a directory that is empty or does not exist: --data DIR"
         }
+        ServeError::Open(OpenError::Storage(error)) if error.is_of_other_version() => {
+            "use the version that made the directory, or choose another one: --data DIR"
+        }
         ServeError::Open(_) => {
             "if another process uses the directory, stop it, or choose another one: --data DIR"
         }

@@ -3,7 +3,9 @@
 use std::path::PathBuf;
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use nearprint_engine::OpenError;
 use nearprint_engine::open::offline::OfflineDirectory;
+use nearprint_engine::storage::StorageError;
 
 use super::configuration;
 use super::error_report::ErrorReport;
@@ -52,8 +54,14 @@ impl Data {
     pub(super) fn open(&self) -> Result<OfflineDirectory, ErrorReport> {
         let directory = self.directory()?;
         OfflineDirectory::open(&directory).map_err(|error| {
-            let next = "stop the service that uses it (or export from it: nearprint snapshot export \
-                        --server URL), or name another one: --data DIR";
+            let is_of_other_version =
+                matches!(&error, OpenError::Storage(why) if why.is_of_other_version());
+            let next = if is_of_other_version {
+                "use the version that made it, or name another one: --data DIR"
+            } else {
+                "stop the service that uses it (or export from it: nearprint snapshot export \
+                 --server URL), or name another one: --data DIR"
+            };
             let what = format!("cannot look at {}", directory.display());
             ErrorReport::new(what, next).because(error)
         })
@@ -83,7 +91,11 @@ pub(super) fn bar(doing: &'static str, bytes: u64) -> ProgressBar {
     bar.with_style(style.progress_chars("=> ")).with_message(doing)
 }
 
-/// A value of a file, or that the file is damaged.
-pub(super) fn shown<T, E>(fact: &Result<T, E>, show: impl FnOnce(&T) -> String) -> String {
-    fact.as_ref().map_or_else(|_| "damaged".to_owned(), show)
+/// A value of a file, or that the file is damaged or of another version.
+pub(super) fn shown<T>(fact: &Result<T, StorageError>, show: impl FnOnce(&T) -> String) -> String {
+    match fact {
+        Ok(fact) => show(fact),
+        Err(error) if error.is_of_other_version() => "other version".to_owned(),
+        Err(_) => "damaged".to_owned(),
+    }
 }

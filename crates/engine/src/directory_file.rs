@@ -9,9 +9,10 @@ use std::path::Path;
 use std::sync::Arc;
 
 use nearprint_fingerprint::Distance;
+use nearprint_text::Recipe;
 
 use crate::storage::{
-    Disk, FileKind, Identity, ReadingDisk, SealedReader, SealedWriter, StorageError,
+    Disk, FileKind, Identity, ReadingDisk, Refusal, SealedReader, SealedWriter, StorageError,
 };
 
 /// The name of its file.
@@ -23,6 +24,7 @@ pub(crate) const MODEL_NAME: &str = "model";
 pub const RESTORE_MARKER: &str = "restore-unfinished.tmp";
 const KIND: FileKind = FileKind(1);
 const BODY_BYTES: u64 = 26;
+const RECIPES_OF_OLDER_VERSIONS: [&str; 1] = ["np1"];
 
 /// The identity of a data directory.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -60,7 +62,9 @@ impl DirectoryFile {
         }
     }
 
-    /// Reads the directory's file; `None` if there is none yet.
+    /// Reads the directory's file; `None` if there is none yet. Whatever opens a directory begins with
+    /// this, so a directory of another version is refused as such before anything in it can be called
+    /// damaged.
     ///
     /// # Errors
     /// [`StorageError`].
@@ -71,6 +75,12 @@ impl DirectoryFile {
             Err(error) => return Err(error),
         };
         let identity = reader.identity();
+        let recipe = identity.recipe();
+        if recipe.parse::<Recipe>().is_err() {
+            let is_older = RECIPES_OF_OLDER_VERSIONS.contains(&recipe.as_str());
+            let why = Refusal::UnknownRecipe { recipe, is_older };
+            return Err(StorageError::Refused { file: NAME.to_owned(), why });
+        }
         let body = reader.read_rest(BODY_BYTES)?;
         let [distance_max, has_labels, secrets @ ..] = &*body else {
             return Err(StorageError::PayloadTooLarge { bytes: 0 });

@@ -102,6 +102,8 @@ pub(crate) fn plan(
         // If records are lost, a snapshot may contain documents whose records no longer exist.
         match Snapshots::verify(Arc::clone(disk), *directory, &name) {
             Err(error @ StorageError::Io { .. }) if !is_damage(&error) => return Err(error),
+            // The next start passes it over by itself.
+            Err(error) if error.is_of_other_version() && !damaged => {}
             Err(_) => snapshots.push(name),
             Ok(()) if damaged => snapshots.push(name),
             Ok(()) => {}

@@ -162,20 +162,49 @@ pub enum Damage {
     Whole,
 }
 
+/// The way out where a directory or an export is of another version.
+const NEXT_OF_OTHER_VERSION: &str = "next: use the version that made it, or store the documents \
+                                     again in an empty directory (--data DIR)";
+
 /// Why an intact file is refused.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Refusal {
     /// Not a file of this service, or not of this kind.
     #[error("it does not begin with the expected magic bytes")]
     Magic,
-    /// Written by a newer program (or an older one that is no longer read).
-    #[error("it has format version {got}, this program reads {expected}")]
+    /// Written by a newer program, or by an older one that is no longer read.
+    #[error(
+        "it was made by {age} version of nearprint (recipe {recipe}, format version {got}; this \
+         program reads {expected}); nothing was changed; {next}",
+        age = if got < expected { "an older" } else { "a newer" },
+        next = NEXT_OF_OTHER_VERSION
+    )]
     Version {
         /// The version that this program reads.
         expected: u32,
         /// The version of the file.
         got: u32,
+        /// The recipe of the file.
+        recipe: String,
     },
+    /// The recipe of the directory is none of this program.
+    #[error(
+        "it was made by {age} version of nearprint (recipe {recipe}, which this program does not \
+         have); nothing was changed; {next}",
+        age = if *is_older { "an older" } else { "another" },
+        next = NEXT_OF_OTHER_VERSION
+    )]
+    UnknownRecipe {
+        recipe: String,
+        /// Whether it is one that earlier versions had.
+        is_older: bool,
+    },
+    /// An older version made a part of a snapshot in another form. What it has is in the records.
+    #[error(
+        "it was made by an older version of nearprint; nothing is lost: the next start makes it anew \
+         from the records"
+    )]
+    OlderPart,
     /// It belongs to another data directory.
     #[error("it belongs to another data directory")]
     Directory,
@@ -213,6 +242,13 @@ impl StorageError {
     pub(super) fn fatal(self) -> Self {
         let source = std::error::Error::source(&self).map(|source| format!(": {source}"));
         Self::Poisoned { first: format!("{self}{}", source.unwrap_or_default()) }
+    }
+
+    /// Whether another version of nearprint wrote the file, so that it is not damaged.
+    pub fn is_of_other_version(&self) -> bool {
+        use Refusal::{OlderPart, UnknownRecipe, Version};
+        matches!(self, Self::Refused { why, .. }
+            if matches!(why, Version { .. } | UnknownRecipe { .. } | OlderPart))
     }
 
     /// Whether the file does not exist.

@@ -124,12 +124,13 @@ impl FileFormat {
         let header = bytes.get(..header_bytes(NUMBERS)).filter(|header| has_crc(header));
         let header = header.ok_or(BadHeader::Damaged)?;
         self.check_magic(header).map_err(BadHeader::Refused)?;
-        let (expected, got) = (self.version, u32_at(header, VERSION_AT));
-        if got != expected {
-            return Err(BadHeader::Refused(Refusal::Version { expected, got }));
-        }
         let directory = array_at(header, DIRECTORY_AT);
         let identity = Identity { directory, recipe: array_at(header, RECIPE_AT) };
+        let (expected, got) = (self.version, u32_at(header, VERSION_AT));
+        if got != expected {
+            let recipe = identity.recipe();
+            return Err(BadHeader::Refused(Refusal::Version { expected, got, recipe }));
+        }
         Ok((identity, std::array::from_fn(|i| u64_at(header, NUMBERS_AT + 8 * i))))
     }
 

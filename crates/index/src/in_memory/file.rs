@@ -17,6 +17,10 @@ use crate::view::{Counts, Parts, Shape, View};
 /// What a file begins with; the last character is the version of the format.
 const MAGIC: [u8; 8] = *b"NPINDEX1";
 
+const VERSION_AT: usize = MAGIC.len() - 1;
+
+const OTHER_VERSION: &str = "another version of nearprint made this index; next: use that version, or build the index again";
+
 /// The count of the numbers that come before the parts.
 const NUMBERS: usize = 11;
 
@@ -76,7 +80,8 @@ impl InMemoryIndex {
         let mut magic = [0; MAGIC.len()];
         source.read_exact(&mut magic)?;
         if magic != MAGIC {
-            return Err(invalid("this is not an index, or it is of another version"));
+            let is_index = magic[..VERSION_AT] == MAGIC[..VERSION_AT];
+            return Err(invalid(if is_index { OTHER_VERSION } else { "this is not an index" }));
         }
         let mut numbers = [0; NUMBERS];
         for number in &mut numbers {

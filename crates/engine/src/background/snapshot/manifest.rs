@@ -11,10 +11,12 @@ use crate::cluster::position;
 use crate::directory_file::{self, DirectoryFile};
 use crate::document::Sequence;
 use crate::storage::{
-    Damage, Disk, FileKind, Sealed, SealedReader, StorageError, file_number, holds_records,
+    Damage, Disk, FileKind, Refusal, Sealed, SealedReader, StorageError, file_number, holds_records,
 };
 
-// Kinds 2 and 3 were segments and manifests before tables had files of their own.
+/// Kinds that only older versions wrote: segments and manifests before tables had files of their
+/// own.
+const KINDS_OF_OLDER_VERSIONS: [u32; 2] = [2, 3];
 pub(super) const MANIFEST_KIND: FileKind = FileKind(4);
 const SUFFIX: &str = ".manifest";
 const AGAIN_SUFFIX: &str = "-again.manifest";
@@ -97,6 +99,16 @@ impl PartKind {
     }
 }
 
+/// Says of a file whose kind only older versions wrote that they made it.
+pub(super) fn of_older_version(error: StorageError) -> StorageError {
+    if let StorageError::Refused { file, why: Refusal::Kind { got, .. } } = &error
+        && KINDS_OF_OLDER_VERSIONS.contains(got)
+    {
+        return StorageError::Refused { file: file.clone(), why: Refusal::OlderPart };
+    }
+    error
+}
+
 /// The number of the file of a part; all kinds share one counter.
 pub(super) fn part_number(name: &str) -> Option<u64> {
     let name = ["segment-", "table-", "state-"].iter().find_map(|kind| name.strip_prefix(kind))?;
@@ -153,7 +165,8 @@ impl Manifest {
         directory: &DirectoryFile,
         name: &str,
     ) -> Result<Self, StorageError> {
-        let mut reader = SealedReader::open(disk, name, MANIFEST_KIND, &directory.identity)?;
+        let reader = SealedReader::open(disk, name, MANIFEST_KIND, &directory.identity);
+        let mut reader = reader.map_err(of_older_version)?;
         let body = reader.read_rest(BYTES_MAX)?;
         let mut manifest =
             Self::decode(&body).map_err(|error| StorageError::from_io(error, "decode", name))?;

@@ -16,8 +16,8 @@ use nearprint_index::view::Parts;
 
 use crate::api::replies::SnapshotInfo;
 use crate::background::snapshot::manifest::{
-    Contents, MANIFEST_KIND, Manifest, PartFile, TableFile, is_manifest, part_number,
-    read_manifest_of,
+    Contents, MANIFEST_KIND, Manifest, PartFile, TableFile, is_manifest, of_older_version,
+    part_number, read_manifest_of,
 };
 use crate::background::snapshot::parts::{Part, Written};
 use crate::background::snapshot::state_file::StateFile;
@@ -459,7 +459,8 @@ impl Snapshots {
         kind: FileKind,
         contents: Contents,
     ) -> Result<SealedReader, StorageError> {
-        let reader = SealedReader::open(&*self.disk, name, kind, &self.directory.identity)?;
+        let reader = SealedReader::open(&*self.disk, name, kind, &self.directory.identity);
+        let reader = reader.map_err(of_older_version)?;
         if Contents::from(reader.sealed()) != contents {
             return Err(invalid("not the file that was written", "read", name));
         }

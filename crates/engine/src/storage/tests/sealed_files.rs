@@ -162,8 +162,8 @@ fn a_foreign_file_is_refused_by_name() {
         let crc = crc32c::crc32c(&bytes[..SEALED_HEADER_BYTES - 4]);
         bytes[SEALED_HEADER_BYTES - 4..SEALED_HEADER_BYTES].copy_from_slice(&crc.to_le_bytes());
     });
-    let (expected, got) = (2, 1);
-    assert_eq!(refusal(KIND, identity()), Refusal::Version { expected, got });
+    let (expected, got, recipe) = (2, 1, identity().recipe());
+    assert_eq!(refusal(KIND, identity()), Refusal::Version { expected, got, recipe });
 }
 
 #[test]
