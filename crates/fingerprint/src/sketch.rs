@@ -119,49 +119,70 @@ impl Sketch {
         Resemblance::counted(matched, filled, either)
     }
 
-    /// The sample that an index keeps with the posting of the document.
+    /// The sample that an index keeps with the posting of the document: bins, and a hash of the
+    /// whole sketch.
     ///
     /// Bins 0, 32, 64 ... 480, if at least [`Sample::FILLED_MIN`] of them are filled. With fewer, a
-    /// comparison would tell too little, so the sample is a hash of all bins, in the place of the
-    /// first seven.
+    /// comparison would tell too little, so they are a hash of all bins, in the place of the first
+    /// seven.
     pub fn sample(&self) -> Sample {
+        let of_bins = mixed(&self.planes);
+        let of_labels = mixed(&self.labels.map(Label::bits));
+        let whole = mixed(&[of_bins, of_labels, self.numbers.bits()]);
+        Sample { bins: self.sampled_bins(of_bins), digest: (whole >> 32) as u32 }
+    }
+
+    fn sampled_bins(&self, hash: u64) -> u32 {
         let bins = |plane: &[u64]| {
             let two_of = |word: u64| (word & 1 | word >> 31 & 2) as u32;
             plane.iter().enumerate().fold(0, |bins, (i, &word)| bins | two_of(word) << (2 * i))
         };
         let (low, high) = (bins(&self.planes[..8]), bins(&self.planes[8..]));
-        let sample = Sample(low | high << 16);
-        if sample.filled().count_ones() >= Sample::FILLED_MIN {
-            return sample;
+        if (low | high).count_ones() >= Sample::FILLED_MIN {
+            return low | high << 16;
         }
-        let hash = self.planes.iter().fold(0_u64, |hash, word| {
-            (hash.rotate_left(5) ^ word).wrapping_mul(0x9e37_79b9_7f4a_7c15)
-        });
         let hash = (hash >> 32) as u32;
-        Sample(hash & 0x7f | (hash >> 16 & 0x7f) << 16)
+        hash & 0x7f | (hash >> 16 & 0x7f) << 16
     }
 }
 
-/// Four bytes of a sketch, which tell most unlike texts apart without reading their records.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default, Hash)]
-pub struct Sample(u32);
+/// A hash of words: two that differ in one word have different hashes.
+fn mixed(words: &[u64]) -> u64 {
+    words
+        .iter()
+        .fold(0, |hash, word| (hash.rotate_left(5) ^ word).wrapping_mul(0x9e37_79b9_7f4a_7c15))
+}
+
+/// Eight bytes of a sketch: its sampled bins tell most unlike texts apart without reading their
+/// records, and its digest tells the identical one from any number of texts that are nearly the
+/// same. Samples are equal if their sketches are, but for one pair in four billion.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
+pub struct Sample {
+    bins: u32,
+    digest: u32,
+}
 
 impl Sample {
-    /// A sample with fewer filled bins than this is a hash.
+    /// With fewer filled bins than this, their place has a hash.
     pub const FILLED_MIN: u32 = 8;
 
     /// From the form in which an index stores it.
-    pub const fn from_bits(bits: u32) -> Self {
-        Self(bits)
+    pub const fn from_bits(bits: u64) -> Self {
+        Self { bins: bits as u32, digest: (bits >> 32) as u32 }
     }
 
-    /// The form in which an index stores it.
-    pub const fn bits(self) -> u32 {
-        self.0
+    /// The form in which an index stores it: the bins in the lower half.
+    pub const fn bits(self) -> u64 {
+        (self.digest as u64) << 32 | self.bins as u64
+    }
+
+    /// The sampled bins, which texts that are nearly the same share as a rule.
+    pub const fn bins(self) -> u32 {
+        self.bins
     }
 
     const fn filled(self) -> u32 {
-        (self.0 | self.0 >> 16) & 0xffff
+        (self.bins | self.bins >> 16) & 0xffff
     }
 
     /// Whether the sketches may reach a threshold. Of the pairs that do reach it, this wrongly
@@ -174,7 +195,7 @@ impl Sample {
         if one.count_ones().min(two.count_ones()) < Self::FILLED_MIN {
             return true;
         }
-        let unlike = self.0 ^ other.0;
+        let unlike = self.bins ^ other.bins;
         let matched = (one & two & !(unlike | unlike >> 16)).count_ones();
         let sampled =
             Resemblance::counted(matched, (one & two).count_ones(), (one | two).count_ones());
@@ -338,14 +359,32 @@ mod tests {
             let code = i % 3 + 1;
             bits | (code & 1) << i | (code >> 1) << (16 + i)
         });
-        assert_eq!(sketch_of(&codes).sample().bits(), expected);
+        assert_eq!(sketch_of(&codes).sample().bins(), expected);
+    }
+
+    #[test]
+    fn samples_differ_wherever_sketches_do() {
+        let codes: Vec<(usize, u8)> = (0..BINS).map(|bin| (bin, (bin % 3 + 1) as u8)).collect();
+        let sketch = sketch_of(&codes);
+        let sample = sketch.sample();
+        assert_eq!(sketch.clone().sample(), sample);
+        assert_eq!(Sample::from_bits(sample.bits()), sample);
+        for bin in (0..BINS).filter(|bin| bin % 32 != 0) {
+            let mut codes = codes.clone();
+            codes[bin].1 = codes[bin].1 % 3 + 1;
+            let other = sketch_of(&codes).sample();
+            assert!(other.bins() == sample.bins() && other != sample, "bin {bin}");
+        }
+        let labels = [1, 2, 3, 4].map(|number| Label::from_bits(number << 32));
+        assert_ne!(sketch.clone().with_labels(labels).sample(), sample);
+        assert_ne!(sketch.with_numbers(Numbers::from_bits(1)).sample(), sample);
     }
 
     #[test]
     fn samples_of_short_texts_tell_unlike_sketches_apart_and_refute_none() {
         let sketches: Vec<Sketch> =
             (0..500).map(|i| sketch_of(&[(i, 1), (i * 7 % BINS, 2), (i * 31 % BINS, 3)])).collect();
-        let mut samples: Vec<u32> = sketches.iter().map(|s| s.sample().bits()).collect();
+        let mut samples: Vec<u32> = sketches.iter().map(|s| s.sample().bins()).collect();
         samples.sort_unstable();
         samples.dedup();
         assert!(samples.len() > 480, "{}", samples.len());

@@ -567,14 +567,14 @@ mod tests {
     }
 
     #[test]
-    fn bare_fingerprints_take_at_most_20_bytes_each_and_sketches_4_for_each_place() {
+    fn bare_fingerprints_take_at_most_20_bytes_each_and_sketches_8_for_each_place() {
         let at = |count| {
             let plan = Plans::of(distance(3)).for_count(count).clone();
             Estimate::of(&plan, count, distance(3), &Costs::default())
         };
         assert!(at(100_000_000).bytes() <= 20.0);
-        assert_near("a place for each", at(1_000_000).sample_bytes, 4.0, 1e-9);
-        assert_near("a fill of 0.8", at(100_000_000).sample_bytes, 5.0, 0.02);
+        assert_near("a place for each", at(1_000_000).sample_bytes, 8.0, 1e-9);
+        assert_near("a fill of 0.8", at(100_000_000).sample_bytes, 10.0, 0.04);
     }
 
     #[test]

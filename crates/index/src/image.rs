@@ -63,8 +63,8 @@ pub fn write_segment(segment: &Segment, sink: &mut dyn Write) -> io::Result<()> 
     }
     let removals = segment.removals().iter();
     let packed = removals.map(|Removal { value, posting }| {
-        let [sequence, namespace, rest] = posting.pack();
-        [*value, sequence, namespace, rest]
+        let [sequence, namespace, expiry, sample] = posting.pack();
+        [*value, sequence, namespace, expiry, sample]
     });
     write_list(packed, sink)?;
     let resets = segment.resets().iter();
@@ -87,9 +87,9 @@ pub fn read_segment(source: &mut dyn Read, plans: &Plans) -> io::Result<Segment>
     })?;
     let ids: Vec<(IdKey, u32)> = read_list(source, unpack_id)?;
     let labels = read_labels(source, sorted.numbers())?;
-    let removals = read_list(source, |[value, sequence, namespace, rest]: [u64; 4]| Removal {
+    let removals = read_list(source, |[value, posting @ ..]: [u64; 5]| Removal {
         value,
-        posting: Posting::unpack([sequence, namespace, rest]),
+        posting: Posting::unpack(posting),
     })?;
     let resets = read_list(source, |[value, sequence]: [u64; 2]| ResetEntry {
         value,

@@ -598,6 +598,37 @@ fn an_identical_text_is_found_among_any_number_of_others_under_its_fingerprint()
     assert!(!search.is_duplicate(false));
 }
 
+/// As long pages that differ in a counter do.
+#[test]
+fn an_identical_text_is_found_among_any_number_with_its_fingerprint_and_its_sampled_bins() {
+    const SIBLINGS: usize = 2 * SKETCHES_COMPARED_MAX;
+    let mut rig = Rig::new();
+    let text = |number: usize| {
+        let mut codes = [1; BINS];
+        // Bins that are not sampled, two for each text.
+        for half in [number % 31 + 1, number / 31 % 31 + 33] {
+            codes[half] = 2;
+        }
+        let sketch = Some(Box::new(Sketch::from_codes(&codes)));
+        Document { sketch, ..Document::bare(Fingerprint::new(7)) }
+    };
+    for number in 0..SIBLINGS {
+        rig.take(&Step::Insert(text(number).into()));
+    }
+    for (number, similarity, all_hits) in
+        (0..SIBLINGS).flat_map(|number| [(number, 1.0, false), (number, 0.9999, true)])
+    {
+        let criteria = Criteria {
+            threshold: Threshold::of_similarity(similarity),
+            all_hits,
+            ..Criteria::within(Distance::new(3).unwrap())
+        };
+        let search = rig.search(rig.machine.view(), &text(number), criteria);
+        assert!(search.is_duplicate(false), "{number} at {similarity}");
+        assert_eq!(search.unverified, 0);
+    }
+}
+
 #[test]
 fn an_identical_text_is_shown_first_in_a_crowd_of_bare_fingerprints() {
     let mut crowd = Crowd::new(|_| false);

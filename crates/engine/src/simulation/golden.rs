@@ -1,6 +1,7 @@
-//! Promise: a data directory of format version 2 can be opened and read by every later version, and
-//! so can an export of it. Method: one is stored under `tests/fixtures`, with every kind of file.
-//! Its documents are known here, and its segments and tables are written again with the same bytes.
+//! Promise: a data directory of every form that format version 2 has had can be opened and read by
+//! every later version, and so can an export of it. Method: one of each is stored under
+//! `tests/fixtures`, with every kind of file. Their documents are known here, and the segments and
+//! tables of the newest are written again with the same bytes.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -27,6 +28,11 @@ use crate::storage::export::{read_export, write_export};
 use crate::storage::{Disk, FileKind, RealDisk, SealedReader, SimulatedDisk, StorageError};
 use crate::write::command::Command;
 use crate::write::core::Core;
+
+/// The first form, whose segments have four bytes of each sketch: the start makes them anew.
+const FIRST: &str = "directory-v2";
+/// The form of today: segments with eight bytes of each sketch.
+const NEWEST: &str = "directory-v2-segments-11";
 
 /// Stored together, without ids; the third, the fourth and the seventh were removed.
 const BARE: u64 = 40;
@@ -176,9 +182,9 @@ fn assert_has_everything(disk: &SimulatedDisk) {
     }
 }
 
-/// The stored directory, in memory.
-fn stored() -> SimulatedDisk {
-    let stored = RealDisk::open(&fixtures().join("directory-v2")).unwrap();
+/// A stored directory, in memory.
+fn stored(name: &str) -> SimulatedDisk {
+    let stored = RealDisk::open(&fixtures().join(name)).unwrap();
     let disk = SimulatedDisk::new();
     for name in stored.list().unwrap() {
         let file = stored.open(&name).unwrap();
@@ -202,8 +208,15 @@ fn a_sweep_leaves_the_older_snapshot_its_journal() {
 }
 
 #[test]
-fn the_directory_of_version_2_is_opened_with_and_without_its_snapshots() {
-    let disk = stored();
+fn a_directory_of_each_form_is_opened_with_and_without_its_snapshots() {
+    for (form, snapshots) in [(FIRST, 0), (NEWEST, 2)] {
+        let disk = stored(form);
+        assert_eq!(open(&disk.copy()).snapshots.list().len(), snapshots, "{form}");
+        is_opened_with_and_without_its_snapshots(&disk);
+    }
+}
+
+fn is_opened_with_and_without_its_snapshots(disk: &SimulatedDisk) {
     let names = disk.list().unwrap();
     let kinds = ["directory", "journal-", "records-", "snapshot-", "segment-", "table-", "state-"];
     for kind in kinds {
@@ -215,14 +228,14 @@ fn the_directory_of_version_2_is_opened_with_and_without_its_snapshots() {
     for name in names.iter().filter(|name| name.ends_with(".manifest")) {
         disk.remove(name).unwrap();
     }
-    assert_has_everything(&disk);
+    assert_has_everything(disk);
 }
 
 /// Which segments there are depends on merges. The bytes of a journal, a pack and a manifest's
 /// header do not.
 #[test]
 fn journal_packs_and_directory_of_version_2_are_written_byte_for_byte() {
-    let (stored, today) = (stored(), directory_of_today());
+    let (stored, today) = (stored(NEWEST), directory_of_today());
     let bytes = |disk: &SimulatedDisk, name: &str| {
         let mut bytes = Vec::new();
         disk.edit(name, |file| bytes.clone_from(file));
@@ -241,14 +254,14 @@ fn journal_packs_and_directory_of_version_2_are_written_byte_for_byte() {
 }
 
 #[test]
-fn segments_and_tables_of_version_2_are_written_as_they_were_read() {
-    let disk = stored();
+fn segments_and_tables_of_the_newest_form_are_written_as_they_were_read() {
+    let disk = stored(NEWEST);
     let identity = DirectoryFile::read(&disk).unwrap().unwrap().identity;
     let plans = Plans::of(settings().distance_max);
     let mut compared = [0, 0];
     for name in disk.list().unwrap() {
         let (kind, at) = match name.split('-').next() {
-            Some("segment") => (FileKind(5), 0),
+            Some("segment") => (FileKind(11), 0),
             Some("table") => (FileKind(6), 1),
             _ => continue,
         };
@@ -277,7 +290,7 @@ fn the_export_of_version_2_is_read_and_restores_the_directory() {
     let restored = SimulatedDisk::new();
     read_export(&mut &bytes[..], Some(&restored)).unwrap();
     assert_has_everything(&restored);
-    assert!(export_of(&stored()) == bytes, "the format has changed: raise its version");
+    assert!(export_of(&stored(FIRST)) == bytes, "the format has changed: raise its version");
 }
 
 fn export_of(disk: &SimulatedDisk) -> Vec<u8> {
@@ -292,20 +305,19 @@ fn export_of(disk: &SimulatedDisk) -> Vec<u8> {
     bytes
 }
 
-/// For a new format version: `cargo test -p nearprint-engine --lib golden -- --ignored` stores what
-/// today's code writes, under new names.
+/// For a new format version or kind of file: name it in [`NEWEST`], and
+/// `cargo test -p nearprint-engine --lib golden -- --ignored` stores what today's code writes.
 #[test]
 #[ignore = "stores fixtures"]
 fn the_directory_of_today_is_stored() {
     let disk = directory_of_today();
-    let directory = fixtures().join("directory-v2");
+    let directory = fixtures().join(NEWEST);
     std::fs::create_dir(&directory).expect("a new version needs a new name");
     for name in disk.list().unwrap() {
         let mut bytes = Vec::new();
         disk.edit(&name, |file| bytes.clone_from(file));
         put(&directory.join(name), &bytes);
     }
-    put(&fixtures().join("storage/export-v2"), &export_of(&disk));
 }
 
 #[expect(clippy::disallowed_methods, reason = "fixtures are not a data directory")]

@@ -13,7 +13,7 @@ use crate::view::View;
 use crate::visibility::Visibility;
 
 /// The maximum number of sketches of one fingerprint that are compared with those of another, each
-/// with another sample: texts with the same sample are nearly the same.
+/// with other sampled bins: texts with the same bins are nearly the same.
 pub(super) const SKETCHES_COMPARED_MAX: usize = 256;
 
 /// Fingerprints whose sketches each judge keeps: at most 8 MiB, and a tenth of it as a rule, because
@@ -73,7 +73,7 @@ pub struct SketchJudge<'a, S> {
 }
 
 /// The documents of a fingerprint that are compared: of those with a sketch, the oldest of each
-/// sample.
+/// sample of bins.
 #[derive(Debug, Default)]
 struct Compared {
     sketches: Vec<Sketch>,
@@ -143,9 +143,9 @@ impl<'a, S: EvidenceSource> SketchJudge<'a, S> {
         masked: Fingerprint,
         namespace: NamespaceNumber,
     ) -> (Vec<Sequence>, bool) {
-        let (mut samples, mut oldest) = (HashSet::new(), Vec::new());
+        let (mut bins, mut oldest) = (HashSet::new(), Vec::new());
         for posting in self.view.documents_of(masked, self.of_namespace(namespace)) {
-            if self.source.sample(posting).is_some_and(|sample| samples.insert(sample)) {
+            if self.source.sample(posting).is_some_and(|sample| bins.insert(sample.bins())) {
                 if oldest.len() == SKETCHES_COMPARED_MAX {
                     return (oldest, true);
                 }

@@ -104,7 +104,7 @@ impl InMemoryIndex {
     }
 
     /// Stores a text, which [`Self::similar`] finds by the labels of its sketch, and returns the
-    /// fingerprint that its id had before. The index keeps the labels and a sample of the sketch, 37
+    /// fingerprint that its id had before. The index keeps the labels and a sample of the sketch, 41
     /// bytes in addition to those of [`Self::insert`]; the caller keeps the sketch.
     pub fn insert_text(
         &mut self,

@@ -23,7 +23,7 @@ pub struct Posting {
     pub expiry: Option<Expiry>,
     /// Its record has an id or metadata.
     pub is_listed: bool,
-    /// Four bytes of its sketch, if its record has one.
+    /// Eight bytes of its sketch, if its record has one.
     pub sample: Option<Sample>,
 }
 
@@ -115,7 +115,7 @@ impl Common {
 
     /// Bits of a sample: every posting has room for one if any has a sketch.
     fn sample_bits(self) -> u32 {
-        if self.any_sketch { u32::BITS } else { 0 }
+        if self.any_sketch { u64::BITS } else { 0 }
     }
 
     fn pack_expiry(self, expiry: Option<Expiry>) -> u64 {
@@ -142,7 +142,7 @@ const fn bits_of(number: u64) -> u32 {
 ///
 /// The sequence is stored as its distance from the first; flags, namespaces and expiries only if
 /// they differ. A hundred million fingerprints of one namespace, without ids, take 27 bits each.
-/// Samples of sketches take 32 bits more in a list in which any posting has one: bare fingerprints
+/// Samples of sketches take 64 bits more in a list in which any posting has one: bare fingerprints
 /// pay for them only where they share a segment with documents that have sketches. A rank over the
 /// places would save that, but most collections have sketches either everywhere or nowhere.
 #[derive(Debug)]
@@ -238,7 +238,7 @@ impl Postings {
         }
         if let Some(sample) = posting.sample {
             debug_assert!(self.common.any_sketch, "there is room for its sample");
-            self.samples.set(index, sample.bits().into());
+            self.samples.set(index, sample.bits());
         }
     }
 
@@ -284,7 +284,7 @@ impl Postings {
             expiry,
             is_listed: flags & 1 == 1,
             sample: (flags & Posting::SKETCH != 0)
-                .then(|| Sample::from_bits(self.samples.get(index) as u32)),
+                .then(|| Sample::from_bits(self.samples.get(index))),
         }
     }
 
@@ -296,7 +296,7 @@ impl Postings {
     /// The sample of the posting at a place; without a sketch, one that refutes nothing.
     pub(crate) fn sample(&self, index: usize) -> Sample {
         let behind = index.checked_sub(self.len).and_then(|behind| self.behind.get(behind));
-        let bits = || Sample::from_bits(self.samples.get(index) as u32);
+        let bits = || Sample::from_bits(self.samples.get(index));
         behind.map_or_else(bits, |posting| posting.sample.unwrap_or_default())
     }
 
@@ -443,7 +443,7 @@ impl Column {
         }
         let bit = self.first_bit + index * self.bits as usize;
         let two = u128::from(self.words[bit / 64]) | u128::from(self.words[bit / 64 + 1]) << 64;
-        (two >> (bit % 64)) as u64 & ((1 << self.bits) - 1)
+        (two >> (bit % 64)) as u64 & (u64::MAX >> (64 - self.bits))
     }
 }
 
@@ -461,26 +461,24 @@ impl Posting {
         u8::from(self.sample.is_some()) << 1 | u8::from(self.is_listed)
     }
 
-    /// Packs it into three words: sequence and flags, namespace, expiry and sample.
-    pub(crate) fn pack(self) -> [u64; 3] {
-        let expiry = self.expiry.map_or(0, |expiry| u64::from(expiry.second()));
-        let sample = self.sample.map_or(0, |sample| u64::from(sample.bits()));
+    /// Packs it into four words: sequence and flags, namespace, expiry, sample.
+    pub(crate) fn pack(self) -> [u64; 4] {
         [
             self.sequence.get() << 2 | u64::from(self.flags()),
             self.namespace.get(),
-            sample << 32 | expiry,
+            self.expiry.map_or(0, |expiry| u64::from(expiry.second())),
+            self.sample.map_or(0, Sample::bits),
         ]
     }
 
-    /// Unpacks it from three words.
-    pub(crate) fn unpack([sequence, namespace, rest]: [u64; 3]) -> Self {
+    /// Unpacks it from four words.
+    pub(crate) fn unpack([sequence, namespace, expiry, sample]: [u64; 4]) -> Self {
         Self {
             sequence: Sequence::new(sequence >> 2),
             namespace: NamespaceNumber::new(namespace),
-            expiry: Expiry::at(rest & u64::from(u32::MAX)),
+            expiry: Expiry::at(expiry),
             is_listed: sequence & 1 == 1,
-            sample: (sequence & u64::from(Self::SKETCH) != 0)
-                .then(|| Sample::from_bits((rest >> 32) as u32)),
+            sample: (sequence & u64::from(Self::SKETCH) != 0).then(|| Sample::from_bits(sample)),
         }
     }
 }
@@ -494,7 +492,7 @@ mod tests {
         let sequence = prop_oneof![0..20_u64, 0..=SEQUENCE_MAX, Just(SEQUENCE_MAX)];
         let namespace = prop_oneof![0..3_u64, 0..1_u64 << 40];
         let expiry = prop_oneof![0..4_u64, 0..=u64::from(u32::MAX)];
-        (sequence, namespace, expiry, any::<bool>(), any::<Option<u32>>()).prop_map(
+        (sequence, namespace, expiry, any::<bool>(), any::<Option<u64>>()).prop_map(
             |(sequence, namespace, expiry, is_listed, sample)| Posting {
                 sequence: Sequence::new(sequence),
                 namespace: NamespaceNumber::new(namespace),
@@ -589,7 +587,7 @@ mod tests {
         let bare = Common::of(Posting { is_listed: true, ..sequenced(1) });
         let sketched = Posting { sample: Some(Sample::default()), ..sequenced(2) };
         assert_eq!(bare.and(Common::of(sequenced(2))).sample_bits(), 0);
-        assert_eq!(bare.and(Common::of(sketched)).sample_bits(), 32);
+        assert_eq!(bare.and(Common::of(sketched)).sample_bits(), 64);
         let impossible = Common { flags: Some(Posting::SKETCH), ..Common::NONE };
         assert_eq!(Postings::words_of(impossible, 1), None);
     }

@@ -15,8 +15,8 @@ use crate::storage::{
 };
 
 /// Kinds that only older versions wrote: segments and manifests before tables had files of their
-/// own.
-const KINDS_OF_OLDER_VERSIONS: [u32; 2] = [2, 3];
+/// own, and segments whose postings had four bytes of a sketch.
+const KINDS_OF_OLDER_VERSIONS: [u32; 3] = [2, 3, 5];
 pub(super) const MANIFEST_KIND: FileKind = FileKind(4);
 const SUFFIX: &str = ".manifest";
 const AGAIN_SUFFIX: &str = "-again.manifest";
@@ -84,7 +84,7 @@ impl From<Sealed> for Contents {
 impl PartKind {
     pub(super) fn file_kind(self) -> FileKind {
         match self {
-            Self::Segment => FileKind(5),
+            Self::Segment => FileKind(11),
             Self::Table => FileKind(6),
             Self::State => FileKind(9),
         }

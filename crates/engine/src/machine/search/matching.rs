@@ -39,8 +39,9 @@ impl Match {
 /// that a search may end early.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Stage {
-    /// Its fingerprint and its sample are those of the probe, as those of an identical text are.
-    SameSample,
+    /// Its fingerprint and its sample, with a digest of the sketch, are those of the probe: it is an
+    /// identical text. So that is found among any number of texts with the same fingerprint.
+    Identical,
     /// Its sample does not refute it.
     MayReach,
     /// Its sample refutes it, which is wrong for one near-duplicate in a thousand.
@@ -94,7 +95,7 @@ impl<'a> Matching<'a> {
             counts: DocumentCounts::default(),
             verification: if verifies { Verification::Unread } else { Verification::Unverifiable },
             is_visited: false,
-            stage: if distance == Distance::ZERO { Stage::SameSample } else { Stage::MayReach },
+            stage: if distance == Distance::ZERO { Stage::Identical } else { Stage::MayReach },
             is_left: false,
         }
     }
@@ -156,7 +157,7 @@ impl<'a> Verifier<'a> {
     pub(super) fn stage(&self, posting: &Posting, distance: Distance) -> Option<Stage> {
         let sample = posting.sample?;
         Some(if distance == Distance::ZERO && sample == self.sample {
-            Stage::SameSample
+            Stage::Identical
         } else if self.sample.may_reach(sample, self.threshold.resemblance) {
             Stage::MayReach
         } else {

@@ -22,7 +22,7 @@ pub(crate) use probe::Probe;
 use std::cmp::Reverse;
 
 use matching::{Matching, Stage, Verifier};
-use nearprint_fingerprint::{Distance, Fingerprint, Sketch};
+use nearprint_fingerprint::{Distance, Fingerprint, Sample, Sketch};
 use nearprint_index::labels::are_similar;
 use nearprint_index::levels::delta::DeltaEvent;
 use nearprint_index::levels::posting::Posting;
@@ -43,7 +43,7 @@ pub(crate) const SKETCHES_COMPARED_MAX: usize = 256;
 pub(crate) const MATCHES_KEPT_MAX: usize = SKETCHES_COMPARED_MAX + 1_000;
 
 /// The maximum number of documents of a fingerprint that a likely search looks at. Of those with the
-/// same sample, copies as a rule, it compares the oldest.
+/// same sampled bins, nearly the same as a rule, it compares the oldest.
 const COPIES_MAX: usize = 4_096;
 
 /// A fingerprint that a likely search found, with the documents whose samples do not refute it.
@@ -181,7 +181,7 @@ impl Search {
         let matching = Matching::new(view, probe, self.own, self.visibility);
         let short = probe.document.short;
         self.matches.sort_unstable_by_key(Match::likeliness);
-        for stage in [Stage::SameSample, Stage::MayReach, Stage::Rest] {
+        for stage in [Stage::Identical, Stage::MayReach, Stage::Rest] {
             if !self.verify_stage(&matching, (stage, short), sketches)? {
                 break;
             }
@@ -206,7 +206,7 @@ impl Search {
     ) -> Result<bool, E> {
         let Some(verifier) = &matching.verifier else { return Ok(false) };
         for found in &mut self.matches {
-            if stage == Stage::SameSample && found.distance > Distance::ZERO {
+            if stage == Stage::Identical && found.distance > Distance::ZERO {
                 break;
             }
             matching.visit(found);
@@ -258,8 +258,9 @@ impl Search {
             let mut others = others(view, near.fingerprint, self.own, self.visibility);
             let (mut kept, mut is_cut) = (SmallVec::<[Posting; 1]>::new(), false);
             for posting in others.by_ref().take(COPIES_MAX) {
-                let is_copy = kept.iter().any(|kept| kept.sample == posting.sample);
-                if is_copy || verifier.stage_of_likely(&posting).is_none() {
+                let bins = |posting: &Posting| posting.sample.map(Sample::bins);
+                let is_alike = kept.iter().any(|kept| bins(kept) == bins(&posting));
+                if is_alike || verifier.stage_of_likely(&posting).is_none() {
                     continue;
                 }
                 // At least one, so that a candidate that is left unread is counted.
