@@ -1570,7 +1570,7 @@ export interface components {
             labels_bytes: number;
             /**
              * Format: int64
-             * @description `engine.memory_bytes_max`; null without a limit.
+             * @description `engine.memory_bytes_max` in bytes, also where it is `auto`; null without a limit.
              */
             max_bytes?: number | null;
             /**

@@ -8,6 +8,7 @@
 
 mod copying;
 mod lines;
+mod memory;
 mod remote;
 
 // The program, its benchmarks and its tests use these. They are not part of the crate's interface

@@ -85,7 +85,7 @@ sections! {
         journal_file_bytes: u64,
         snapshot_interval_ms: u64,
         snapshot_changes: u64,
-        memory_bytes_max: u64,
+        memory_bytes_max: String,
         disk_free_bytes_min: u64,
         clock_behind_ms_max: u64,
         expired_kept_ms: u64,

@@ -17,6 +17,9 @@ use super::keys::{Config, DEFAULT_TOML};
 use super::suggestion;
 use super::variables::{self, PREFIX};
 
+/// Keys that take a word or a count; the word is their default.
+const WORD_OR_NUMBER: [&str; 1] = ["engine.memory_bytes_max"];
+
 /// The largest configuration file.
 const FILE_BYTES_MAX: u64 = 1 << 20;
 
@@ -210,6 +213,7 @@ fn set(merged: &mut Layers, key: &str, value: Value, origin: &str) -> Result<(),
         expected,
         found,
     };
+    let is_count = current.is_integer() || WORD_OR_NUMBER.contains(&key);
     *current = match (&*current, value) {
         (Value::Float(_), Value::Integer(whole)) =>
         {
@@ -217,7 +221,7 @@ fn set(merged: &mut Layers, key: &str, value: Value, origin: &str) -> Result<(),
             Value::Float(whole as f64)
         }
         // TOML integers are signed, but every integer key is a count.
-        (Value::Integer(_), Value::Integer(negative)) if negative < 0 => {
+        (_, Value::Integer(negative)) if negative < 0 && is_count => {
             return Err(wrong_kind("a whole number of 0 or more", "a negative one"));
         }
         // All lists are of strings.
@@ -225,6 +229,10 @@ fn set(merged: &mut Layers, key: &str, value: Value, origin: &str) -> Result<(),
             Some(item) => return Err(wrong_kind("a list of strings", kind(item))),
             None => Value::Array(items),
         },
+        // A number where a word such as `auto` may stand.
+        (Value::String(_), Value::Integer(number)) if WORD_OR_NUMBER.contains(&key) => {
+            Value::String(number.to_string())
+        }
         (current, value) if current.same_type(&value) => value,
         (current, value) => return Err(wrong_kind(kind(current), kind(&value))),
     };

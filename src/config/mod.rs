@@ -13,6 +13,7 @@ mod cluster;
 mod error;
 mod keys;
 mod layers;
+mod memory;
 mod suggestion;
 #[cfg(test)]
 mod tests;

@@ -14,8 +14,9 @@ use nearprint_text::{Recipe, UnknownRecipe};
 
 use super::error::ConfigError;
 use super::keys::Config;
+use super::memory::MemoryLimits;
 use crate::server::Settings;
-use crate::{access, follow, http, server, telemetry};
+use crate::{access, follow, http, memory, server, telemetry};
 
 const MS_MIN: u64 = 10;
 pub(super) const MINUTES_10_MS: u64 = 600_000;
@@ -51,11 +52,12 @@ impl Config {
         if !access.is_on() && !listen.ip().is_loopback() {
             return Err(ConfigError::NoTokens { listen });
         }
+        let memory = MemoryLimits::of(self, memory::total())?;
         Ok(Settings {
             listen,
             server: server_options(self, access)?,
-            http: http_options(self)?,
-            engine: engine_options(self)?,
+            http: http_options(self, memory)?,
+            engine: engine_options(self, memory)?,
             follow: follow_options(self)?,
             cluster: super::cluster::options(self)?,
             log: log_options(self)?,
@@ -123,7 +125,7 @@ fn server_options(
     })
 }
 
-fn http_options(config: &Config) -> Result<http::HttpOptions, ConfigError> {
+fn http_options(config: &Config, memory: MemoryLimits) -> Result<http::HttpOptions, ConfigError> {
     let (server, query) = (&config.server, &config.query);
     let distance_max = distance(key!(config.data.distance_max), Distance::LOOKUP_MAX)?;
     let shares = 0.0..=1.0;
@@ -147,17 +149,19 @@ fn http_options(config: &Config) -> Result<http::HttpOptions, ConfigError> {
         bodies_held_bytes_max: length(
             key!(config.server.bodies_held_bytes_max),
             server.body_bytes_max..=TIB,
-        )?,
+        )?
+        .min(usize::try_from(memory.bodies).unwrap_or(usize::MAX)),
         reply_bytes_max,
         replies_held_bytes_max: length(
             key!(config.server.replies_held_bytes_max),
             2 * server.reply_bytes_max..=TIB,
-        )?,
+        )?
+        .min(usize::try_from(memory.replies).unwrap_or(usize::MAX)),
         exports_max: length(key!(config.server.exports_max), 1..=1_024)?,
         export_stall: ms(key!(config.server.export_stall_ms), MS_MIN..=HOUR_MS)?,
         body_timeout: ms(key!(config.server.body_timeout_ms), MS_MIN..=HOUR_MS)?,
         requests_in_flight_max: length(key!(config.server.requests_in_flight_max), 1..=1_000_000)?,
-        memory_bytes_max: config.engine.memory_bytes_max,
+        memory_bytes_max: memory.all,
         defaults: http::RequestDefaults {
             recipe: recipe(config)?,
             model: None,
@@ -180,7 +184,10 @@ fn expiry(config: &Config) -> Result<Option<u64>, ConfigError> {
     Ok(Some(seconds).filter(|&seconds| seconds > 0))
 }
 
-fn engine_options(config: &Config) -> Result<nearprint_engine::Options, ConfigError> {
+fn engine_options(
+    config: &Config,
+    memory: MemoryLimits,
+) -> Result<nearprint_engine::Options, ConfigError> {
     let data = &config.data;
     let queue = within(key!(config.engine.queue_changes_max), 1..=QUEUE_MAX)?;
     Ok(nearprint_engine::Options {
@@ -200,38 +207,17 @@ fn engine_options(config: &Config) -> Result<nearprint_engine::Options, ConfigEr
         journal_file_bytes: within(key!(config.engine.journal_file_bytes), 65_536..=64 * GIB)?,
         snapshot_interval_ms: within(key!(config.engine.snapshot_interval_ms), 1_000..=WEEK_MS)?,
         snapshot_changes: within(key!(config.engine.snapshot_changes), 1_000..=1_000_000_000_000)?,
-        memory_bytes_max: memory_of_index(config)?,
+        memory_bytes_max: memory.index,
         originals_max: length(key!(config.originals.counted_max), 0..=1 << 30)?,
         groups_kept_max: length(key!(config.groups.kept_max), 1..=1_000)?,
-        groups_memory_bytes_max: within(key!(config.groups.memory_bytes_max), 1 << 20..=256 * GIB)?,
+        groups_memory_bytes_max: within(key!(config.groups.memory_bytes_max), 1 << 20..=256 * GIB)?
+            .min(memory.groups),
         disk_free_bytes_min: within(key!(config.engine.disk_free_bytes_min), 0..=1 << 60)?,
         clock_behind_ms_max: Some(within(key!(config.engine.clock_behind_ms_max), 1_000..=DAY_MS)?),
         expired_kept_ms: within(key!(config.engine.expired_kept_ms), 0..=DAY_MS)?,
         follows: !config.follow.url.is_empty(),
         is_node: false,
     })
-}
-
-/// The memory that is left for the index when bodies and replies take their maximum.
-fn memory_of_index(config: &Config) -> Result<u64, ConfigError> {
-    let all = config.engine.memory_bytes_max;
-    if all == 0 {
-        return Ok(0);
-    }
-    let server = &config.server;
-    let requests = server.bodies_held_bytes_max.saturating_add(server.replies_held_bytes_max);
-    let least = requests.saturating_add(1);
-    match within(key!(config.engine.memory_bytes_max), least..=1 << 60) {
-        Ok(all) => Ok(all - requests),
-        Err(_) => Err(wrong(
-            "engine.memory_bytes_max",
-            all,
-            &format!(
-                "0, or above server.bodies_held_bytes_max and server.replies_held_bytes_max together \
-                 ({requests}) and at most 2^60"
-            ),
-        )),
-    }
 }
 
 /// The primary to follow; `None` for a service that takes writes.

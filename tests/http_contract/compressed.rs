@@ -312,17 +312,23 @@ fn frame_header(size: Option<u32>) -> Vec<u8> {
 }
 
 #[test]
-fn frames_that_have_only_begun_do_not_spend_the_memory_of_bodies() {
+fn bodies_that_have_only_begun_count_with_their_decoders_and_no_more() {
+    for (coding, begin) in [("zstd", frame_header(None)), ("gzip", gzip(b"text")[..12].to_vec())] {
+        begun_bodies_count(coding, &begin);
+    }
+}
+
+fn begun_bodies_count(coding: &str, begin: &[u8]) {
     let server = Server::with(|config| {
         config.server.body_bytes_max = 1 << 20;
         config.server.bodies_held_bytes_max = 4 << 20;
     });
-    let headers = [("content-type", "application/json"), ("content-encoding", "zstd")];
+    let headers = [("content-type", "application/json"), ("content-encoding", coding)];
     let begun: Vec<_> = (0..20)
         .map(|_| {
             let mut connection = server.connect();
             connection.begin_chunked("POST /v1/insert", &headers);
-            connection.chunk(&frame_header(None)).unwrap();
+            connection.chunk(begin).unwrap();
             connection
         })
         .collect();

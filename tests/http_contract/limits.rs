@@ -194,7 +194,7 @@ fn the_memory_limit_refuses_writes_with_507_and_reads_go_on() {
     let server = Server::with(|config| {
         // One byte for the index: full after the first write.
         let requests = config.server.bodies_held_bytes_max + config.server.replies_held_bytes_max;
-        config.engine.memory_bytes_max = requests + 1;
+        config.engine.memory_bytes_max = (requests + 1).to_string();
     });
     server.insert("first", &hex(1));
     let refused = poll(|| {

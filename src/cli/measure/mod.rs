@@ -3,5 +3,4 @@
 
 pub mod arguments;
 pub mod limits;
-pub(super) mod memory;
 pub mod numbers;

@@ -3,7 +3,7 @@
 use std::num::NonZero;
 use std::path::{Path, PathBuf};
 
-use nearprint_engine::Durability;
+use nearprint_engine::{Durability, Options};
 use nearprint_fingerprint::Distance;
 use nearprint_text::Recipe;
 
@@ -52,8 +52,11 @@ fn the_embedded_file_is_the_default_and_is_valid() {
 #[test]
 fn an_embedded_engine_has_the_defaults_of_the_service() {
     let settings = settings(&[]).unwrap();
-    let embedded = nearprint_engine::Options::new("nearprint-data", settings.engine.recipe);
-    assert_eq!(settings.engine, embedded);
+    let embedded = Options::new("nearprint-data", settings.engine.recipe);
+    // An embedded engine has no limit: who embeds it knows what else the process does.
+    let engine =
+        Options { memory_bytes_max: 0, groups_memory_bytes_max: 1 << 30, ..settings.engine };
+    assert_eq!(engine, embedded);
 }
 
 #[test]
@@ -216,6 +219,24 @@ fn every_key_has_an_effect() {
 }
 
 #[test]
+fn a_key_that_takes_a_word_takes_a_number_from_a_file_as_well() {
+    for (value, expected) in
+        [("400_000_000", 400_000_000), ("\"400000000\"", 400_000_000), ("0", 0)]
+    {
+        let (_directory, path) = file(&format!("[engine]\nmemory_bytes_max = {value}\n"));
+        let mut sources = Sources { file: Some(path), ..Sources::default() };
+        let settings = Config::load(&sources).unwrap().validated().unwrap();
+        assert_eq!(settings.http.memory_bytes_max, expected);
+        sources.environment = with(&[("NEARPRINT_ENGINE__MEMORY_BYTES_MAX", "auto")]).environment;
+        assert_eq!(Config::load(&sources).unwrap().engine.memory_bytes_max, "auto");
+    }
+    let (_directory, path) = file("[engine]\nmemory_bytes_max = -1\n");
+    let sources = Sources { file: Some(path), ..Sources::default() };
+    let refused = Config::load(&sources).unwrap_err().to_string();
+    assert!(refused.contains("a whole number of 0 or more"), "{refused}");
+}
+
+#[test]
 fn an_unknown_key_is_named_with_the_nearest_known_one() {
     let refused = refusal(&[("NEARPRINT_SERVER__LISTNE", "x")]);
     assert_eq!(
@@ -364,7 +385,12 @@ fn a_value_outside_its_range_is_refused_by_name() {
         (
             "ENGINE__MEMORY_BYTES_MAX",
             "335544320",
-            "`engine.memory_bytes_max` is 335544320; it must be 0, or above server.bodies_held_bytes_max and server.replies_held_bytes_max together (335544320) and at most 2^60",
+            "`engine.memory_bytes_max` is 335544320; it must be \"auto\", 0, or above server.bodies_held_bytes_max and server.replies_held_bytes_max together (335544320) and at most 2^60",
+        ),
+        (
+            "ENGINE__MEMORY_BYTES_MAX",
+            "automatic",
+            "`engine.memory_bytes_max` is automatic; it must be \"auto\", 0, or above server.bodies_held_bytes_max and server.replies_held_bytes_max together (335544320) and at most 2^60",
         ),
         (
             "ENGINE__GROUP_CHANGES_MAX",
@@ -383,6 +409,11 @@ fn a_limit_of_what_is_kept_outside_its_range_is_refused_by_name() {
             "ORIGINALS__COUNTED_MAX",
             "1073741825",
             "`originals.counted_max` is 1073741825; it must be 0 to 1073741824",
+        ),
+        (
+            "ENGINE__EXPIRED_KEPT_MS",
+            "86400001",
+            "`engine.expired_kept_ms` is 86400001; it must be 0 to 86400000",
         ),
         ("GROUPS__KEPT_MAX", "0", "`groups.kept_max` is 0; it must be 1 to 1000"),
         (
@@ -470,11 +501,7 @@ fn what_is_fixed_in_a_directory_is_read_from_it() {
     let words: Recipe = "words-2".parse().unwrap();
     let distance_max = Distance::new(2).unwrap();
     let has_labels = false;
-    let options = nearprint_engine::Options {
-        distance_max,
-        has_labels,
-        ..nearprint_engine::Options::new(&data, words)
-    };
+    let options = Options { distance_max, has_labels, ..Options::new(&data, words) };
     nearprint_engine::Engine::open(options).unwrap().close();
     let settings = load(&[]).unwrap();
     let defaults = settings.http.defaults;

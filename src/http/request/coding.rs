@@ -35,6 +35,9 @@ const STEPS_MAX: usize = 64;
 /// The window of gzip, as a power of two: 32 KiB, the largest that there is.
 const GZIP_WINDOW_LOG: u8 = 15;
 
+/// The memory of a decoder of gzip: its window, its tables, and what it has read ahead.
+const GZIP_BYTES: usize = 72 << 10;
+
 /// The largest window of Zstandard, as a power of two: 8 MiB, the most that a body may ask for (RFC
 /// 9659).
 const ZSTD_WINDOW_LOG_MAX: u32 = 23;
@@ -109,7 +112,8 @@ impl Undecodable {
 enum Decoder {
     /// The member that is being read; `None` between two.
     Gzip(Option<Box<Decompress>>),
-    Zstd(Box<Frames>),
+    /// The frames; `None` before the first byte, so that a body that never comes takes no memory.
+    Zstd(Option<Box<Frames>>),
 }
 
 /// How far a decoder came in one call.
@@ -130,7 +134,7 @@ impl Decoder {
         if !is(b"zstd") {
             return None;
         }
-        Some(Self::Zstd(Box::new(Frames::new())))
+        Some(Self::Zstd(None))
     }
 
     const fn name(&self) -> &'static str {
@@ -140,19 +144,21 @@ impl Decoder {
         }
     }
 
-    /// The memory that counts towards the limit; none for gzip, whose window is 32 KiB.
+    /// The memory that counts towards the limit.
     fn memory(&self, received: u64, expanded: u64) -> usize {
         match self {
-            Self::Gzip(_) => 0,
-            Self::Zstd(frames) => frames.memory(received, expanded),
+            Self::Gzip(member) => member.as_ref().map_or(0, |_| GZIP_BYTES),
+            Self::Zstd(frames) => {
+                frames.as_ref().map_or(0, |frames| frames.memory(received, expanded))
+            }
         }
     }
 
     /// Whether a member or a frame has begun that has not ended.
-    const fn is_inside(&self) -> bool {
+    fn is_inside(&self) -> bool {
         match self {
             Self::Gzip(member) => member.is_some(),
-            Self::Zstd(frames) => frames.is_inside,
+            Self::Zstd(frames) => frames.as_ref().is_some_and(|frames| frames.is_inside),
         }
     }
 
@@ -161,7 +167,10 @@ impl Decoder {
         let before = output.len();
         let taken = match self {
             Self::Gzip(member) => inflate(member, input, output)?,
-            Self::Zstd(frames) => frames.decompress(input, output)?,
+            Self::Zstd(frames) => {
+                let new = || Box::new(Frames::new());
+                frames.get_or_insert_with(new).decompress(input, output)?
+            }
         };
         Ok(Step { taken, is_idle: taken == 0 && output.len() == before })
     }

@@ -237,7 +237,7 @@ pub(crate) struct MemoryReply {
     replies_bytes: u64,
     /// The resident memory of the process; null if the operating system does not report it.
     resident_bytes: Option<u64>,
-    /// `engine.memory_bytes_max`; null without a limit.
+    /// `engine.memory_bytes_max` in bytes, also where it is `auto`; null without a limit.
     max_bytes: Option<u64>,
 }
 

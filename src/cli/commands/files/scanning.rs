@@ -16,9 +16,9 @@ use crate::cli::error_report::ErrorReport;
 use crate::cli::exit_code;
 use crate::cli::import::interrupt::Interrupt;
 use crate::cli::import::progress::{ImportProgress, input_bytes};
-use crate::cli::measure::memory;
 use crate::cli::measure::numbers::{bytes, count};
 use crate::cli::printable::printable;
+use crate::memory;
 
 /// The least limit of memory.
 const MEMORY_MIN: u64 = FIXED_BYTES + (4 << 20);
