@@ -6,7 +6,9 @@
 //! is run by hand, reports it. What exceeds this has more to do: U+FDFA becomes 18 letters or 33
 //! bytes, so that each three bytes are six to eleven times the work; rows of words of which none
 //! occurs twice fill the table of distinct features several times, because it is bounded; and what
-//! is random in all of Unicode has no stretches that the tables of Unicode take at once.
+//! is random in all of Unicode has no stretches that the tables of Unicode take at once. By np2, of
+//! 4 MiB, random letters take 4 to 5 times English without any mark among them, because each window
+//! is new to the table; random Arabic with marks that compose takes 5.4.
 //!
 //! ```text
 //! cargo nextest run --release -p nearprint-text --test hostile --run-ignored only --no-capture

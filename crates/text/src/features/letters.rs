@@ -4,14 +4,17 @@
 //! table has the result, so that a character that stands for a phrase costs no more than the phrase.
 //! The others (combining marks, Hangul letters, most of what is beyond the plane) are *entangled*:
 //! [`normalise`] decides what becomes of them, on a stretch that begins with the character before
-//! them. Beyond the plane, Han and emoji are known without a table. It is built from the Unicode
+//! them. Marks that compose with nothing (most of Arabic, Hebrew, Indic and Thai) stay what they are
+//! as long as they are in order ([`Letters::marks_that_stay`]). Beyond the plane, Han and emoji are known without a table. It is built from the Unicode
 //! tables on first use, in a few milliseconds, and has 512 KiB, of which a text in one script
 //! touches little. Tested against those tables for every character.
 
 use std::sync::LazyLock;
 
 use icu_normalizer::ComposingNormalizer;
-use icu_normalizer::properties::CanonicalCombiningClassMapBorrowed;
+use icu_normalizer::properties::{
+    CanonicalCombiningClassMapBorrowed, CanonicalDecompositionBorrowed, Decomposed,
+};
 
 use crate::features::normalise::normalise;
 use crate::features::runs::{Class, classify, is_digit, is_kana, joins_across_space};
@@ -42,7 +45,8 @@ pub(crate) enum Kind {
 }
 
 /// A normalised character: its kind and its spelling, in one word. Of [`Kind::Several`], where they
-/// are in the table, and their number.
+/// are in the table, and their number. Of an entangled mark that composes with nothing, its spelling
+/// and its combining class; of other entangled characters nothing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Letter {
     /// Its UTF-8 bytes, the first one lowest; unused bytes are 0.
@@ -117,8 +121,36 @@ impl Letters {
                 alone(&spelling, &mut several)
             }
         };
-        let plane = (0..0x1_0000).map(letter).collect();
+        let mut plane: Box<[Letter]> = (0..0x1_0000).map(letter).collect();
+        let decompositions = CanonicalDecompositionBorrowed::new();
+        for composite in '\u{80}'..='\u{abff}' {
+            if let Decomposed::Expansion(_, second) = decompositions.decompose(composite)
+                && let Some(second) = plane.get_mut(second as usize)
+                && second.kind == Kind::Entangled
+            {
+                *second = Letter::ENTANGLED;
+            }
+        }
         Self { plane, several }
+    }
+
+    /// The length of the marks at the beginning of some UTF-8 that are left as they are by what
+    /// comes before them, because they compose with nothing and are in order. `None` if anything
+    /// else combines there.
+    #[inline]
+    pub(crate) fn marks_that_stay(&self, utf_8: &[u8]) -> Option<usize> {
+        let (mut length, mut class) = (0, 1);
+        while utf_8.get(length).is_some_and(|byte| !byte.is_ascii()) {
+            let (letter, bytes) = self.first_of(&utf_8[length..]);
+            if letter.kind != Kind::Entangled {
+                break;
+            }
+            if letter.length < class {
+                return None;
+            }
+            (length, class) = (length + bytes, letter.length);
+        }
+        Some(length)
     }
 
     /// What the first character of some UTF-8 becomes, and its length in the source.
@@ -162,7 +194,13 @@ fn alone(spelling: &str, several: &mut Vec<Letter>) -> Letter {
     let composed = ComposingNormalizer::new_nfkc().normalize(spelling);
     let normal = normalise(spelling);
     if composed.chars().chain(normal.chars()).any(joins) {
-        return Letter::ENTANGLED;
+        return match normal.chars().next().map(Letter::of) {
+            Some(letter) if letter.kind == Kind::Mark && [spelling, &composed] == [&normal; 2] => {
+                let length = spelling.chars().next().map_or(0, |mark| class.get_u8(mark));
+                Letter { length, kind: Kind::Entangled, ..letter }
+            }
+            Some(_) | None => Letter::ENTANGLED,
+        };
     }
     let mut letters = normal.chars().map(Letter::of);
     match (letters.next(), letters.next()) {
@@ -212,9 +250,7 @@ fn separates(normal: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use icu_normalizer::DecomposingNormalizer;
-    use icu_normalizer::properties::{
-        CanonicalCompositionBorrowed, CanonicalDecompositionBorrowed, Decomposed,
-    };
+    use icu_normalizer::properties::CanonicalCompositionBorrowed;
 
     use super::*;
 
@@ -290,6 +326,29 @@ mod tests {
                 let entangled = !second.is_ascii() && letter(second).kind == Kind::Entangled;
                 assert!(entangled, "{second:?} of {character:?}");
             }
+        }
+    }
+
+    /// [`crate::features::stream`] relies on this, too.
+    #[test]
+    fn marks_that_stay_compose_with_nothing() {
+        let decompositions = CanonicalDecompositionBorrowed::new();
+        let compositions = CanonicalCompositionBorrowed::new();
+        let stays = |mark: char| Letters::table().marks_that_stay(mark.to_string().as_bytes());
+        for composite in '\0'..=char::MAX {
+            if let Decomposed::Expansion(first, second) = decompositions.decompose(composite)
+                && compositions.compose(first, second) == Some(composite)
+            {
+                let is_mark = !second.is_ascii() && letter(second).kind == Kind::Entangled;
+                assert!(!is_mark || stays(second).is_none(), "{second:?} of {composite:?}");
+            }
+        }
+        for mark in ['\u{64b}', '\u{5b4}', '\u{94d}', '\u{e48}'] {
+            assert_eq!(stays(mark), Some(mark.len_utf8()), "{mark:?}");
+        }
+        // Out of order; followed by one that composes.
+        for marks in ["\u{651}\u{64b}", "\u{64b}\u{301}", "\u{301}"] {
+            assert_eq!(Letters::table().marks_that_stay(marks.as_bytes()), None, "{marks:?}");
         }
     }
 

@@ -5,8 +5,9 @@
 //! ([`crate::features::letters`]). Entangled characters go through the Unicode tables in
 //! stretches: from the character before them, which may combine with them, to the next one that
 //! combines with nothing before it. Normalising such a stretch by itself gives what it becomes
-//! within the text. A stretch that is longer than a piece is normalised character by character, so
-//! that memory does not grow with what a text becomes.
+//! within the text. Marks that compose with nothing need no tables where they are in order. A
+//! stretch that is longer than a piece is normalised character by character, so that memory does not
+//! grow with what a text becomes.
 
 use crate::features::letters::{Kind, Letter, Letters};
 use crate::features::normalise::{PIECE, normalise, normalise_by_character};
@@ -52,17 +53,26 @@ pub(crate) fn read(text: &str, to: &mut impl CharacterSink) {
             at += han;
             continue;
         }
-        let (letter, length) = Letters::table().first_of(rest);
-        if letter.kind == Kind::Entangled || is_entangled(&rest[length..]) {
+        let table = Letters::table();
+        let (letter, length) = table.first_of(rest);
+        let is_entangled = letter.kind == Kind::Entangled;
+        let marks = if is_entangled { None } else { table.marks_that_stay(&rest[length..]) };
+        let Some(marks) = marks else {
             at = entangled(text, at, to);
             continue;
-        }
+        };
         if letter.kind == Kind::Several {
-            Letters::table().several(letter).iter().for_each(|&letter| to.letter(letter));
+            table.several(letter).iter().for_each(|&letter| to.letter(letter));
         } else {
             to.letter(letter);
         }
         at += length;
+        let end = at + marks;
+        while at < end {
+            let (mark, length) = table.first_of(&bytes[at..]);
+            to.letter(Letter { length: length as u8, kind: Kind::Mark, ..mark });
+            at += length;
+        }
     }
 }
 
