@@ -219,6 +219,33 @@ impl Lookup {
     }
 }
 
+impl Lookup {
+    /// The same for one query, until `is_enough` says so after a part of the levels. Returns whether
+    /// it came to the end.
+    pub(crate) fn run_until(
+        &mut self,
+        levels: Levels<'_>,
+        (reach, query): (SearchRadius, Permuted),
+        found: &mut impl FnMut(Permuted),
+        is_enough: impl Fn() -> bool,
+    ) -> bool {
+        let mut all = AllVisited::new();
+        reach.gather(levels, &mut all);
+        prefetch(&all, &[query]);
+        self.now.locate(&all, &[query]);
+        let Group { visits, ends } = &self.now;
+        let (mut from, distance) = (0, u32::from(reach.distance.get()));
+        for (visited, &end) in all.iter().zip(ends) {
+            visited.compare(query, distance, &visits[from..end], found);
+            from = end;
+            if is_enough() {
+                return false;
+            }
+        }
+        true
+    }
+}
+
 impl Default for Group {
     fn default() -> Self {
         Self { visits: Vec::with_capacity(VISITS), ends: Vec::with_capacity(VISITS) }

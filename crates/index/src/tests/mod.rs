@@ -645,6 +645,9 @@ fn a_look_up_gives_the_nearest_of_too_many_matches() {
             assert_eq!(distances, scanned[..NEAR_MAX]);
             let distinct: BTreeSet<_> = near.iter().map(|near| near.fingerprint).collect();
             assert_eq!(distinct.len(), NEAR_MAX);
+            let few = |asked| view.near_unless_crowded(query, asked, &Visibility::DEFAULT, 1_000);
+            assert_eq!(few(distance(12)), None);
+            assert_eq!(few(distance(0)).unwrap().len(), 1);
         }
     }
 }

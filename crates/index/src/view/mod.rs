@@ -26,6 +26,7 @@ pub use listing::{Expired, Listed, Selection};
 pub use similar::SimilarTo;
 pub use values::{Counts, DocumentCounts, Located, Near, Parts, Put, Shape};
 
+use std::cell::Cell;
 use std::sync::Arc;
 
 use nearprint_fingerprint::{Distance, Fingerprint};
@@ -153,26 +154,46 @@ impl View {
         distance: Distance,
         visibility: &Visibility,
     ) -> Vec<Near> {
+        self.near_unless_crowded(query, distance, visibility, usize::MAX).expect("never too many")
+    }
+
+    /// The same; `None`, after a small part of the work, if more than about `crowd` fingerprints are
+    /// that near, each counted in every table that leads to it.
+    pub fn near_unless_crowded(
+        &self,
+        query: Fingerprint,
+        distance: Distance,
+        visibility: &Visibility,
+        crowd: usize,
+    ) -> Option<Vec<Near>> {
         let query = self.permuted(query, visibility);
         let reach = SearchRadius::of(&self.plans.large, distance);
         BUFFERS.with_borrow_mut(|(lookup, values)| {
             // A look-up that panicked may have left values.
             values.clear();
-            let mut farthest = None;
-            lookup.run(self.levels(), reach, &[query], &mut |_, value| {
+            let (mut farthest, collected) = (None, Cell::new(0_usize));
+            let mut found = |value| {
+                collected.set(collected.get() + 1);
+                if collected.get() > crowd {
+                    return;
+                }
                 if farthest.is_none_or(|farthest| farness(query, value) <= farthest) {
                     values.push(value);
                 }
                 if values.len() == COLLECTED_MAX {
                     farthest = self.keep_nearest(query, values, visibility);
                 }
-            });
+            };
+            let is_crowded = || collected.get() > crowd;
+            if !lookup.run_until(self.levels(), (reach, query), &mut found, is_crowded) {
+                return None;
+            }
             self.keep_nearest(query, values, visibility);
             let near = values.iter().map(|&value| self.near_of(query, value, visibility)).collect();
             if values.capacity() > VALUES_KEPT {
                 *values = Vec::new();
             }
-            near
+            Some(near)
         })
     }
 
