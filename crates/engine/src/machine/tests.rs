@@ -24,7 +24,8 @@ use crate::machine::jobs::Jobs;
 use crate::machine::model::{Model, ModelMatch};
 use crate::machine::query::{Criteria, SearchKind};
 use crate::machine::search::{
-    MATCHES_KEPT_MAX, Match, PackedSearch, Probe, SKETCHES_COMPARED_MAX, Search, Stale,
+    MATCHES_KEPT_MAX, MATCHES_VISITED_MAX, Match, PackedSearch, Probe, SKETCHES_COMPARED_MAX,
+    Search, Stale,
 };
 
 const SIMILARITIES: [f64; 4] = [0.0, 0.5, 0.83, 1.0];
@@ -559,6 +560,32 @@ fn a_search_of_a_crowd_keeps_the_likeliest_hits_and_counts_all() {
     assert_eq!(bare.len(), crowd.near.len().div_ceil(3), "all of them");
     assert!(bare.is_sorted_by_key(|bits| bits.count_ones()));
     assert_eq!(search.unverified, crowd.near.len() - bare.len() - SKETCHES_COMPARED_MAX);
+}
+
+#[test]
+fn a_search_of_a_huge_crowd_visits_the_nearest_and_says_that_it_left_some() {
+    let triples = (2..64_u32).flat_map(|a| (1..a).map(move |b| 1_u64 << a | 1 << b | 1));
+    let mut crowd = Crowd::new(|_| true);
+    for bits in triples.chain((2..64).flat_map(|a| (2..a).map(move |b| 1 << a | 1 << b | 2))) {
+        let document = Document {
+            sketch: (bits != 0b111).then(|| Box::new(plain_sketch(2))),
+            ..Document::bare(Fingerprint::new(bits))
+        };
+        crowd.rig.take(&Step::Insert(document.into()));
+        crowd.near.push(bits);
+    }
+    let count = crowd.near.len();
+    assert!(count > MATCHES_VISITED_MAX + 1_000, "{count}");
+    for all_hits in [true, false] {
+        let search = crowd.search(all_hits);
+        assert_eq!((search.count, search.matches.len()), (count, MATCHES_KEPT_MAX));
+        // The one without a sketch has the first fingerprint of those at its distance.
+        assert!(search.is_duplicate(false));
+        assert_eq!(search.matches[0].fingerprint, Fingerprint::new(0b111));
+        if all_hits {
+            assert_eq!(search.unverified, count - 1 - SKETCHES_COMPARED_MAX);
+        }
+    }
 }
 
 #[test]

@@ -50,7 +50,7 @@ impl RecordLookup {
 
     /// Whether verifying or showing the matches may read records.
     pub(crate) fn reads_records(&self) -> bool {
-        self.search.reads_sketches()
+        self.search.sketches_to_read() > 0
             || self.search.matches.iter().any(|found| found.counts.listed > 0)
     }
 

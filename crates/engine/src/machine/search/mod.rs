@@ -42,6 +42,10 @@ pub(crate) const SKETCHES_COMPARED_MAX: usize = 256;
 /// likeliest. It only counts the others. So a search takes 120 KiB at most.
 pub(crate) const MATCHES_KEPT_MAX: usize = SKETCHES_COMPARED_MAX + 1_000;
 
+/// The maximum number of matches whose documents a search visits: the nearest. It only counts the
+/// others, and says so where they might have been confirmed ([`Search::unverified`]).
+pub(crate) const MATCHES_VISITED_MAX: usize = 4_096;
+
 /// The maximum number of documents of a fingerprint that a likely search looks at. Of those with the
 /// same sampled bins, nearly the same as a rule, it compares the oldest.
 const COPIES_MAX: usize = 4_096;
@@ -113,12 +117,30 @@ impl Search {
     /// Finds the matches in a view, not yet verified. Cost: the look-up, and a few cache misses
     /// for each match.
     pub(crate) fn begin(view: &View, probe: &Probe<'_>) -> Self {
+        Self::begin_unless_crowded(view, probe, usize::MAX).expect("never too many")
+    }
+
+    /// The same; `None`, after a small part of the work, if there are more than about `crowd`
+    /// matches.
+    pub(crate) fn begin_unless_crowded(
+        view: &View,
+        probe: &Probe<'_>,
+        crowd: usize,
+    ) -> Option<Self> {
         let visibility = probe.visibility(view);
         let own = probe.key.and_then(|key| view.find_id(key));
-        let near = view.near(probe.document.fingerprint, probe.criteria.distance, &visibility);
+        let (query, distance) = (probe.document.fingerprint, probe.criteria.distance);
+        let mut near = view.near_unless_crowded(query, distance, &visibility, crowd)?;
+        let left = near.len().saturating_sub(MATCHES_VISITED_MAX);
+        if left > 0 {
+            near.select_nth_unstable_by_key(MATCHES_VISITED_MAX, |near| {
+                (near.distance, near.fingerprint)
+            });
+            near.truncate(MATCHES_VISITED_MAX);
+        }
         let matching = Matching::new(view, probe, own, visibility);
         let matches: Vec<_> = near.into_iter().filter_map(|near| matching.found(near)).collect();
-        let count = matches.len();
+        let count = matches.len() + left;
         let mut search = Self {
             since: view.sequence(),
             visibility,
@@ -132,14 +154,18 @@ impl Search {
             likely_is_cut: false,
             all_hits: probe.criteria.all_hits,
         };
-        if count > MATCHES_KEPT_MAX {
+        if search.matches.len() > MATCHES_KEPT_MAX {
             search.keep_likeliest(&matching);
+        }
+        if matching.verifier.is_some() {
+            search.dropped += left;
+            search.unverified += left;
         }
         if search.matches.is_empty() {
             search.find_likely(view, probe);
         }
         search.order(view, probe);
-        search
+        Some(search)
     }
 
     /// Drops matches beyond the limit, those with sketches first: the others count without being
@@ -156,14 +182,14 @@ impl Search {
         self.unverified = self.dropped;
     }
 
-    /// Whether verifying it may read sketches.
-    pub(crate) fn reads_sketches(&self) -> bool {
-        let is_unread = |found: &Match| found.verification == Verification::Unread;
+    /// How many sketches verifying it may read, about.
+    pub(crate) fn sketches_to_read(&self) -> usize {
+        let is_unread = |found: &&Match| found.verification == Verification::Unread;
         let candidates = match &self.likely {
-            LikelyPart::Found(candidates) => !candidates.is_empty(),
-            LikelyPart::NotBegun | LikelyPart::Done => false,
+            LikelyPart::Found(candidates) => candidates.iter().map(|found| found.kept.len()).sum(),
+            LikelyPart::NotBegun | LikelyPart::Done => 0,
         };
-        candidates || self.matches.iter().any(is_unread)
+        candidates + self.matches.iter().filter(is_unread).count()
     }
 
     /// Verifies the matches in the view that they were found in, the likeliest first, and continues
