@@ -22,11 +22,11 @@ use hyper_util::client::legacy::connect::HttpConnector;
 use hyper_util::client::legacy::{self as client, Client};
 use hyper_util::rt::TokioExecutor;
 use rustls::ClientConfig;
-use tokio::sync::Semaphore;
 
 use crate::http::middleware::guard::Guarded;
 use crate::http::middleware::head::SEC_FETCH_SITE;
 use crate::http::problem::{Code, Problem};
+use crate::http::shares::{ShareSpent, SharedPlaces, client_of};
 use crate::remote::{self, RemoteError};
 
 /// Marks a request that was passed on.
@@ -97,8 +97,7 @@ impl Destination {
 #[derive(Debug)]
 pub(crate) struct Forwarder {
     client: Client<HttpsConnector<HttpConnector>, Body>,
-    permits: Arc<Semaphore>,
-    permits_max: usize,
+    places: Arc<SharedPlaces>,
 }
 
 impl Forwarder {
@@ -129,9 +128,7 @@ impl Forwarder {
         let connector = builder.https_or_http().enable_http1().wrap_connector(connector);
         let client =
             Client::builder(TokioExecutor::new()).pool_idle_timeout(IDLE_TIMEOUT).build(connector);
-        let permits_max = in_flight_max.div_ceil(2);
-        let permits = Arc::new(Semaphore::new(permits_max));
-        Ok(Self { client, permits, permits_max })
+        Ok(Self { client, places: SharedPlaces::new(in_flight_max.div_ceil(2)) })
     }
 
     /// Passes a request on, and the reply back. `writes`: it may change what is stored.
@@ -147,7 +144,7 @@ impl Forwarder {
         if request.headers().contains_key(FORWARDED) {
             return Err(to.again());
         }
-        let permit = Arc::clone(&self.permits).try_acquire_owned().map_err(|_| self.full())?;
+        let place = self.places.take(&client_of(request.extensions())).map_err(full)?;
         let (mut head, body) = request.into_parts();
         let path = head.uri.path_and_query().map_or("/", |path| path.as_str());
         head.uri = format!("{}{path}", to.url())
@@ -162,17 +159,12 @@ impl Forwarder {
         let reply = self.client.request(Request::from_parts(head, body)).await;
         let (mut head, body) = reply.map_err(|error| failed(&error, to, writes))?.into_parts();
         strip(&mut head.headers);
-        Ok(Response::from_parts(head, Body::new(Guarded::new(body, permit))))
+        Ok(Response::from_parts(head, Body::new(Guarded::new(body, place))))
     }
+}
 
-    fn full(&self) -> Problem {
-        let detail = format!(
-            "{} requests are being passed on already, half of server.requests_in_flight_max; nothing \
-             was changed.",
-            self.permits_max
-        );
-        Problem::new(Code::Overloaded, detail)
-    }
+fn full(spent: ShareSpent) -> Problem {
+    spent.refuse("half of server.requests_in_flight_max", "requests that are passed on")
 }
 
 fn failed(error: &client::Error, to: &Destination, writes: bool) -> Problem {
@@ -314,9 +306,9 @@ mod tests {
             stream.write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok").await.unwrap();
         };
         let (response, ()) = tokio::join!(waits, answers);
-        assert_eq!(forwarder.permits.available_permits(), 0, "its reply is not sent yet");
+        assert_eq!(forwarder.places.taken(), 1, "its reply is not sent yet");
         drop(response);
-        assert_eq!(forwarder.permits.available_permits(), 1);
+        assert_eq!(forwarder.places.taken(), 0);
     }
 
     #[test]

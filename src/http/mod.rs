@@ -11,6 +11,7 @@
 //! - [`reply`] has the JSON of the replies; [`problem`] is the only table of errors.
 //! - [`budget`] bounds the bytes of bodies and replies in memory; [`analyses`] is the queue of long
 //!   texts.
+//! - [`shares`] divides what all clients share among them.
 //! - [`cipher`] encrypts the cursors of pages and the names of jobs.
 //! - [`batch`] streams NDJSON and packed 64-bit words in bounded memory.
 //!
@@ -39,6 +40,7 @@ mod role;
 mod router;
 mod routes;
 mod service;
+mod shares;
 
 pub(crate) use crate::http::middleware::guard::Guarded;
 pub(crate) use crate::http::middleware::observe::is_probe;
@@ -50,3 +52,4 @@ pub(crate) use request::body::ReadingStopped;
 pub(crate) use role::{ClusterNode, Role};
 pub use router::{openapi, router};
 pub use service::Service;
+pub(crate) use shares::PeerAddress;

@@ -373,7 +373,11 @@ impl From<Refused> for Problem {
                 "A stored record failed its checksum or could not be read; it was not served.",
             ),
             Refused::TooManyJobs { max, is_of_owner } => {
-                let whose = if is_of_owner { " of this token, half of all," } else { "" };
+                let whose = if is_of_owner {
+                    " of this client, its share of all (half of what others leave),"
+                } else {
+                    ""
+                };
                 Self::new(
                     Code::TooManyJobs,
                     format!(
@@ -393,9 +397,9 @@ impl From<Refused> for Problem {
 
 fn too_many_groups(max: usize, is_of_owner: bool) -> Problem {
     let which = if is_of_owner {
-        "of this token, half of groups.kept_max, run or wait already"
+        "of this client run or wait already, its share of groups.kept_max (half of what others leave)"
     } else {
-        "run, wait, or are kept for other tokens already (groups.kept_max)"
+        "run or wait already (groups.kept_max)"
     };
     let next = "Wait for one to end, or remove one: DELETE /v1/groups/{job}.";
     Problem::new(Code::TooManyJobs, format!("{max} jobs that find groups {which}. {next}"))

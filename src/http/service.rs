@@ -3,10 +3,11 @@
 use std::sync::{Arc, OnceLock};
 
 use axum::extract::Request;
+use axum::http::Extensions;
 use nearprint_engine::cluster::member::{NodeState, NodeStatus};
-use nearprint_engine::{Engine, Readiness, Refused};
+use nearprint_engine::{Client, Engine, Readiness, Refused};
 use nearprint_text::Recipe;
-use tokio::sync::{Semaphore, watch};
+use tokio::sync::watch;
 use tokio::time::Instant;
 
 use crate::access::Access;
@@ -22,6 +23,7 @@ use crate::http::request::prepare::{self, Prepared, Setting};
 use crate::http::request::reach::NamespaceAccess;
 use crate::http::request::types::RequestKind;
 use crate::http::role::{self, ClusterNode, Decider, Role};
+use crate::http::shares::{SharedPlaces, client_of};
 
 /// Bodies up to this size are analysed on the async thread, where a text of this size costs 0.15 ms
 /// of CPU. Handing a body over costs as much as analysing 8 KB. Above this size other requests of
@@ -35,8 +37,8 @@ pub struct Service {
     pub(crate) options: HttpOptions,
     pub(crate) access: Arc<Access>,
     pub(crate) started: Instant,
-    /// A permit for each request that may be worked on.
-    pub(crate) in_flight: Arc<Semaphore>,
+    /// A place for each request that may be worked on.
+    pub(crate) in_flight: Arc<SharedPlaces>,
     pub(crate) bodies: Bodies,
     pub(crate) replies: Replies,
     /// The exports and the streams of documents that run.
@@ -69,7 +71,7 @@ impl Service {
         Arc::new(Self {
             replies: Replies::new(options.reply_bytes_max, options.replies_held_bytes_max),
             exports: Places::new(options.exports_max, options.export_stall),
-            in_flight: Arc::new(Semaphore::new(options.requests_in_flight_max)),
+            in_flight: SharedPlaces::new(options.requests_in_flight_max),
             bodies: Bodies::new(&options),
             cipher: Cipher::new(&engine.secret()),
             role,
@@ -81,6 +83,11 @@ impl Service {
             access,
             started: Instant::now(),
         })
+    }
+
+    /// The engine as the client of a request may use it.
+    pub(crate) fn engine_for(&self, request: &Extensions) -> Engine {
+        self.engine.on_behalf_of(client_of(request))
     }
 
     /// Ends the replies that have no end of their own.
@@ -167,19 +174,21 @@ impl Service {
         request_kind: &'static RequestKind,
     ) -> Result<Prepared, Problem> {
         let (head, stream) = request.into_parts();
+        let client = client_of(&head.extensions);
         let parameters = request_kind.parameters(head.uri.query())?;
         let kind = body::kind(&head.headers, prepare::TAKES)?;
         let body = body::read(&self.bodies, stream).await?;
         let setting = self.setting();
         let bytes = body.bytes.len();
         let work = move || prepare::single(&kind, body, request_kind, parameters, &setting);
-        self.analyse(bytes, work).await?
+        self.analyse(&client, bytes, work).await?
     }
 
     /// Runs the analysis of `bytes` bytes: here if it is light, else off the async threads, once it
     /// has a permit and the memory that it may take.
     pub(crate) async fn analyse<T: Send + 'static>(
         &self,
+        client: &Client,
         bytes: usize,
         work: impl FnOnce() -> T + Send + 'static,
     ) -> Result<T, Problem> {
@@ -187,7 +196,7 @@ impl Service {
             return Ok(work());
         }
         let memory = nearprint_text::memory_of_analysis(self.options.defaults.recipe, bytes);
-        let permit = self.analyses.permit(bytes, memory).await;
+        let permit = self.analyses.permit(client.clone(), bytes, memory).await;
         let work = tokio::task::spawn_blocking(move || {
             // The work keeps it, because it continues when its request is dropped.
             let _permit = permit;

@@ -35,7 +35,7 @@ use super::phase::Phase;
 use super::request_body::RequestBody;
 use super::timeouts::{Socket, TimeoutStream};
 use super::tls::Tls;
-use crate::http::{self, Guarded};
+use crate::http::{self, Guarded, PeerAddress};
 use crate::metrics;
 
 /// How long the loop pauses when the operating system has no descriptor left.
@@ -101,7 +101,7 @@ async fn accept(listener: TcpListener, handler: Arc<Handler>, mut stopping: watc
             accepted = listener.accept() => accepted,
             _ = stopping.changed() => return,
         };
-        let Ok((stream, _)) = accepted else {
+        let Ok((stream, peer)) = accepted else {
             // Out of descriptors, or the client has left already: neither ends the service.
             sleep(EXHAUSTED_PAUSE).await;
             continue;
@@ -115,7 +115,8 @@ async fn accept(listener: TcpListener, handler: Arc<Handler>, mut stopping: watc
             continue;
         };
         let phase = permit.phase().clone();
-        let connection = Connection { permit, answers, stopping: stopping.clone() };
+        let peer = PeerAddress(peer.ip());
+        let connection = Connection { permit, peer, answers, stopping: stopping.clone() };
         let handler = Arc::clone(&handler);
         let task = tokio::spawn(async move { handler.serve(stream, connection).await });
         permits.register(phase, task.abort_handle());
@@ -124,6 +125,7 @@ async fn accept(listener: TcpListener, handler: Arc<Handler>, mut stopping: watc
 
 struct Connection {
     permit: Permit,
+    peer: PeerAddress,
     answers: Answers,
     stopping: watch::Receiver<()>,
 }
@@ -173,7 +175,7 @@ impl Handler {
     /// Answers the requests of a connection until it ends. An error is the client's: it left, was
     /// too slow, or did not speak HTTP.
     async fn answer(&self, stream: TcpStream, connection: Connection) {
-        let Connection { permit, answers, mut stopping } = connection;
+        let Connection { permit, peer, answers, mut stopping } = connection;
         // Dropped before the permit, so that the metric never shows more than the maximum.
         let _open = metrics::ConnectionOpen::new();
         let phase = permit.phase();
@@ -181,7 +183,7 @@ impl Handler {
         let stream = TimeoutStream::new(socket.clone(), phase.clone(), &self.options);
         match &self.tls {
             None => {
-                let connection = self.connection(stream, phase.clone(), answers);
+                let connection = self.connection(stream, phase.clone(), (peer, answers));
                 let end = drive(connection, &socket, phase, stopping).await;
                 if end.is_err_and(|error| error.is_parse_version_h2()) {
                     let stream = TimeoutStream::new(socket, phase.clone(), &self.options);
@@ -191,7 +193,7 @@ impl Handler {
             // A client of TLS negotiates the protocol, and learns there that there is no HTTP/2.
             Some(tls) => {
                 if let Some(stream) = self.shake_hands(tls, stream, &mut stopping).await {
-                    let connection = self.connection(stream, phase.clone(), answers);
+                    let connection = self.connection(stream, phase.clone(), (peer, answers));
                     drop(drive(connection, &socket, phase, stopping).await);
                 }
             }
@@ -216,13 +218,14 @@ impl Handler {
         &self,
         stream: S,
         phase: Phase,
-        answers: Answers,
+        (peer, answers): (PeerAddress, Answers),
     ) -> impl GracefulConnection<Error = hyper::Error> + use<S> {
         let (router, connections_max) = (self.router.clone(), self.options.connections_max);
         let service = service_fn(move |request: hyper::Request<Incoming>| {
             let busy = phase.busy();
             let router = router.clone();
-            let request = request.map(|body| body_of(body, &phase));
+            let mut request = request.map(|body| body_of(body, &phase));
+            request.extensions_mut().insert(peer);
             async move {
                 // Another connection has taken the permit.
                 let busy = busy.ok_or(io::ErrorKind::ConnectionAborted)?;

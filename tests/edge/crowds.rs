@@ -119,13 +119,13 @@ async fn at_the_limit_of_connections_probes_are_answered_and_the_rest_is_refused
 #[tokio::test]
 async fn requests_refused_by_overload_are_no_warnings_in_the_log() {
     let server = Server::start(&[("SERVER__REQUESTS_IN_FLIGHT_MAX", "1"), ("LOG__LEVEL", "warn")]);
-    // The head of its reply shows that a batch was admitted; it stays admitted while its body is
-    // open.
-    let mut batch = TcpStream::connect(&server.address).await.unwrap();
-    let head = b"POST /v1/insert/batch?early_reply=true HTTP/1.1\r\nhost: localhost\r\n\
-        content-type: application/x-ndjson\r\ntransfer-encoding: chunked\r\n\r\n";
-    batch.write_all(head).await.unwrap();
-    batch.read_u8().await.unwrap();
+    // The head of its reply shows that the request was admitted; the reply has no end.
+    let mut changes = TcpStream::connect(&server.address).await.unwrap();
+    changes
+        .write_all(b"GET /v1/changes?after=0 HTTP/1.1\r\nhost: localhost\r\n\r\n")
+        .await
+        .unwrap();
+    changes.read_u8().await.unwrap();
     let mut other = Connection::open(&server.address).await.unwrap();
     for number in 0..3 {
         let reply = other.ask(&check_and_insert(mixed(number))).await.unwrap();

@@ -147,7 +147,7 @@ fn the_jobs_of_a_token_leave_room_for_those_of_others_and_never_take_their_place
     // Some end meanwhile.
     let refused = poll(|| (0..20).map(|_| purge(&one)).find(|reply| reply.status != 202));
     assert_eq!(refused.problem(), (409, "too_many_jobs".to_owned()));
-    assert!(refused.text().contains("8 jobs of this token"), "{}", refused.text());
+    assert!(refused.text().contains("8 jobs of this client"), "{}", refused.text());
     purge(&other).accepted();
 
     let groups = |token: &Token| {

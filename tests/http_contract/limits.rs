@@ -62,31 +62,6 @@ fn a_body_that_breaks_off_is_refused_and_changes_nothing() {
 }
 
 #[test]
-fn requests_in_flight_are_bounded_and_probes_still_answered() {
-    let server = Server::with(|config| config.server.requests_in_flight_max = 2);
-    // The head of its reply shows that a batch was admitted.
-    let begin = || {
-        let mut connection = server.connect();
-        let ndjson = [("content-type", "application/x-ndjson")];
-        connection.begin_chunked("POST /v1/insert/batch?early_reply=true", &ndjson);
-        assert_eq!(connection.reply_head().status, 200);
-        connection
-    };
-    let (mut one, two) = (begin(), begin());
-    let refused = server.post("/v1/query", &json!({"fingerprint": hex(1)}));
-    assert_eq!(refused.problem(), (503, "overloaded".to_owned()));
-    assert_eq!(refused.header("retry-after"), Some("1"));
-    for path in ["/healthz", "/readyz", "/readyz/writes", "/metrics"] {
-        assert_eq!(server.get(path).status, 200, "{path}");
-    }
-    one.chunk(b"{\"fingerprint\":1}").unwrap();
-    one.end_chunked();
-    assert!(String::from_utf8(one.next_chunk().unwrap()).unwrap().contains("\"stored\":true"));
-    drop(two);
-    poll(|| Some(server.get("/v1/stats")).filter(|reply| reply.status == 200));
-}
-
-#[test]
 fn a_refusal_that_leaves_a_body_unread_keeps_the_connection_or_says_that_it_ends() {
     let server = Server::start();
     let unread = [("content-type", "image/png")];

@@ -42,6 +42,7 @@ mod purge;
 mod races;
 mod recipes;
 mod replies;
+mod shares;
 mod slow_clients;
 mod validators;
 mod vectors;

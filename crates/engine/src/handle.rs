@@ -24,6 +24,7 @@ use crate::background::snapshot::snapshotter::SnapshotRequest;
 use crate::background::threads::Threads;
 use crate::background::watcher::DiskState;
 use crate::blocking::off_async;
+use crate::client::Client;
 use crate::clock;
 use crate::cluster::member::{EngineEnd, Member, NodeOptions};
 use crate::cluster::offline;
@@ -54,10 +55,18 @@ use crate::write::queued::{Pending, Queued};
 /// more than about 100 us, for which an async thread would serve nobody else.
 const CELLS_ON_ASYNC_THREADS_MAX: usize = 4_096;
 
+/// The same for a single look-up that finds more than this, counted in every table.
+const FOUND_ON_ASYNC_THREADS_MAX: usize = 1_024;
+
+/// A single look-up that may read more records is a piece of work, too.
+const RECORDS_READ_AT_ONCE_MAX: usize = 64;
+
 /// A handle on the running engine; cloning is shallow.
 #[derive(Debug, Clone)]
 pub struct Engine {
     pub(super) shared: Arc<Shared>,
+    /// On whose behalf it is called.
+    pub(super) client: Option<Client>,
     /// `None` once the engine is closed.
     threads: Arc<Mutex<Option<Threads>>>,
 }
@@ -145,8 +154,8 @@ impl Engine {
             survey: ArcSwap::from_pointee(survey),
             changed: Notify::new(),
             times_set_back: AtomicU64::new(0),
-            scheduler: BatchScheduler::new(options.lookup_threads),
-            scans: Scans::new(options.list_threads, options.list_scan_max, Arc::clone(&observer)),
+            scheduler: BatchScheduler::start(options.lookup_threads)?,
+            scans: Scans::start(&options, Arc::clone(&observer))?,
             flusher: OnceLock::new(),
             merging: Mutex::default(),
             snapshot_merge_lock: tokio::sync::Mutex::default(),
@@ -158,7 +167,14 @@ impl Engine {
         });
         let writing = (core, member, inbox);
         let threads = Threads::start(&shared, disk, writing, snapshots, lock)?;
-        Ok(Self { shared, threads: Arc::new(Mutex::new(Some(threads))) })
+        Ok(Self { shared, client: None, threads: Arc::new(Mutex::new(Some(threads))) })
+    }
+
+    /// The same engine for the requests of a client, which has one share of everything that is
+    /// limited. Without a client, everything may be taken.
+    #[must_use]
+    pub fn on_behalf_of(&self, client: Client) -> Self {
+        Self { client: Some(client), ..self.clone() }
     }
 
     /// Looks up near-duplicates of a document, without the stored document with its id.
@@ -190,7 +206,7 @@ impl Engine {
 
     /// One request's share of the batch scheduler.
     pub fn share(&self) -> Share {
-        self.shared.scheduler.share()
+        self.shared.scheduler.share(self.client.clone())
     }
 
     /// For each fingerprint the distance of the nearest stored one, or 255 if none is within the
@@ -471,38 +487,44 @@ impl Engine {
     }
 
     /// Finds the matches of a document, and finishes the look-up: off the async threads if that
-    /// reads records, and as a piece of a batch if it visits many cells.
-    async fn look_up<T: Send + 'static>(
+    /// reads records, and in turn with long work of other clients if it takes long.
+    pub(crate) async fn look_up<T: Send + 'static>(
         &self,
         document: &Document,
         options: QueryOptions,
         at_ms: u64,
         finish: impl FnOnce(&Published, &Probe<'_>, RecordLookup) -> Result<T, Refused> + Send + 'static,
     ) -> Result<T, Refused> {
-        let QueryOptions { criteria, with_metadata, .. } = options;
+        let QueryOptions { criteria, limit, with_metadata } = options;
         let probe = Probe::new(document, criteria, at_ms, &self.shared.id_secret);
         let state = self.shared.published.load();
-        if state.view.cells_visited(criteria.distance) > CELLS_ON_ASYNC_THREADS_MAX {
-            let (state, document) = (Guard::into_inner(state), document.clone());
-            let (key, namespace) = (probe.key, probe.namespace);
-            let look_up = move || {
-                let probe = Probe { document: &document, key, namespace, criteria, at_ms };
-                let lookup = RecordLookup::begin(&state.view, &probe, with_metadata);
-                finish(&state, &probe, lookup)
-            };
-            return self.share().with_permit(look_up).await?;
-        }
-        let lookup = RecordLookup::begin(&state.view, &probe, with_metadata);
-        if !lookup.reads_records() {
+        let mut begun = if state.view.cells_visited(criteria.distance) > CELLS_ON_ASYNC_THREADS_MAX
+        {
+            None
+        } else {
+            let crowd = FOUND_ON_ASYNC_THREADS_MAX;
+            RecordLookup::begin_unless_crowded(&state.view, &probe, with_metadata, crowd)
+        };
+        if let Some(lookup) = begun.take_if(|lookup| !lookup.reads_records()) {
             return finish(&state, &probe, lookup);
         }
+        let records = |lookup: &RecordLookup| {
+            lookup.search.sketches_to_read() + lookup.search.matches.len().min(limit)
+        };
+        let is_long =
+            begun.as_ref().is_none_or(|lookup| records(lookup) > RECORDS_READ_AT_ONCE_MAX);
         let (state, document) = (Guard::into_inner(state), document.clone());
         let (key, namespace) = (probe.key, probe.namespace);
-        off_async(move || {
+        let look_up = move || {
             let probe = Probe { document: &document, key, namespace, criteria, at_ms };
+            let begin = || RecordLookup::begin(&state.view, &probe, with_metadata);
+            let lookup = begun.unwrap_or_else(begin);
             finish(&state, &probe, lookup)
-        })
-        .await
+        };
+        if is_long {
+            return self.share().run(look_up).await?;
+        }
+        off_async(look_up).await
     }
 
     /// Puts a command that is accepted now in the queue of the writer; its reply takes about

@@ -4,10 +4,9 @@
 //! is in memory only ([`crate::groups`]). The removal of expired documents is no job: nobody asked for
 //! it, it never ends, and there is nothing to wait for, as an expired document is not a hit any more.
 
-use std::sync::Arc;
-
 use crate::api::error::Refused;
 use crate::api::replies::Admission;
+use crate::client::Client;
 use crate::clock;
 use crate::document::Sequence;
 use crate::handle::Engine;
@@ -29,35 +28,9 @@ pub enum Work {
     Groups(GroupsWork),
 }
 
-/// An owner has at most one of this many parts of what all jobs share.
-const OWNER_PARTS: u64 = 2;
-
-/// On whose behalf a job runs. Its jobs make room for each other, never for those of others, and take
-/// at most half of what all jobs share, so that nobody keeps everybody else out.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct JobOwner(Arc<str>);
-
-impl JobOwner {
-    /// The owner with this name.
-    pub const fn new(name: Arc<str>) -> Self {
-        Self(name)
-    }
-
-    /// Into how many parts all is divided; an owner has one of them. A caller without a name has all
-    /// to itself.
-    pub(crate) const fn parts(owner: Option<&Self>) -> u64 {
-        if owner.is_some() { OWNER_PARTS } else { 1 }
-    }
-
-    /// How many of `all` slots an owner may take.
-    pub(crate) fn share(owner: Option<&Self>, all: usize) -> usize {
-        (all / Self::parts(owner) as usize).max(1)
-    }
-}
-
 /// The owners of the purges that run. A purge that has survived a restart has none.
 #[derive(Debug, Default)]
-pub(crate) struct PurgeOwners(tokio::sync::Mutex<Vec<(u64, JobOwner)>>);
+pub(crate) struct PurgeOwners(tokio::sync::Mutex<Vec<(u64, Client)>>);
 
 /// Which groups to find.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -126,31 +99,24 @@ impl Engine {
     /// # Errors
     /// [`Refused`], and then nothing changed; [`Refused::TooManyJobs`].
     pub async fn begin_purge(&self, purge: Purge) -> Result<Job, Refused> {
-        let begun = self.submit(BeginPurge { purge }, Admission::Shed, 0).await?.wait().await?;
-        Ok(shown(&begun))
-    }
-
-    /// The same on behalf of an owner, who may have some of the jobs that run or wait.
-    ///
-    /// # Errors
-    /// As [`Self::begin_purge`].
-    pub async fn begin_purge_of(
-        &self,
-        owner: Option<JobOwner>,
-        purge: Purge,
-    ) -> Result<Job, Refused> {
-        let Some(owner) = owner else { return self.begin_purge(purge).await };
+        let Some(owner) = self.client.clone() else { return self.submit_purge(purge).await };
         // One at a time, so that no two requests take the last slot of an owner.
         let mut owners = self.shared.purge_owners.0.lock().await;
         let state = self.shared.published.load_full();
         owners.retain(|(number, _)| state.jobs.get(*number).is_some_and(|job| !job.has_ended()));
-        let max = JobOwner::share(Some(&owner), RUNNING_MAX);
-        if owners.iter().filter(|(_, other)| *other == owner).count() >= max {
-            return Err(Refused::TooManyJobs { max, is_of_owner: true });
+        let held = owners.iter().filter(|(_, other)| *other == owner).count();
+        let free = RUNNING_MAX.saturating_sub(state.jobs.running());
+        if held > 0 && !Client::may_take_more(held, free) {
+            return Err(Refused::TooManyJobs { max: held, is_of_owner: true });
         }
-        let job = self.begin_purge(purge).await?;
+        let job = self.submit_purge(purge).await?;
         owners.push((job.number, owner));
         Ok(job)
+    }
+
+    async fn submit_purge(&self, purge: Purge) -> Result<Job, Refused> {
+        let begun = self.submit(BeginPurge { purge }, Admission::Shed, 0).await?.wait().await?;
+        Ok(shown(&begun))
     }
 
     /// Begins a job that finds groups.
@@ -158,21 +124,9 @@ impl Engine {
     /// # Errors
     /// [`Refused::DistanceAboveMax`], [`Refused::TooManyGroups`], [`Refused::Stopping`].
     pub fn begin_groups(&self, request: GroupsRequest) -> Result<Job, Refused> {
-        self.begin_groups_of(None, request)
-    }
-
-    /// The same on behalf of an owner.
-    ///
-    /// # Errors
-    /// As [`Self::begin_groups`].
-    pub fn begin_groups_of(
-        &self,
-        owner: Option<JobOwner>,
-        request: GroupsRequest,
-    ) -> Result<Job, Refused> {
         self.check_distance(request.criteria.distance)?;
         self.shared.check_running()?;
-        self.shared.groups.add(owner, request, clock::now_ms())
+        self.shared.groups.add(self.client.clone(), request, clock::now_ms())
     }
 
     /// The jobs by their numbers, so those of one kind oldest first: all that have not ended, the last

@@ -73,6 +73,7 @@ pub mod storage;
 pub(crate) mod write;
 
 mod blocking;
+mod client;
 mod clock;
 pub(crate) mod originals;
 mod shared;
@@ -83,8 +84,9 @@ mod simulation;
 pub use crate::background::snapshot::snapshots::Export;
 #[doc(hidden)]
 pub use crate::background::snapshot::state_file::StateFile;
+pub use crate::client::Client;
 pub use crate::groups::pages::{GroupInfo, GroupPage, MemberInfo};
-pub use crate::jobs::{GroupsRequest, GroupsWork, Job, JobOwner, Work};
+pub use crate::jobs::{GroupsRequest, GroupsWork, Job, Work};
 pub use crate::machine::commands::{Insert, Verdict};
 pub use crate::machine::jobs::{JobFailure, JobState, NamespaceFilter, Purge, PurgeWork};
 pub use crate::machine::query::{Criteria, Hit, HitDocument, SearchKind, Verification};

@@ -68,6 +68,8 @@ async fn prepare_all(batch: Arc<Batch>, source: Source, to_begin: ToBegin) {
             (source::bare(&batch, &mut words, &to_begin).await, words.into_body())
         }
     };
+    // From now on only the pieces need the place.
+    batch.place.give_back();
     let Err((line, problem)) = read else { return };
     let is_given_up = problem.is(Code::ReplyNotRead);
     let mut none = batch.service.bodies.share();
@@ -124,15 +126,17 @@ impl Batch {
         // A line that was being read is complete now, and takes its share along.
         let share = reserved.split_up_to(bytes);
         let writes = self.operation.writes();
-        let room = if writes { None } else { Some(self.reserve(ROOM_BYTES).await) };
-        let batch = Arc::clone(self);
+        let reserved = self.place.await_client(self.reserve(ROOM_BYTES));
+        let room = if writes { None } else { Some(reserved.await) };
+        let (batch, worked_on) = (Arc::clone(self), self.place.piece());
         let prepared = tokio::spawn(async move {
+            let _worked_on = worked_on;
             let reader = Arc::clone(&batch);
             let work = move || {
                 let _share = share;
                 reader.read(piece)
             };
-            let documents = batch.service.analyse(bytes, work).await;
+            let documents = batch.service.analyse(batch.place.client(), bytes, work).await;
             // The work panicked, and nobody knows at which line.
             let documents = documents.unwrap_or_else(|problem| vec![(0, Err(problem))]);
             match room {
@@ -140,7 +144,7 @@ impl Batch {
                 None => (None, documents),
             }
         });
-        to_begin.send(prepared).await.is_ok()
+        self.place.await_client(to_begin.send(prepared)).await.is_ok()
     }
 
     fn read(&self, piece: Numbered<Content>) -> Numbered<Prepared> {
@@ -199,7 +203,7 @@ impl Batch {
             let recipe = self.service.options.defaults.recipe;
             return Ok(replies.push_short(&FingerprintReply::new(document, recipe)));
         }
-        let found = self.service.engine.find(&document.document, document.options).await?;
+        let found = self.engine.find(&document.document, document.options).await?;
         let Shown::All(findings) = found.show(SHORT_BYTES).await? else { return Ok(false) };
         let is_short = replies.push_short(&QueryReply::new(document, &findings));
         if is_short {
@@ -210,12 +214,12 @@ impl Batch {
 
     /// The reply to a document that is not to be stored, however long it is.
     async fn any_reply(&self, document: &Prepared) -> Result<Reply, Problem> {
-        let Service { engine, replies, options, .. } = &*self.service;
+        let Service { replies, options, .. } = &*self.service;
         if self.operation == Operation::Fingerprint {
             let reply = FingerprintReply::new(document, options.defaults.recipe);
             return Ok(self.line(reply, None).await);
         }
-        let found = engine.find(&document.document, document.options).await?;
+        let found = self.engine.find(&document.document, document.options).await?;
         let (findings, share) = replies.hits(found, WhenSpent::Wait).await?;
         count_hits(&findings);
         Ok(self.line(QueryReply::new(document, &findings), share).await)
@@ -261,7 +265,7 @@ impl Batch {
     ) -> Result<(usize, Finishing<Reply>), Problem> {
         let document = document?;
         let subject = Subject::from(&document);
-        let engine = &self.service.engine;
+        let engine = &self.engine;
         if self.operation == Operation::Insert {
             let pending = engine.begin_insert(document.into_insert(), Admission::Wait).await?;
             let batch = Arc::clone(self);

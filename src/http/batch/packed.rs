@@ -59,7 +59,7 @@ pub(super) async fn run(
     if inserts {
         return insert(batch, words, count).await;
     }
-    let share = batch.service.engine.share();
+    let share = batch.engine.share();
     let query = PackedQuery { namespace, criteria: options.criteria };
     let nearest = Arc::new(Nearest { batch: Arc::clone(&batch), query, share });
     let slots = start(words, move |chunk| Arc::clone(&nearest).begin(chunk));
@@ -133,12 +133,17 @@ impl Nearest {
     /// the engine.
     async fn begin(self: Arc<Self>, chunk: Vec<Fingerprint>) -> Result<Finishing<Reply>, Problem> {
         if !self.batch.operation.writes() {
-            let look_up = tokio::spawn(self.look_up(chunk));
+            let worked_on = self.batch.place.piece();
+            let look_up = async move {
+                let _worked_on = worked_on;
+                self.look_up(chunk).await
+            };
+            let look_up = tokio::spawn(look_up);
             let fault = |fault| Err(Problem::internal(format!("a batch: {fault}")));
             return Ok(look_up.map(move |done| done.unwrap_or_else(fault)).boxed());
         }
         let (packed, criteria) = (self.batch.packed(chunk), self.query.criteria);
-        let engine = &self.batch.service.engine;
+        let engine = &self.batch.engine;
         let pending = engine
             .begin_check_and_insert_packed(&self.share, packed, criteria, Admission::Wait)
             .await?;
@@ -154,7 +159,7 @@ impl Nearest {
     }
 
     async fn look_up(self: Arc<Self>, chunk: Vec<Fingerprint>) -> Result<Reply, Problem> {
-        let engine = &self.batch.service.engine;
+        let engine = &self.batch.engine;
         let nearest = engine.nearest_scheduled(&self.share, chunk, &self.query).await?;
         count_hits(&nearest);
         Ok(Reply::of_bytes(nearest, None))
@@ -169,13 +174,13 @@ fn count_hits(nearest: &[u8]) -> u64 {
 
 /// Stores all fingerprints and replies with counts.
 async fn insert(batch: Arc<Batch>, words: Words, received: u64) -> Result<Response, Problem> {
-    let sequence = batch.reach.sequence(batch.service.engine.sequence());
+    let sequence = batch.reach.sequence(batch.engine.sequence());
     let mut reply = PackedInsertReply { received, inserted: 0, stored: false, sequence };
     let reach = batch.reach.clone();
     let mut slots = start(words, move |chunk| {
         let batch = Arc::clone(&batch);
         async move {
-            let engine = &batch.service.engine;
+            let engine = &batch.engine;
             let pending = engine.begin_insert_packed(batch.packed(chunk), Admission::Wait).await?;
             Ok(async { Ok(pending.wait().await?) }.boxed())
         }

@@ -6,8 +6,8 @@ use axum::extract::Request;
 use axum::http::HeaderValue;
 use axum::http::header::{CONNECTION, CONTENT_TYPE, EXPECT};
 use axum::response::Response;
-use nearprint_engine::QueryOptions;
 use nearprint_engine::document::Namespace;
+use nearprint_engine::{Engine, QueryOptions};
 use nearprint_files::offer::OfferOptions;
 use tokio::sync::{Semaphore, mpsc};
 
@@ -25,6 +25,7 @@ use crate::http::request::types::{
     CHECK_AND_INSERT, FINGERPRINT, INSERT, Parameters, QUERY, RequestKind,
 };
 use crate::http::service::Service;
+use crate::http::shares::RequestPlace;
 
 /// What is done with each document.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -64,6 +65,8 @@ impl Operation {
 #[derive(Debug)]
 pub(crate) struct Batch {
     pub(crate) service: Arc<Service>,
+    /// The engine as its client may use it.
+    pub(crate) engine: Engine,
     pub(crate) operation: Operation,
     /// The query parameters: the defaults of the lines.
     pub(crate) options: OfferOptions,
@@ -77,6 +80,8 @@ pub(crate) struct Batch {
     pub(crate) turn: Arc<Semaphore>,
     /// When its reply may begin.
     pub(crate) flow: Arc<Flow>,
+    /// Its place among the requests that are worked on.
+    pub(crate) place: Arc<RequestPlace>,
 }
 
 impl Batch {
@@ -144,7 +149,20 @@ pub(crate) async fn run(
     let turn = Arc::new(Semaphore::new(1));
     let flow = Flow::new(early_reply, head.headers.contains_key(EXPECT));
     let stream = flow.watch(stream);
-    let batch = Arc::new(Batch { service, operation, options, lifetime, reach, own, turn, flow });
+    let place = head.extensions.get().cloned().expect("every request but a probe has a place");
+    let engine = service.engine_for(&head.extensions);
+    let batch = Arc::new(Batch {
+        service,
+        engine,
+        operation,
+        options,
+        lifetime,
+        reach,
+        own,
+        turn,
+        flow,
+        place,
+    });
     if kind == ContentKind::Ndjson {
         Ok(in_lines(&batch, Source::Lines(stream)).await)
     } else if kind == ContentKind::Packed && operation != Operation::Fingerprint {

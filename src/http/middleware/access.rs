@@ -8,7 +8,7 @@ use axum::http::header::{AUTHORIZATION, WWW_AUTHENTICATE};
 use axum::http::{HeaderValue, Method};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use nearprint_engine::JobOwner;
+use nearprint_engine::Client;
 use utoipa::openapi::OpenApi;
 use utoipa::openapi::path::{Operation, PathItem, Paths};
 use utoipa::openapi::security::{HttpAuthScheme, HttpBuilder, SecurityRequirement, SecurityScheme};
@@ -88,8 +88,8 @@ impl Rules {
     }
 }
 
-/// Lets a request through and notes what it may reach, or says why not. Costs nothing when tokens
-/// are off.
+/// Lets a request through and notes whose it is and what it may reach, or says why not. Costs nothing
+/// when tokens are off.
 pub(crate) fn check(
     service: &Service,
     rules: &Rules,
@@ -112,7 +112,7 @@ pub(crate) fn check(
     })?;
     let Admitted { namespaces, token } = admitted;
     if let Some(name) = token {
-        request.extensions_mut().insert(JobOwner::new(name));
+        request.extensions_mut().insert(Client::Token(name));
     }
     if namespaces.is_limited() {
         let reach = NamespaceAccess::new(namespaces);

@@ -21,7 +21,6 @@ use axum::http::{HeaderMap, HeaderValue, Method, StatusCode};
 use axum::middleware::Next;
 use axum::response::{IntoResponse as _, Response};
 use futures_util::FutureExt as _;
-use tokio::sync::OwnedSemaphorePermit;
 use tokio::time::Instant;
 
 use crate::http::middleware::access;
@@ -36,6 +35,7 @@ use crate::http::request::coding;
 use crate::http::role::{Decider, Role};
 use crate::http::routes::jobs;
 use crate::http::service::Service;
+use crate::http::shares::{RequestPlace, client_of};
 use crate::metrics;
 
 const CROSS_ORIGIN_RESOURCE_POLICY: HeaderName =
@@ -82,10 +82,10 @@ pub(crate) async fn observe(
     let service = &observer.service;
     let admitted = head::check(service, observed.route, &request)
         .and_then(|()| access::check(service, observer.rules, observed.route, &mut request))
-        .and_then(|()| observed.take_permit());
+        .and_then(|()| observed.take_place(&mut request));
     let (head, body) = request.into_parts();
     let expects_continue = head.headers.contains_key(EXPECT);
-    let (body, rest) = lingering(body);
+    let (body, rest) = lingering(body, observed.place.clone());
     let request = Request::from_parts(head, body);
     let mut response = match admitted {
         Ok(()) => {
@@ -156,13 +156,6 @@ pub(crate) fn is_probe(path: &str) -> bool {
     matches!(path, "/healthz" | "/readyz" | "/readyz/writes" | "/metrics")
 }
 
-fn shed(max: usize) -> Problem {
-    Problem::new(
-        Code::Overloaded,
-        format!("The service works on {max} requests already (server.requests_in_flight_max)."),
-    )
-}
-
 /// One request, from its head to the end of its reply; the log line is written on drop.
 struct Observed {
     observer: Arc<RequestObserver>,
@@ -172,7 +165,7 @@ struct Observed {
     request_id: HeaderValue,
     status: StatusCode,
     failure: Option<Failure>,
-    permit: Option<OwnedSemaphorePermit>,
+    place: Option<Arc<RequestPlace>>,
 }
 
 impl Observed {
@@ -188,17 +181,19 @@ impl Observed {
             // The status in the log if the client leaves before the reply.
             status: StatusCode::REQUEST_TIMEOUT,
             failure: None,
-            permit: None,
+            place: None,
         }
     }
 
-    fn take_permit(&mut self) -> Result<(), Problem> {
+    /// Takes the place of a request that was let in.
+    fn take_place(&mut self, request: &mut Request) -> Result<(), Problem> {
         if self.route.is_some_and(is_probe) {
             return Ok(());
         }
-        let service = &self.observer.service;
-        let permit = Arc::clone(&service.in_flight).try_acquire_owned();
-        self.permit = Some(permit.map_err(|_| shed(service.options.requests_in_flight_max))?);
+        let client = client_of(request.extensions());
+        let place = RequestPlace::take(&self.observer.service.in_flight, &client)?;
+        self.place = Some(Arc::clone(&place));
+        request.extensions_mut().insert(place);
         Ok(())
     }
 
@@ -219,7 +214,7 @@ impl Observed {
 
 impl Drop for Observed {
     fn drop(&mut self) {
-        drop(self.permit.take());
+        drop(self.place.take());
         let took = self.started.elapsed();
         let metrics = self.route.and_then(|route| self.observer.routes.get(route));
         metrics.unwrap_or(&self.observer.unrouted).answered(self.status.as_u16(), took);

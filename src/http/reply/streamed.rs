@@ -3,7 +3,9 @@
 //! Each has a place among `server.exports_max`. It works only when its client wants the next piece, so
 //! one that nobody reads costs a few buffers and the state that it reads. When all places are taken,
 //! a new reply takes the place of the one that has waited longest for its client, if that is at least
-//! `server.export_stall_ms`. So clients that stop reading do not keep others out.
+//! `server.export_stall_ms`. If there is none, it takes the place of the newest reply of whoever has
+//! most places, provided that its own client has fewer even then. So neither clients that stop
+//! reading nor those that begin many replies keep others out.
 //!
 //! A FIN does not tell whether a client has closed its socket or only sends no more and waits for
 //! the reply. A write does: a closed socket answers it with a reset. So that an abandoned reply
@@ -12,7 +14,7 @@
 use std::io;
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, PoisonError};
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, Waker};
 use std::thread;
 use std::time::Duration;
 
@@ -21,10 +23,12 @@ use axum::http::HeaderValue;
 use axum::http::header::CONTENT_TYPE;
 use axum::response::Response;
 use futures_util::{Stream, StreamExt as _};
+use nearprint_engine::Client;
 use tokio::sync::mpsc;
 use tokio::time::{Instant, timeout};
 
 use crate::http::problem::{Code, Problem};
+use crate::http::shares::ShareSpent;
 use crate::metrics;
 
 /// The maximum number of pieces of a thread that wait for a slow client; then the thread waits.
@@ -51,15 +55,18 @@ pub(crate) struct Place {
     held: Arc<Held>,
 }
 
-struct Held(Mutex<Reply>);
+struct Held {
+    client: Client,
+    reply: Mutex<Reply>,
+}
 
 enum Reply {
-    /// It has no pieces yet, or makes one.
-    Working(Option<Pieces>),
+    /// It has no pieces yet, or makes one; the task that waits for that.
+    Working(Option<Pieces>, Option<Waker>),
     /// It has given a piece away, and its client has not asked for another since.
     Waiting(Pieces, Instant),
-    /// Another has its place.
-    Displaced,
+    /// Another has its place, for this reason.
+    Displaced(Option<Problem>),
 }
 
 impl Places {
@@ -72,20 +79,23 @@ impl Places {
         self.taken.lock().unwrap_or_else(PoisonError::into_inner).len()
     }
 
-    /// A free place, or that of a reply that nobody reads.
+    /// A free place, or that of a reply that nobody reads, or of one whose client has many.
     ///
     /// # Errors
     /// 503 if there is none.
-    pub(crate) fn take(self: &Arc<Self>) -> Result<Place, Problem> {
-        let held = Arc::new(Held(Mutex::new(Reply::Working(None))));
+    pub(crate) fn take(self: &Arc<Self>, client: Client) -> Result<Place, Problem> {
+        let reply = Mutex::new(Reply::Working(None, None));
+        let held = Arc::new(Held { client, reply });
         let mut taken = self.taken.lock().unwrap_or_else(PoisonError::into_inner);
         if taken.len() >= self.max {
-            let displaced = self.displace(&mut taken).ok_or_else(|| self.full())?;
-            let stall_ms = self.stall.as_millis();
+            let unread = self.displace_unread(&mut taken);
+            let displaced = match unread {
+                Some(displaced) => displaced,
+                None => self.displace_above_share(&mut taken, &held.client)?,
+            };
             tracing::info!(
-                stall_ms,
-                "an export or stream that nobody reads has ended for a new one \
-                 (server.exports_max, server.export_stall_ms)"
+                "an export or stream has ended for a new one (server.exports_max, \
+                 server.export_stall_ms)"
             );
             metrics::export_displaced();
             taken.push(Arc::clone(&held));
@@ -99,25 +109,42 @@ impl Places {
     }
 
     /// Takes the place of the reply that has waited longest for its client, if that is long enough.
-    fn displace(&self, taken: &mut Vec<Arc<Held>>) -> Option<Reply> {
+    fn displace_unread(&self, taken: &mut Vec<Arc<Held>>) -> Option<Reply> {
         let waiting = |held: &Arc<Held>| held.waits_since();
         let (since, at) =
             taken.iter().enumerate().filter_map(|(at, held)| Some((waiting(held)?, at))).min()?;
         if since.elapsed() < self.stall {
             return None;
         }
-        let held = taken.swap_remove(at);
-        Some(std::mem::replace(&mut *held.lock(), Reply::Displaced))
-    }
-
-    fn full(&self) -> Problem {
-        let detail = format!(
-            "{} exports and streams are running already (server.exports_max), and their clients \
-             have read in the last {} ms (server.export_stall_ms). Try again when one is done.",
-            self.max,
+        let why = format!(
+            "Nothing of this reply was read for {} ms or longer (server.export_stall_ms), and \
+             another one has taken its place (server.exports_max).",
             self.stall.as_millis()
         );
-        Problem::new(Code::Overloaded, detail)
+        Some(taken.remove(at).displace(Problem::new(Code::Overloaded, why)))
+    }
+
+    /// Takes the place of the newest reply of the client that has most, if this one has fewer even
+    /// with one more.
+    fn displace_above_share(
+        &self,
+        taken: &mut Vec<Arc<Held>>,
+        client: &Client,
+    ) -> Result<Reply, Problem> {
+        let count = |client: &Client| taken.iter().filter(|held| held.client == *client).count();
+        let held = count(client);
+        let most = taken.iter().enumerate().map(|(at, held)| (count(&held.client), at)).max();
+        let above = most.filter(|(most, _)| *most > held.saturating_add(1));
+        let (_, at) = above.ok_or_else(|| {
+            let spent = ShareSpent { held, max: self.max };
+            spent.refuse("server.exports_max", "exports and streams")
+        })?;
+        let why = format!(
+            "This client has more of the {} exports and streams (server.exports_max) than another \
+             one, which has taken the place of this reply. Begin fewer at one time.",
+            self.max
+        );
+        Ok(taken.remove(at).displace(Problem::new(Code::Overloaded, why)))
     }
 }
 
@@ -130,20 +157,11 @@ impl Place {
         pieces: Pieces,
         last: impl FnOnce(Problem) -> io::Result<Bytes> + Send + Unpin + 'static,
     ) -> Response {
-        *self.held.lock() = Reply::Working(Some(pieces));
+        self.held.begin(pieces);
         let body = PlacedBody { place: self, last: Some(last) };
         let mut response = Response::new(Body::from_stream(body));
         response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(content_type));
         response
-    }
-
-    fn displaced(&self) -> Problem {
-        let detail = format!(
-            "Nothing of this reply was read for {} ms or longer (server.export_stall_ms), and \
-             another one has taken its place (server.exports_max).",
-            self.places.stall.as_millis()
-        );
-        Problem::new(Code::Overloaded, detail)
     }
 }
 
@@ -156,13 +174,29 @@ impl Drop for Place {
 
 impl Held {
     fn lock(&self) -> std::sync::MutexGuard<'_, Reply> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.reply.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Begins with these pieces, unless another reply has the place already.
+    fn begin(&self, pieces: Pieces) {
+        if let Reply::Working(none, _) = &mut *self.lock() {
+            *none = Some(pieces);
+        }
+    }
+
+    /// Ends it for another reply. What it keeps is returned.
+    fn displace(&self, why: Problem) -> Reply {
+        let mut displaced = std::mem::replace(&mut *self.lock(), Reply::Displaced(Some(why)));
+        if let Reply::Working(_, waker) = &mut displaced {
+            waker.take().into_iter().for_each(Waker::wake);
+        }
+        displaced
     }
 
     fn waits_since(&self) -> Option<Instant> {
         match &*self.lock() {
             Reply::Waiting(_, since) => Some(*since),
-            Reply::Working(_) | Reply::Displaced => None,
+            Reply::Working(..) | Reply::Displaced(_) => None,
         }
     }
 }
@@ -184,22 +218,22 @@ impl<L: FnOnce(Problem) -> io::Result<Bytes> + Unpin> Stream for PlacedBody<L> {
 
     fn poll_next(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
         let this = self.get_mut();
-        // Nobody else waits for it: only replies that wait for their clients are displaced.
+        // Only a reply that takes the place waits for the lock.
         let mut reply = this.place.held.lock();
-        let mut pieces = match std::mem::replace(&mut *reply, Reply::Displaced) {
-            Reply::Working(Some(pieces)) | Reply::Waiting(pieces, _) => pieces,
-            Reply::Working(None) => return Poll::Ready(None),
-            Reply::Displaced => {
+        let mut pieces = match std::mem::replace(&mut *reply, Reply::Displaced(None)) {
+            Reply::Working(Some(pieces), _) | Reply::Waiting(pieces, _) => pieces,
+            Reply::Working(None, _) => return Poll::Ready(None),
+            Reply::Displaced(why) => {
                 drop(reply);
-                let last = this.last.take();
-                return Poll::Ready(last.map(|last| last(this.place.displaced())));
+                let last = why.and_then(|why| Some(this.last.take()?(why)));
+                return Poll::Ready(last);
             }
         };
         let next = pieces.as_mut().poll_next(cx);
         *reply = match &next {
-            Poll::Ready(None) => Reply::Working(None),
+            Poll::Ready(None) => Reply::Working(None, None),
             Poll::Ready(Some(_)) => Reply::Waiting(pieces, Instant::now()),
-            Poll::Pending => Reply::Working(Some(pieces)),
+            Poll::Pending => Reply::Working(Some(pieces), Some(cx.waker().clone())),
         };
         next
     }
@@ -256,7 +290,7 @@ mod tests {
     }
 
     fn body(place: Place, pieces: Pieces) -> impl Stream<Item = io::Result<Bytes>> + Unpin {
-        *place.held.lock() = Reply::Working(Some(pieces));
+        place.held.begin(pieces);
         let last = |problem: Problem| Ok(Bytes::from(format!("{problem:?}")));
         PlacedBody { place, last: Some(last) }
     }
@@ -266,19 +300,26 @@ mod tests {
         Some(String::from_utf8(piece.to_vec()).unwrap())
     }
 
+    fn client(name: &str) -> Client {
+        Client::Token(name.into())
+    }
+
     #[tokio::test(start_paused = true)]
     async fn the_reply_that_is_unread_for_longest_gives_its_place_away() {
         let places = Places::new(2, STALL);
-        let mut first = body(places.take().unwrap(), endless());
-        let mut second = body(places.take().unwrap(), endless());
+        let mut first = body(places.take(client("one")).unwrap(), endless());
+        let mut second = body(places.take(client("one")).unwrap(), endless());
         assert_eq!(next(&mut second).await.unwrap(), "piece");
         tokio::time::advance(STALL / 2).await;
         assert_eq!(next(&mut first).await.unwrap(), "piece");
-        assert!(places.take().is_err(), "both were read");
+        assert!(places.take(client("one")).is_err(), "both were read");
         tokio::time::advance(STALL / 2).await;
-        let third = places.take().expect("the second one waits for so long");
+        let third = places.take(client("one")).expect("the second one waits for so long");
         assert_eq!(places.taken(), 2);
-        assert!(places.take().is_err(), "the first one does not, and the third one has not begun");
+        assert!(
+            places.take(client("one")).is_err(),
+            "the first one does not, and the third one has not begun"
+        );
         let last = next(&mut second).await.unwrap();
         assert!(last.contains("server.export_stall_ms"), "{last}");
         assert_eq!(next(&mut second).await, None);
@@ -292,10 +333,11 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn a_reply_that_works_keeps_its_place_however_long_it_takes() {
         let places = Places::new(1, STALL);
-        let mut working = body(places.take().unwrap(), Box::pin(futures_util::stream::pending()));
+        let mut working =
+            body(places.take(client("one")).unwrap(), Box::pin(futures_util::stream::pending()));
         assert!(working.next().now_or_never().is_none());
         tokio::time::advance(10 * STALL).await;
-        assert!(places.take().is_err());
+        assert!(places.take(client("one")).is_err());
     }
 
     #[tokio::test(start_paused = true)]
@@ -306,7 +348,7 @@ mod tests {
             Ok(Bytes::from_static(b"line\n"))
         });
         let lines = with_blank_lines(Box::pin(finds_late));
-        let mut body = body(places.take().unwrap(), lines);
+        let mut body = body(places.take(client("one")).unwrap(), lines);
         for expected in [Some("\n"), Some("\n"), Some("line\n"), None] {
             let begun = Instant::now();
             assert_eq!(next(&mut body).await.as_deref(), expected);
@@ -323,11 +365,33 @@ mod tests {
             assert!(Arc::strong_count(&kept) > 1);
             Ok(Bytes::from_static(b"piece"))
         });
-        let mut abandoned = body(places.take().unwrap(), Box::pin(pieces));
+        let mut abandoned = body(places.take(client("one")).unwrap(), Box::pin(pieces));
         next(&mut abandoned).await.unwrap();
         tokio::time::advance(STALL).await;
         assert_eq!(Arc::strong_count(&state), 2);
-        let _new = places.take().unwrap();
+        let _new = places.take(client("one")).unwrap();
         assert_eq!(Arc::strong_count(&state), 1);
+    }
+
+    #[tokio::test]
+    async fn a_client_with_most_places_gives_its_newest_to_others_with_fewer() {
+        let places = Places::new(4, STALL);
+        let pieces = || -> Pieces { Box::pin(futures_util::stream::pending()) };
+        let begin = |name| Some(body(places.take(client(name)).ok()?, pieces()));
+        let [mut oldest, second, third, mut newest] = [(); 4].map(|()| begin("one").unwrap());
+        assert!(oldest.next().now_or_never().is_none());
+        let ended = tokio::spawn(async move { next(&mut newest).await });
+        tokio::task::yield_now().await;
+        assert!(begin("one").is_none(), "it has all");
+        let _other = begin("other").unwrap();
+        let last = ended.await.unwrap().unwrap();
+        assert!(last.contains("server.exports_max"), "it wakes up: {last}");
+        let _also = begin("other").unwrap();
+        assert!(begin("other").is_none() && begin("one").is_none(), "both have two");
+        let _third = begin("third").unwrap();
+        assert!(begin("third").is_none());
+        assert_eq!(places.taken(), 4);
+        assert!(oldest.next().now_or_never().is_none(), "the oldest goes on");
+        drop((second, third));
     }
 }

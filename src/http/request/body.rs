@@ -1,6 +1,7 @@
 //! Bodies: their type by their headers, and reading them within the limits on bytes and time.
 
 use std::pin::Pin;
+use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
@@ -18,6 +19,7 @@ use crate::http::budget::{ByteBudget, ByteShare};
 use crate::http::options::HttpOptions;
 use crate::http::problem::{Code, Problem, quoted};
 use crate::http::request::coding::{self, Undecodable};
+use crate::http::shares::{RequestPlace, ShareSpent};
 
 /// Smaller bodies do not count towards the bytes of all bodies: each connection has a buffer of
 /// this size anyway.
@@ -226,6 +228,9 @@ fn incomplete(error: &axum::Error) -> Problem {
                       answered again.";
         return Problem::new(Code::Stopping, detail);
     }
+    if let Some(&spent) = causes().find_map(<dyn std::error::Error>::downcast_ref::<ShareSpent>) {
+        return spent.into();
+    }
     let detail = "The body ended before its announced length, or its chunks were malformed.";
     Problem::new(Code::BodyIncomplete, detail)
 }
@@ -256,14 +261,16 @@ pub(crate) fn too_slow(timeout: Duration) -> Problem {
     )
 }
 
-/// Wraps a body; [`Rest::discard`] gets what a handler leaves unread.
-pub(crate) fn lingering(body: Body) -> (Body, Rest) {
+/// Wraps a body; [`Rest::discard`] gets what a handler leaves unread. The request gives its place back
+/// while the body is waited for.
+pub(crate) fn lingering(body: Body, place: Option<Arc<RequestPlace>>) -> (Body, Rest) {
     let (leave, left) = oneshot::channel();
     // Nearly every GET has no body.
     if body.is_end_stream() {
         return (body, Rest(left));
     }
-    let lingering = Lingering { body, state: State::Unread, leave: Some(leave) };
+    let leave = Some(leave);
+    let lingering = Lingering { body, state: State::Unread, leave, place, arrived: None };
     (Body::new(lingering), Rest(left))
 }
 
@@ -311,7 +318,13 @@ struct Lingering {
     body: Body,
     state: State,
     leave: Option<oneshot::Sender<(Body, State)>>,
+    place: Option<Arc<RequestPlace>>,
+    /// What waits for a place.
+    arrived: Option<Arrived>,
 }
+
+/// What a body yields.
+type Arrived = Option<Result<Frame<Bytes>, axum::Error>>;
 
 /// How much of a body has been read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -325,20 +338,35 @@ impl hyper::body::Body for Lingering {
     type Data = Bytes;
     type Error = axum::Error;
 
-    fn poll_frame(
-        mut self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, axum::Error>>> {
-        let polled = Pin::new(&mut self.body).poll_frame(cx);
-        self.state = match polled {
-            Poll::Ready(None | Some(Err(_))) => State::Ended,
-            Poll::Ready(Some(Ok(_))) | Poll::Pending => State::Begun,
+    fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Arrived> {
+        let this = &mut *self;
+        let arrived = match this.arrived.take() {
+            Some(arrived) => arrived,
+            None => match Pin::new(&mut this.body).poll_frame(cx) {
+                Poll::Ready(arrived) => arrived,
+                Poll::Pending => {
+                    this.state = State::Begun;
+                    this.place.iter().for_each(|place| place.give_back());
+                    return Poll::Pending;
+                }
+            },
         };
-        polled
+        this.state = match arrived {
+            None | Some(Err(_)) => State::Ended,
+            Some(Ok(_)) => State::Begun,
+        };
+        match this.place.as_ref().map(|place| place.poll_take(cx)) {
+            None | Some(Poll::Ready(Ok(()))) => Poll::Ready(arrived),
+            Some(Poll::Ready(Err(spent))) => Poll::Ready(Some(Err(axum::Error::new(spent)))),
+            Some(Poll::Pending) => {
+                this.arrived = Some(arrived);
+                Poll::Pending
+            }
+        }
     }
 
     fn is_end_stream(&self) -> bool {
-        self.body.is_end_stream()
+        self.arrived.is_none() && self.body.is_end_stream()
     }
 
     fn size_hint(&self) -> SizeHint {

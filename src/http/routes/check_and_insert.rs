@@ -38,11 +38,11 @@ pub(crate) async fn post_check_and_insert(
     reach: NamespaceAccess,
     request: Request,
 ) -> Result<Response, Problem> {
+    let engine = service.engine_for(request.extensions());
     let prepared = service.prepare(request, &CHECK_AND_INSERT).await?;
     reach.check_document(&prepared.document)?;
     let subject = Subject::from(&prepared);
-    let pending = service
-        .engine
+    let pending = engine
         .begin_check_and_insert(
             prepared.document,
             prepared.options,

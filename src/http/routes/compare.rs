@@ -13,6 +13,7 @@ use crate::http::request::json;
 use crate::http::request::prepare::{self, Prepared, Setting};
 use crate::http::request::types::{CompareRequest, ComparedFields, Comparison, Needs};
 use crate::http::service::Service;
+use crate::http::shares::client_of;
 
 /// Compare two documents.
 ///
@@ -24,12 +25,13 @@ pub(crate) async fn post_compare(
     State(service): State<Arc<Service>>,
     request: Request,
 ) -> Result<Response, Problem> {
+    let client = client_of(request.extensions());
     let takes = "two documents as application/json";
     let body = json::whole_body(&service.bodies, request, takes).await?;
     let setting = service.setting();
     let bytes = body.bytes.len();
     let work = move || compare(&body.bytes, &setting);
-    let reply = service.analyse(bytes, work).await??;
+    let reply = service.analyse(&client, bytes, work).await??;
     service.replies.answer(reply, None)
 }
 

@@ -8,7 +8,7 @@ use axum::Json;
 use axum::extract::{Request, State};
 use axum::http::{StatusCode, Uri};
 use nearprint_engine::document::Namespace;
-use nearprint_engine::{Job, JobOwner, NamespaceFilter, Work};
+use nearprint_engine::{Job, NamespaceFilter, Work};
 use nearprint_files::offer::FieldSet;
 use percent_encoding::percent_decode_str;
 
@@ -34,10 +34,10 @@ pub(crate) async fn post_purge(
     reach: NamespaceAccess,
     request: Request,
 ) -> Result<(StatusCode, Json<JobReply>), Problem> {
-    let owner = owner(&request);
+    let engine = service.engine_for(request.extensions());
     let body = json::whole_body(&service.bodies, request, "application/json").await?;
     let purge = json::read_without_null::<PurgeRequest>(&body.bytes)?.purge(&reach)?;
-    let job = service.engine.begin_purge_of(owner, purge).await?;
+    let job = engine.begin_purge(purge).await?;
     Ok((StatusCode::ACCEPTED, Json(JobReply::new(job, &service.cipher, &reach))))
 }
 
@@ -87,11 +87,6 @@ pub(crate) async fn delete_job(
     service.engine.cancel_job(number).await?;
     let job = service.engine.job(number).ok_or_else(not_found)?;
     Ok(Json(JobReply::new(job, &service.cipher, &reach)))
-}
-
-/// Whose job a request begins: that of its token.
-pub(crate) fn owner(request: &Request) -> Option<JobOwner> {
-    request.extensions().get().cloned()
 }
 
 /// The body of a request that begins a job and takes no parameters.

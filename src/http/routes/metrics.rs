@@ -78,8 +78,7 @@ fn set_gauges(service: &Service, stats: &Stats) {
         service.options.memory_bytes_max,
         "The limit of index, merges, bodies and replies together; 0 without one.",
     );
-    let free = service.in_flight.available_permits();
-    let in_flight = service.options.requests_in_flight_max.saturating_sub(free) as u64;
+    let in_flight = service.in_flight.taken() as u64;
     set("nearprint_requests_in_flight", in_flight, "Requests being worked on.");
     set("nearprint_journal_bytes", stats.journal_bytes, "Size of all journal files.");
     set(

@@ -19,7 +19,6 @@ use crate::http::request::reach::NamespaceAccess;
 use crate::http::request::selection::{
     Cursor, NamespaceInPath, PageParameters, last_of_path, page_limit,
 };
-use crate::http::routes::jobs;
 use crate::http::service::Service;
 
 /// List the namespaces that have documents.
@@ -41,7 +40,8 @@ pub(crate) async fn get_namespaces(
     let after = Cursor::decrypted(parameters.after.as_ref(), &list, &service.cipher)?;
     let default_documents = reach.admits(None).then(|| service.engine.documents_in(None));
     let admits = move |name: &str| reach.admits(Some(name));
-    let page = service.engine.namespaces(after, limit, admits).await?;
+    let engine = service.engine_for(request.extensions());
+    let page = engine.namespaces(after, limit, admits).await?;
     let next = page.next.map(|next| service.cipher.encrypt(&list, next));
     Ok(budget::page(&NamespacesReply::new(&page, default_documents, next), share))
 }
@@ -62,6 +62,6 @@ pub(crate) async fn delete_namespace(
     reach.check(Some(namespace.as_str()))?;
     let removed = nearprint_engine::NamespaceFilter::Namespace(Some(namespace));
     let purge = Purge { reach: removed, prefix: None, stored_before_ms: None, dry_run: false };
-    let job = service.engine.begin_purge_of(jobs::owner(&request), purge).await?;
+    let job = service.engine_for(request.extensions()).begin_purge(purge).await?;
     Ok((StatusCode::ACCEPTED, Json(JobReply::new(job, &service.cipher, &reach))))
 }

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use axum::extract::{Request, State};
 use axum::response::Response;
+use nearprint_engine::Engine;
 
 use crate::http::batch::{self, Operation};
 use crate::http::budget::WhenSpent;
@@ -33,8 +34,9 @@ pub(crate) async fn post_query(
     reach: NamespaceAccess,
     request: Request,
 ) -> Result<Response, Problem> {
+    let engine = service.engine_for(request.extensions());
     let prepared = service.prepare(request, &QUERY).await?;
-    answer(&service, &reach, &prepared).await
+    answer(&service, &engine, &reach, &prepared).await
 }
 
 /// Find the near-duplicates of a fingerprint.
@@ -55,7 +57,8 @@ pub(crate) async fn get_query(
         return Err(Problem::new(Code::DocumentMissing, detail).of_field("fingerprint"));
     };
     let prepared = prepare::bare(fingerprint, named.id, options, &service.setting())?;
-    answer(&service, &reach, &prepared).await
+    let engine = service.engine_for(request.extensions());
+    answer(&service, &engine, &reach, &prepared).await
 }
 
 /// Find the near-duplicates of many documents.
@@ -77,11 +80,12 @@ pub(crate) async fn post_query_batch(
 
 async fn answer(
     service: &Service,
+    engine: &Engine,
     reach: &NamespaceAccess,
     prepared: &Prepared,
 ) -> Result<Response, Problem> {
     reach.check_document(&prepared.document)?;
-    let found = service.engine.find(&prepared.document, prepared.options).await?;
+    let found = engine.find(&prepared.document, prepared.options).await?;
     let (findings, share) = service.replies.hits(found, WhenSpent::Refuse).await?;
     count_hits(&findings);
     service.replies.answer(QueryReply::new(prepared, &findings), share)

@@ -239,15 +239,15 @@ pub enum Refused {
     TooManyJobs {
         /// How many jobs may run or wait at one time.
         max: usize,
-        /// These are those of the owner alone.
+        /// These are those of the client alone, its share of all.
         is_of_owner: bool,
     },
     /// As many jobs that find groups run or wait as may.
     #[error("{max} jobs that find groups run or wait already")]
     TooManyGroups {
-        /// [`Options::groups_kept_max`](crate::Options::groups_kept_max), or the share of the owner.
+        /// [`Options::groups_kept_max`](crate::Options::groups_kept_max), or the share of the client.
         max: usize,
-        /// These are those of the owner alone.
+        /// These are those of the client alone.
         is_of_owner: bool,
     },
     /// The distance is above the maximum of this data directory.

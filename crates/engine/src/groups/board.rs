@@ -1,7 +1,10 @@
 //! The board: which searches for groups wait, which one runs, and the results that are kept.
 //!
-//! A job makes room by forgetting older results of its own owner, never those of others.
+//! What has ended makes room for new jobs and results: the oldest of the client that has most, be it
+//! in number or in bytes. Whoever has as much as anybody makes room by its own results, so a client
+//! never loses one to another that would then have more.
 
+use std::cmp::Reverse;
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
@@ -10,14 +13,17 @@ use nearprint_index::groups::Groups;
 use nearprint_index::namespaces::NamespaceNumber;
 
 use crate::api::error::Refused;
+use crate::client::Client;
 use crate::document::{Namespace, Sequence};
-use crate::jobs::{GroupsRequest, GroupsWork, Job, JobOwner, Work};
+use crate::jobs::{GroupsRequest, GroupsWork, Job, Work};
 use crate::machine::jobs::{self, JobFailure, JobList, JobState};
+
+type Jobs = JobList<Arc<GroupsRun>>;
 
 /// All searches for groups.
 #[derive(Debug)]
 pub(crate) struct Board {
-    jobs: Mutex<JobList<Arc<GroupsRun>>>,
+    jobs: Mutex<Jobs>,
     last_number: AtomicU64,
     jobs_max: usize,
     bytes_max: u64,
@@ -26,7 +32,7 @@ pub(crate) struct Board {
 /// What a search and those who watch it share.
 #[derive(Debug)]
 pub(crate) struct GroupsRun {
-    pub(crate) owner: Option<JobOwner>,
+    pub(crate) owner: Option<Client>,
     pub(crate) request: GroupsRequest,
     /// Nobody wants its result any more.
     pub(crate) is_cancelled: AtomicBool,
@@ -67,29 +73,33 @@ impl Board {
     }
 
     /// Poison is ignored, because a panic in an engine thread ends the process.
-    fn jobs(&self) -> MutexGuard<'_, JobList<Arc<GroupsRun>>> {
+    fn jobs(&self) -> MutexGuard<'_, Jobs> {
         self.jobs.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Adds a job. The oldest one of its owner that has ended makes room for it. Its number grows with
-    /// the time, so no two jobs have the same, not even after a restart.
+    /// Adds a job. If as many are kept as may be, one that has ended makes room for it. Its number grows
+    /// with the time, so no two jobs have the same, not even after a restart.
     ///
     /// # Errors
-    /// [`Refused::TooManyGroups`] if no job of the owner has ended.
+    /// [`Refused::TooManyGroups`] if as many run or wait as may, or as the share of the owner allows.
     pub(crate) fn add(
         &self,
-        owner: Option<JobOwner>,
+        owner: Option<Client>,
         request: GroupsRequest,
         now_ms: u64,
     ) -> Result<Job, Refused> {
         let mut jobs = self.jobs();
-        let share = JobOwner::share(owner.as_ref(), self.jobs_max);
-        let has_share = jobs.all().iter().filter(|job| job.work.owner == owner).count() >= share;
-        if has_share || jobs.all().len() >= self.jobs_max {
-            let forgotten = jobs.forget(|job| job.has_ended() && job.work.owner == owner);
-            let is_of_owner = has_share && owner.is_some();
-            let max = if is_of_owner { share } else { self.jobs_max };
-            forgotten.ok_or(Refused::TooManyGroups { max, is_of_owner })?;
+        let (held, free) = share(&jobs, owner.as_ref(), self.jobs_max);
+        if free == 0 || (held > 0 && owner.is_some() && !Client::may_take_more(held, free)) {
+            let (max, is_of_owner) = if free == 0 { (self.jobs_max, false) } else { (held, true) };
+            return Err(Refused::TooManyGroups { max, is_of_owner });
+        }
+        if jobs.all().len() >= self.jobs_max {
+            let mut kept = Kept::of(&jobs, |_| 1);
+            let forgotten = kept.forget_one(owner.as_ref(), 1);
+            let refused = Refused::TooManyGroups { max: self.jobs_max, is_of_owner: false };
+            let forgotten = forgotten.ok_or(refused)?;
+            jobs.forget(|job| job.number == forgotten);
         }
         let number = now_ms.max(self.last_number.load(Ordering::Relaxed) + 1);
         self.last_number.store(number, Ordering::Relaxed);
@@ -135,30 +145,40 @@ impl Board {
         Some((number, Arc::clone(&job.work)))
     }
 
-    /// Makes room for a job that takes at most this many bytes: forgets the oldest results of its
-    /// owner.
+    /// Makes room for a job that takes at most this many bytes.
     ///
     /// # Errors
-    /// [`JobFailure::Memory`] if it needs more than the results of others leave.
-    pub(crate) fn make_room(
-        &self,
-        owner: Option<&JobOwner>,
-        needed: u64,
-    ) -> Result<(), JobFailure> {
-        let mut jobs = self.jobs();
-        let others = bytes_kept(&jobs, |other| other != owner);
-        keep_within(&mut jobs, owner, needed, self.bytes_max.saturating_sub(others))
+    /// [`JobFailure::Memory`] if it needs more than what may be forgotten for it leaves.
+    pub(crate) fn make_room(&self, owner: Option<&Client>, needed: u64) -> Result<(), JobFailure> {
+        self.make_room_in(&mut self.jobs(), owner, needed)
     }
 
-    /// Notes the end of a job, unless it was cancelled or removed. If its result and the older ones of
-    /// its owner have more than the owner's share, the older ones are forgotten.
+    fn make_room_in(
+        &self,
+        jobs: &mut Jobs,
+        owner: Option<&Client>,
+        needed: u64,
+    ) -> Result<(), JobFailure> {
+        let mut kept = Kept::of(jobs, |run| run.found.get().map_or(0, FoundGroups::bytes));
+        let mut forgotten = Vec::new();
+        while kept.sizes() + needed > self.bytes_max {
+            let max = self.bytes_max.saturating_sub(kept.sizes());
+            let next = kept.forget_one(owner, needed);
+            forgotten.push(next.ok_or(JobFailure::Memory { needed, max })?);
+        }
+        for number in forgotten {
+            jobs.forget(|job| job.number == number);
+        }
+        Ok(())
+    }
+
+    /// Notes the end of a job, unless it was cancelled or removed, and makes room for its result.
     pub(crate) fn end(&self, number: u64, outcome: Result<FoundGroups, JobFailure>, now_ms: u64) {
         let mut jobs = self.jobs();
         let Some(job) = jobs.get(number).filter(|job| !job.has_ended()) else { return };
         let run = Arc::clone(&job.work);
         let kept = outcome.and_then(|found| {
-            let max = self.bytes_max / JobOwner::parts(run.owner.as_ref());
-            keep_within(&mut jobs, run.owner.as_ref(), found.bytes(), max)?;
+            self.make_room_in(&mut jobs, run.owner.as_ref(), found.bytes())?;
             run.found.get_or_init(|| found);
             Ok(())
         });
@@ -167,32 +187,63 @@ impl Board {
     }
 }
 
-/// The bytes of the results of some owners.
-fn bytes_kept(jobs: &JobList<Arc<GroupsRun>>, counts: impl Fn(Option<&JobOwner>) -> bool) -> u64 {
-    let runs = jobs.all().iter().map(|job| &job.work).filter(|run| counts(run.owner.as_ref()));
-    runs.filter_map(|run| run.found.get()).map(FoundGroups::bytes).sum()
+/// How many jobs of a client run or wait, and how many more may, of all clients together.
+fn share(jobs: &Jobs, owner: Option<&Client>, max: usize) -> (usize, usize) {
+    let active = jobs.all().iter().filter(|job| !job.has_ended());
+    let held = active.filter(|job| job.work.owner.as_ref() == owner).count();
+    (held, max.saturating_sub(jobs.running()))
 }
 
-/// Forgets the oldest results of an owner until the others and `more` bytes are at most `max`.
-fn keep_within(
-    jobs: &mut JobList<Arc<GroupsRun>>,
-    owner: Option<&JobOwner>,
-    more: u64,
-    max: u64,
-) -> Result<(), JobFailure> {
-    if more > max {
-        return Err(JobFailure::Memory { needed: more, max });
+/// What jobs take of a limit, oldest first.
+struct Kept(Vec<KeptJob>);
+
+struct KeptJob {
+    number: u64,
+    owner: Option<Client>,
+    /// What it takes of the limit.
+    size: u64,
+    has_ended: bool,
+}
+
+impl Kept {
+    fn of(jobs: &Jobs, size: impl Fn(&GroupsRun) -> u64) -> Self {
+        let kept = |job: &jobs::Job<Arc<GroupsRun>>| KeptJob {
+            number: job.number,
+            owner: job.work.owner.clone(),
+            size: size(&job.work),
+            has_ended: job.has_ended(),
+        };
+        Self(jobs.all().iter().map(kept).collect())
     }
-    while more + bytes_kept(jobs, |other| other == owner) > max {
-        let oldest =
-            jobs.forget(|job| job.work.owner.as_ref() == owner && job.work.found.get().is_some());
-        oldest.expect("results take the bytes");
+
+    fn sizes(&self) -> u64 {
+        self.0.iter().map(|job| job.size).sum()
     }
-    Ok(())
+
+    /// Takes out the oldest job that has ended of the client that has most, unless `owner` has more
+    /// once it has `more`. Returns its number.
+    fn forget_one(&mut self, owner: Option<&Client>, more: u64) -> Option<u64> {
+        let size_of = |client: Option<&Client>| {
+            let jobs = self.0.iter().filter(|job| job.owner.as_ref() == client);
+            jobs.map(|job| job.size).sum::<u64>() + if client == owner { more } else { 0 }
+        };
+        let own = size_of(owner);
+        let can_go = |(_, job): &(usize, &KeptJob)| job.has_ended && job.size > 0;
+        let (has, _, Reverse(at)) = self
+            .0
+            .iter()
+            .enumerate()
+            .filter(can_go)
+            .map(|(at, KeptJob { owner: other, .. })| {
+                (size_of(other.as_ref()), other.as_ref() == owner, Reverse(at))
+            })
+            .max()?;
+        (has >= own).then(|| self.0.remove(at).number)
+    }
 }
 
 impl GroupsRun {
-    fn new(owner: Option<JobOwner>, request: GroupsRequest) -> Arc<Self> {
+    fn new(owner: Option<Client>, request: GroupsRequest) -> Arc<Self> {
         Arc::new(Self {
             owner,
             request,
@@ -306,50 +357,76 @@ mod tests {
         assert_eq!(board.all().len(), 1, "what fails makes no room");
     }
 
-    #[test]
-    fn an_owner_has_half_of_all_and_forgets_only_its_own_results() {
-        let owner = |name: &str| Some(JobOwner::new(name.into()));
-        let board = Board::new(4, 100);
-        let end = |number| board.end(number, Ok(found()), number);
-        let add = |name, now_ms| board.add(owner(name), request(), now_ms).map(|job| job.number);
-        let numbers = || board.all().iter().map(|job| job.number).collect::<Vec<_>>();
-        assert_eq!([add("a", 1), add("a", 2)], [Ok(1), Ok(2)]);
-        let refused = Err(Refused::TooManyGroups { max: 2, is_of_owner: true });
-        assert_eq!(add("a", 3), refused, "both wait");
-        assert_eq!([add("b", 4), add("b", 5)], [Ok(4), Ok(5)]);
-        for number in [1, 2, 4, 5] {
-            end(number);
-        }
-        assert_eq!((add("a", 6), numbers()), (Ok(6), vec![2, 4, 5, 6]));
-        let refused = Err(Refused::TooManyGroups { max: 4, is_of_owner: false });
-        assert_eq!((add("c", 7), numbers()), (refused, vec![2, 4, 5, 6]), "c has none to forget");
+    fn client(name: &str) -> Client {
+        Client::Token(name.into())
     }
 
     #[test]
-    fn an_owner_keeps_half_of_the_bytes_and_a_search_has_what_others_leave() {
+    fn what_has_ended_makes_room_whoever_began_it() {
+        let board = Board::new(4, 1 << 20);
+        let add = |name, now_ms| board.add(Some(client(name)), request(), now_ms);
+        let run = |name, number| {
+            add(name, number).unwrap();
+            board.end(number, Ok(found()), number);
+        };
+        let numbers = || board.all().iter().map(|job| job.number).collect::<Vec<_>>();
+        for (name, number) in [("a", 1), ("a", 2), ("b", 3), ("b", 4)] {
+            run(name, number);
+        }
+        run("c", 5);
+        assert_eq!(numbers(), [2, 3, 4, 5], "the oldest of those who have most");
+        run("c", 6);
+        assert_eq!(numbers(), [2, 3, 4, 6], "c would have as many as b");
+        run("d", 7);
+        assert_eq!(numbers(), [2, 4, 6, 7], "b had most");
+        run("e", 8);
+        assert_eq!(numbers(), [4, 6, 7, 8], "all have one");
+    }
+
+    #[test]
+    fn jobs_that_wait_leave_room_for_those_of_others() {
+        let board = Board::new(4, 1 << 20);
+        let add = |name, now_ms| board.add(Some(client(name)), request(), now_ms);
+        let refused = |max, is_of_owner| Err(Refused::TooManyGroups { max, is_of_owner });
+        let taken = |added: Result<Job, Refused>| added.map(|job| job.number);
+        assert_eq!([taken(add("a", 1)), taken(add("a", 2))], [Ok(1), Ok(2)]);
+        assert_eq!(taken(add("a", 3)), refused(2, true));
+        assert_eq!([taken(add("b", 3)), taken(add("b", 4))], [Ok(3), refused(1, true)]);
+        assert_eq!([taken(add("c", 4)), taken(add("d", 5))], [Ok(4), refused(4, false)]);
+        board.end(1, Ok(found()), 5);
+        assert_eq!(taken(add("a", 6)), refused(1, true), "it has as many as are free");
+        assert_eq!(taken(add("d", 6)), Ok(6));
+        assert!(board.get(1).is_none(), "its result has made room");
+    }
+
+    #[test]
+    fn results_take_the_bytes_of_whoever_has_most() {
         let name = |number| (NamespaceNumber::new(number), (Namespace::new("n").unwrap(), 0));
-        let names = |count| (1..=count).map(name).collect();
-        let found = |count| FoundGroups { groups: Groups::default(), names: names(count) };
+        let found = |count| FoundGroups {
+            groups: Groups::default(),
+            names: (1..=count).map(name).collect(),
+        };
         let each = found(1).bytes() - found(0).bytes();
-        let (a, b) = (JobOwner::new("a".into()), JobOwner::new("b".into()));
-        let board = Board::new(20, found(0).bytes() * 8 + each * 8);
-        let run = |owner: &JobOwner, number, count| {
-            board.add(Some(owner.clone()), request(), number).unwrap();
+        assert_eq!(found(0).bytes(), 0);
+        let board = Board::new(20, each * 8);
+        let run = |name, number, count| {
+            board.add(Some(client(name)), request(), number).unwrap();
             board.end(number, Ok(found(count)), number);
             board.get(number).unwrap().state
         };
-        for number in 1..=6 {
-            assert_eq!(run(&a, number, 1), JobState::Done);
+        let sizes = || {
+            let run = |number: u64| board.run(number)?.found.get().map(FoundGroups::bytes);
+            board.all().iter().map(|job| run(job.number).unwrap_or(0) / each).collect::<Vec<_>>()
+        };
+        for (owner, number) in [("a", 1), ("a", 2), ("b", 3)] {
+            assert_eq!(run(owner, number, if owner == "a" { 2 } else { 4 }), JobState::Done);
         }
-        let numbers: Vec<u64> = board.all().iter().map(|job| job.number).collect();
-        assert_eq!(numbers, [3, 4, 5, 6], "half of eight");
-        assert!(matches!(run(&a, 7, 5), JobState::Failed(JobFailure::Memory { .. })));
-        let half = 4 * found(1).bytes();
-        board.make_room(Some(&b), half).unwrap();
-        let refused = board.make_room(Some(&b), half + 1);
-        assert_eq!(refused, Err(JobFailure::Memory { needed: half + 1, max: half }));
-        assert_eq!(board.all().len(), 5, "nothing of a is forgotten for b");
-        board.make_room(Some(&a), 2 * half).unwrap();
-        assert_eq!(board.all().len(), 1, "the failed one has no result");
+        assert_eq!(run("c", 4, 2), JobState::Done, "a and b leave nothing");
+        assert_eq!(sizes(), [2, 4, 2], "the oldest of those who have most");
+        let too_much = board.make_room(Some(&client("c")), 5 * each);
+        assert_eq!(too_much, Err(JobFailure::Memory { needed: 5 * each, max: 2 * each }));
+        assert_eq!(sizes(), [2, 4, 2], "what fails makes no room");
+        board.make_room(Some(&client("d")), 4 * each).unwrap();
+        assert_eq!(sizes(), [2, 2], "b had most");
     }
 }

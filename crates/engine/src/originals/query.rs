@@ -117,6 +117,6 @@ impl Engine {
             }
             Ok(Page { items, next: end })
         };
-        self.shared.scans.slice(work).await
+        self.shared.scans.slice(self.client.clone(), work).await
     }
 }

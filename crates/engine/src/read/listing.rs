@@ -16,6 +16,7 @@ use nearprint_index::view::{Expired, Selection};
 use crate::api::error::Refused;
 use crate::api::replies::{NamespaceInfo, Page, PageOptions, StoredDocument};
 use crate::blocking::off_async;
+use crate::client::Client;
 use crate::clock;
 use crate::document::{Namespace, Sequence};
 use crate::handle::Engine;
@@ -45,6 +46,7 @@ pub struct ListQuery {
 #[derive(Debug)]
 pub struct DocumentStream {
     shared: Arc<Shared>,
+    client: Option<Client>,
     /// `None` while a page has it, and after the end or an error.
     listing: Option<Listing>,
 }
@@ -87,10 +89,14 @@ enum Slice {
     Full,
 }
 
-/// Runs the next slice of a page; under a permit, unless it is light and a run is kept.
-async fn slice<F: Filling>(shared: &Arc<Shared>, mut page: F) -> Result<(F, Slice), Refused> {
+/// Runs the next slice of a page; as long work, unless it is light and a run is kept.
+async fn slice<F: Filling>(
+    shared: &Arc<Shared>,
+    client: Option<&Client>,
+    mut page: F,
+) -> Result<(F, Slice), Refused> {
     let kept = page.kept_run(&shared.scans);
-    let needs_permit = kept.is_none() || !page.is_light();
+    let is_long = kept.is_none() || !page.is_light();
     let own = Arc::clone(shared);
     let work = move || {
         let before = page.looked_at();
@@ -99,18 +105,21 @@ async fn slice<F: Filling>(shared: &Arc<Shared>, mut page: F) -> Result<(F, Slic
         own.scans.looked_at(page.looked_at() - before);
         Ok((page, slice))
     };
-    if needs_permit { shared.scans.slice(work).await } else { off_async(work).await }
+    if !is_long {
+        return off_async(work).await;
+    }
+    shared.scans.slice(client.cloned(), work).await
 }
 
 /// Fills a page, until it has looked at this many items.
 async fn fill<F: Filling>(
-    shared: &Arc<Shared>,
+    Engine { shared, client, .. }: &Engine,
     mut page: F,
     looked_at_max: usize,
 ) -> Result<Page<F::Item>, Refused> {
     let mut ended = Slice::Begun;
     while ended == Slice::Begun && !page.is_at_end() && page.looked_at() < looked_at_max {
-        (page, ended) = slice(shared, page).await?;
+        (page, ended) = slice(shared, client.as_ref(), page).await?;
     }
     let has_more = !page.is_at_end();
     let (items, after) = page.finish();
@@ -291,7 +300,7 @@ impl DocumentStream {
         let Some(listing) = self.listing.take() else { return Ok(Vec::new()) };
         let (mut page, mut ended) = (listing.page(options), Slice::Begun);
         while ended == Slice::Begun && page.items.is_empty() && !page.is_at_end() {
-            (page, ended) = slice(&self.shared, page).await?;
+            (page, ended) = slice(&self.shared, self.client.as_ref(), page).await?;
         }
         self.listing = Some(page.listing);
         Ok(page.items)
@@ -310,14 +319,15 @@ impl Engine {
         options: impl Into<PageOptions>,
     ) -> Result<Page<StoredDocument>, Refused> {
         let page = Listing::new(&self.shared, query).page(options.into());
-        fill(&self.shared, page, self.shared.scans.looked_at_max).await
+        fill(self, page, self.shared.scans.looked_at_max).await
     }
 
     /// All documents that are stored now, oldest first. Changes that come later do not show, and
     /// nothing waits for the reader.
     pub fn stream(&self, query: ListQuery) -> DocumentStream {
         let listing = Listing::new(&self.shared, query);
-        DocumentStream { shared: Arc::clone(&self.shared), listing: Some(listing) }
+        let (shared, client) = (Arc::clone(&self.shared), self.client.clone());
+        DocumentStream { shared, client, listing: Some(listing) }
     }
 
     /// The documents of a fingerprint in a namespace that were stored after a change, oldest first.
@@ -368,7 +378,7 @@ impl Engine {
     ) -> Result<Page<NamespaceInfo>, Refused> {
         let (state, items) = (self.shared.published.load_full(), Vec::new());
         let page = NamespacePage { state, after, limit, looked_at: 0, items, admits };
-        fill(&self.shared, page, usize::MAX).await
+        fill(self, page, usize::MAX).await
     }
 
     /// The number of documents in a namespace, including those that have expired and are not

@@ -39,8 +39,23 @@ struct Documents {
 impl RecordLookup {
     /// Finds the matches in a view. Touches memory only.
     pub(crate) fn begin(view: &View, probe: &Probe<'_>, with_metadata: bool) -> Self {
+        Self::over(Search::begin(view, probe), with_metadata)
+    }
+
+    /// The same; `None`, after a small part of the work, if there are more than about `crowd`
+    /// matches.
+    pub(crate) fn begin_unless_crowded(
+        view: &View,
+        probe: &Probe<'_>,
+        with_metadata: bool,
+        crowd: usize,
+    ) -> Option<Self> {
+        Some(Self::over(Search::begin_unless_crowded(view, probe, crowd)?, with_metadata))
+    }
+
+    fn over(search: Search, with_metadata: bool) -> Self {
         let documents = Documents { known: HashMap::new(), bytes: 0, with_metadata };
-        Self { search: Search::begin(view, probe), documents }
+        Self { search, documents }
     }
 
     /// Finds the matches in a newer view.

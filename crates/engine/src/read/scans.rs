@@ -1,22 +1,23 @@
 //! Scans: work of lists that may take long, in slices that give other work its turn.
 //!
 //! A page with a prefix looks at documents whether or not they have it, and a pass looks at
-//! everything in memory. Such work runs off the async threads, in slices of [`SLICE`] documents, each
-//! under one of `engine.list_threads` permits, first come, first served: so many lists share a few
+//! everything in memory. Such work runs off the async threads, in slices of [`SLICE`] documents, on the
+//! `engine.list_threads` threads of a [fair queue](crate::read::fair_queue): so many lists share a few
 //! cores, and the others are left to look-ups and writes. Between two slices the request may end,
 //! because its client has left, and a page ends when it has looked at `engine.list_scan_max`
-//! documents. Pages that list what they look at take no permit: they cost their own length.
+//! documents. Pages that list what they look at do not wait there: they cost their own length.
 
 use std::sync::Arc;
 
 use nearprint_fingerprint::Fingerprint;
 use nearprint_index::id_key::IdKey;
 use nearprint_index::namespaces::NamespaceNumber;
-use tokio::sync::Semaphore;
 
-use crate::api::error::Refused;
+use crate::api::error::{OpenError, Refused};
 use crate::api::observer::Observer;
-use crate::blocking::off_async;
+use crate::api::options::Options;
+use crate::client::Client;
+use crate::read::fair_queue::FairQueue;
 use crate::read::runs::{Run, Runs};
 
 /// Documents that one slice looks at: about a millisecond.
@@ -25,7 +26,7 @@ pub(crate) const SLICE: usize = 512;
 /// What all lists share.
 #[derive(Debug)]
 pub(crate) struct Scans {
-    permits: Arc<Semaphore>,
+    queue: FairQueue,
     observer: Arc<dyn Observer>,
     /// A page ends when it has looked at so many documents.
     pub looked_at_max: usize,
@@ -36,34 +37,32 @@ pub(crate) struct Scans {
 }
 
 impl Scans {
-    /// With so many permits; 0 means one for two cores.
-    pub(crate) fn new(threads: usize, looked_at_max: usize, observer: Arc<dyn Observer>) -> Self {
-        let cores = || std::thread::available_parallelism().map_or(1, usize::from);
-        let threads = if threads == 0 { cores().div_ceil(2) } else { threads };
-        Self {
-            permits: Arc::new(Semaphore::new(threads)),
+    /// With `list_threads` threads; 0 means one for two cores.
+    ///
+    /// # Errors
+    /// [`OpenError::System`] if the operating system refuses a thread.
+    pub(crate) fn start(options: &Options, observer: Arc<dyn Observer>) -> Result<Self, OpenError> {
+        let threads = options.list_threads;
+        let (queue, _) = FairQueue::start("lists", threads, |cores| cores.div_ceil(2))?;
+        Ok(Self {
+            queue,
             observer,
-            looked_at_max,
+            looked_at_max: options.list_scan_max,
             documents: Runs::default(),
             namespaces: Runs::default(),
-        }
+        })
     }
 
-    /// Runs a slice once it has a permit.
+    /// Runs a slice when its client has its turn.
     ///
     /// # Errors
     /// Those of the work.
     pub(crate) async fn slice<T: Send + 'static>(
         &self,
+        client: Option<Client>,
         work: impl FnOnce() -> Result<T, Refused> + Send + 'static,
     ) -> Result<T, Refused> {
-        let permit = Arc::clone(&self.permits).acquire_owned().await.expect("never closed");
-        off_async(move || {
-            // The slice keeps it, because it continues when its request is dropped.
-            let _permit = permit;
-            work()
-        })
-        .await
+        self.queue.run(client, work).await?
     }
 
     /// Notes how many documents a list has looked at.

@@ -1,12 +1,12 @@
 //! The batch scheduler: how the look-ups of batches share the cores.
 //!
 //! A batch is looked up in pieces of [`PIECE`] fingerprints, or fewer at distances at which they
-//! would take long. Each piece waits for one of
-//! `engine.lookup_threads` permits, first come, first served, and runs off the async threads. The
-//! replies are joined in the order of the queries. A request has no more pieces waiting or running
-//! than there are permits, so a small batch and a batch of a million take turns. Single look-ups
-//! take no permit: they run on the async threads, which they occupy only briefly. Those at a
-//! distance at which they take long are pieces of their own.
+//! would take long. The pieces run on the `engine.lookup_threads` threads of a
+//! [fair queue](crate::read::fair_queue). The replies are joined in the order of the queries. A
+//! request has no more pieces waiting or running than there are threads, so a small batch and a
+//! batch of a million of the same client take turns, too. Single look-ups run on the async threads,
+//! which they occupy only briefly. Those that take long, in a crowd or at a large distance, are
+//! pieces of their own.
 
 use std::sync::Arc;
 
@@ -14,9 +14,11 @@ use futures_util::{StreamExt as _, TryStreamExt as _, stream};
 use nearprint_fingerprint::Fingerprint;
 use tokio::sync::Semaphore;
 
-use crate::api::error::Refused;
+use crate::api::error::{OpenError, Refused};
+use crate::client::Client;
+use crate::read::fair_queue::FairQueue;
 
-/// The largest number of fingerprints looked up with one permit: about a millisecond at distance 3
+/// The largest number of fingerprints looked up in one piece: about a millisecond at distance 3
 /// in ten million.
 const PIECE: usize = 2_048;
 
@@ -28,35 +30,38 @@ pub(crate) fn piece(cells: usize) -> usize {
     (PIECE_CELLS / cells.max(1)).clamp(1, PIECE)
 }
 
-/// The permits that all requests share.
+/// The threads that all requests share.
 #[derive(Debug)]
 pub(crate) struct BatchScheduler {
     threads: usize,
-    permits: Arc<Semaphore>,
+    queue: Arc<FairQueue>,
 }
 
-/// One request's share of the permits. Clones are the same share.
+/// One request's share of the threads. Clones are the same share.
 #[derive(Debug, Clone)]
 pub struct Share {
     threads: usize,
     /// A permit for each of its pieces that may wait or run. Without it a request with more pieces
-    /// would get more of the shared permits.
+    /// would get more of what its client has.
     own: Arc<Semaphore>,
-    permits: Arc<Semaphore>,
+    queue: Arc<FairQueue>,
+    client: Option<Client>,
 }
 
 impl BatchScheduler {
-    /// This many permits; 0 means one for each core.
-    pub(crate) fn new(threads: usize) -> Self {
-        let cores = || std::thread::available_parallelism().map_or(1, usize::from);
-        let threads = if threads == 0 { cores() } else { threads };
-        Self { threads, permits: Arc::new(Semaphore::new(threads)) }
+    /// This many threads; 0 means one for each core.
+    ///
+    /// # Errors
+    /// [`OpenError::System`] if the operating system refuses a thread.
+    pub(crate) fn start(threads: usize) -> Result<Self, OpenError> {
+        let (queue, threads) = FairQueue::start("look-ups", threads, |cores| cores)?;
+        Ok(Self { threads, queue: Arc::new(queue) })
     }
 
-    /// The share of a new request.
-    pub(crate) fn share(&self) -> Share {
+    /// The share of a new request of a client.
+    pub(crate) fn share(&self, client: Option<Client>) -> Share {
         let own = Arc::new(Semaphore::new(self.threads));
-        Share { threads: self.threads, own, permits: Arc::clone(&self.permits) }
+        Share { threads: self.threads, own, queue: Arc::clone(&self.queue), client }
     }
 }
 
@@ -74,25 +79,23 @@ impl Share {
         let pieces = (0..queries.len()).step_by(size).map(|first| {
             let (queries, look_up) = (Arc::clone(queries), look_up.clone());
             let end = queries.len().min(first + size);
-            self.with_permit(move || look_up(&queries[first..end]))
+            self.run(move || look_up(&queries[first..end]))
         });
         stream::iter(pieces).buffered(self.threads).try_concat().await
     }
 
-    /// Runs a piece of work once it has a permit.
-    pub(crate) async fn with_permit<T: Send + 'static>(
+    /// Runs a piece of work when it has its turn.
+    pub(crate) async fn run<T: Send + 'static>(
         &self,
         work: impl FnOnce() -> T + Send + 'static,
     ) -> Result<T, Refused> {
-        let own = Arc::clone(&self.own).acquire_owned().await;
-        let permit = Arc::clone(&self.permits).acquire_owned().await;
-        let permits = (own.expect("never closed"), permit.expect("never closed"));
-        let work = tokio::task::spawn_blocking(move || {
-            // The work keeps its permits, because it continues even if nobody waits for it.
-            let _permits = permits;
+        let own = Arc::clone(&self.own).acquire_owned().await.expect("never closed");
+        let work = move || {
+            // The work keeps its permit, because it continues even if nobody waits for it.
+            let _own = own;
             work()
-        });
-        work.await.map_err(|_| Refused::Failed)
+        };
+        self.queue.run(self.client.clone(), work).await
     }
 }
 
@@ -114,7 +117,7 @@ mod tests {
     async fn a_small_batch_does_not_wait_for_the_end_of_a_huge_one() {
         const HUGE: u64 = 1;
         const SMALL: u64 = 2;
-        let scheduler = BatchScheduler::new(1);
+        let scheduler = BatchScheduler::start(1).unwrap();
         let ran = Arc::new(Mutex::new(Vec::new()));
         let (go, gate) = mpsc::channel::<()>();
         let gate = Arc::new(Mutex::new(gate));
@@ -125,7 +128,7 @@ mod tests {
             log.lock().unwrap().push(piece[0].bits());
             vec![0; piece.len()]
         };
-        let (huge, small) = (scheduler.share(), scheduler.share());
+        let (huge, small) = (scheduler.share(None), scheduler.share(None));
         // Several chunks are under way, as with a packed body.
         let chunks = [queries(HUGE, 8), queries(HUGE, 8), queries(HUGE, 8)];
         let chunks = chunks.each_ref().map(|chunk| huge.look_up(chunk, PIECE, run.clone()));
@@ -154,7 +157,7 @@ mod tests {
         };
         let expected = low_bytes(&queries);
         for threads in [0, 1, 2, 8] {
-            let share = BatchScheduler::new(threads).share();
+            let share = BatchScheduler::start(threads).unwrap().share(None);
             for size in [PIECE, 7] {
                 let answers = share.look_up(&queries, size, low_bytes).await.unwrap();
                 assert_eq!(answers, expected, "{threads}");

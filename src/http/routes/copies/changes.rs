@@ -14,6 +14,7 @@ use crate::http::description::PackedBody;
 use crate::http::problem::{Code, Problem};
 use crate::http::request::{parameters, schema};
 use crate::http::service::Service;
+use crate::http::shares::client_of;
 
 fields! {
     /// Where a follower is.
@@ -42,7 +43,7 @@ pub(crate) async fn get_changes(
 ) -> Result<Response, Problem> {
     let parameters: ChangesParameters = parameters::read(request.uri().query())?;
     let position = position(&parameters)?;
-    let place = service.exports.take()?;
+    let place = service.exports.take(client_of(request.extensions()))?;
     let engine = service.engine.clone();
     let begun = tokio::task::spawn_blocking(move || engine.changes(&position)).await;
     let changes =

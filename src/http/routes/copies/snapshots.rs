@@ -4,7 +4,7 @@ use std::io::{self, Write};
 use std::sync::Arc;
 
 use axum::Json;
-use axum::extract::State;
+use axum::extract::{Request, State};
 use axum::response::Response;
 use nearprint_engine::Export;
 
@@ -14,6 +14,7 @@ use crate::http::reply::streamed::{self, ReplyPieces};
 use crate::http::reply::wire::{SnapshotReply, SnapshotsReply};
 use crate::http::request::parameters::NoParameters;
 use crate::http::service::Service;
+use crate::http::shares::client_of;
 
 /// Take a snapshot now.
 ///
@@ -51,8 +52,9 @@ pub(crate) async fn get_snapshots(
 pub(crate) async fn get_export(
     State(service): State<Arc<Service>>,
     _: NoParameters,
+    request: Request,
 ) -> Result<Response, Problem> {
-    let place = service.exports.take()?;
+    let place = service.exports.take(client_of(request.extensions()))?;
     let export = service.engine.export().await?;
     let pieces = streamed::written_by_thread(move |pieces| send(&export, pieces))?;
     // A cut is noticed; the format has no place for a reason.

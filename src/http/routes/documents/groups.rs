@@ -38,10 +38,10 @@ pub(crate) async fn post_groups(
     reach: NamespaceAccess,
     request: Request,
 ) -> Result<(StatusCode, Json<JobReply>), Problem> {
-    let owner = jobs::owner(&request);
+    let engine = service.engine_for(request.extensions());
     let request = read_request::<GroupsBody>(&service, request).await?;
     let request = request.request(&service.options.defaults, &reach)?;
-    let job = service.engine.begin_groups_of(owner, request)?;
+    let job = engine.begin_groups(request)?;
     Ok((StatusCode::ACCEPTED, Json(JobReply::new(job, &service.cipher, &reach))))
 }
 

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use axum::extract::{Request, State};
 use axum::response::Response;
+use nearprint_engine::Engine;
 use serde::Serialize;
 use utoipa::ToSchema;
 
@@ -17,6 +18,7 @@ use crate::http::request::selection::{ListParameters, page_limit};
 use crate::http::request::{body, parameters};
 use crate::http::routes::documents::{single, stream};
 use crate::http::service::Service;
+use crate::http::shares::client_of;
 
 /// With `id` the document, without it a page.
 #[derive(Debug, Serialize, ToSchema)]
@@ -55,13 +57,15 @@ pub(crate) async fn get_documents(
         return single::show(&service, &reach, parameters.namespace.as_ref(), id).await;
     }
     if body::accepts_ndjson(request.headers()) {
-        return stream::respond(&service, &parameters, &reach);
+        return stream::respond(&service, &parameters, &reach, client_of(request.extensions()));
     }
-    page(&service, &parameters, &reach).await
+    let engine = service.engine_for(request.extensions());
+    page(&service, &engine, &parameters, &reach).await
 }
 
 async fn page(
     service: &Service,
+    engine: &Engine,
     parameters: &ListParameters,
     reach: &NamespaceAccess,
 ) -> Result<Response, Problem> {
@@ -71,7 +75,7 @@ async fn page(
     let (bytes_max, share) =
         if is_searched { service.replies.searched_page() } else { service.replies.page() };
     let list = ListParameters::list(&query.reach, query.prefix.as_deref());
-    let page = service.engine.list(query, parts.page(limit, bytes_max)).await?;
+    let page = engine.list(query, parts.page(limit, bytes_max)).await?;
     let recipe = service.options.defaults.recipe;
     let showing = Showing { parts, recipe, reach: reach.clone() };
     let next = page.next.map(|next| service.cipher.encrypt(&list, next));

@@ -43,7 +43,8 @@ pub(crate) async fn get_originals(
     let parts = SelectionParts::from(parameters.include);
     let (bytes_max, share) = service.replies.page();
     let query = OriginalsQuery { reach: chosen, order, after };
-    let page = service.engine.originals(query, parts.page(limit, bytes_max)).await?;
+    let engine = service.engine_for(request.extensions());
+    let page = engine.originals(query, parts.page(limit, bytes_max)).await?;
     let recipe = service.options.defaults.recipe;
     let next = page.next.map(|place| service.cipher.encrypt(&list, value(place)));
     let showing = Showing { parts, recipe, reach };

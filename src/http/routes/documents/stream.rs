@@ -5,7 +5,7 @@ use std::io;
 
 use axum::body::Bytes;
 use axum::response::Response;
-use nearprint_engine::{DocumentStream, PageOptions};
+use nearprint_engine::{Client, DocumentStream, PageOptions};
 
 use crate::http::batch::replies::last_line;
 use crate::http::problem::Problem;
@@ -26,6 +26,7 @@ pub(super) fn respond(
     service: &Service,
     parameters: &ListParameters,
     reach: &NamespaceAccess,
+    client: Client,
 ) -> Result<Response, Problem> {
     if parameters.limit.is_some() {
         let detail = "A stream has no limit; without Accept: application/x-ndjson there are pages.";
@@ -33,8 +34,8 @@ pub(super) fn respond(
     }
     let query = parameters.query(reach, &service.cipher)?;
     let parts = parameters.include.unwrap_or_default();
-    let place = service.exports.take()?;
-    let documents = service.engine.stream(query);
+    let place = service.exports.take(client.clone())?;
+    let documents = service.engine.on_behalf_of(client).stream(query);
     let recipe = service.options.defaults.recipe;
     let showing = Showing { parts, recipe, reach: reach.clone() };
     let lines = futures_util::stream::unfold(Some((documents, showing)), lines);

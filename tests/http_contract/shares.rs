@@ -1,0 +1,144 @@
+//! Shares: what all clients share is divided among them, so that no client keeps another one out.
+
+use nearprint::access::Token;
+use nearprint::config::Config;
+use serde_json::json;
+
+use crate::limits::poll;
+use crate::support::{Connection, Reply, Server, hex, name};
+
+const JSON: (&str, &str) = ("content-type", "application/json");
+
+/// A server, and clients with tokens of their own.
+fn with_clients<const N: usize>(change: impl FnOnce(&mut Config)) -> (Server, [Client; N]) {
+    let clients = [(); N].map(|()| Client(Token::generate().unwrap()));
+    let line = |(at, Client(token)): (usize, &Client)| {
+        format!("client-{at} read,write,admin {}", token.digest())
+    };
+    let lines: Vec<String> = clients.iter().enumerate().map(line).collect();
+    let server = Server::with(|config| {
+        config.access.tokens = lines.join("\n");
+        change(config);
+    });
+    (server, clients)
+}
+
+struct Client(Token);
+
+impl Client {
+    fn send(&self, server: &Server, line: &str, body: &str) -> Reply {
+        let bearer = format!("Bearer {}", self.0.reveal());
+        server.send(line, &[JSON, ("authorization", &bearer)], body.as_bytes())
+    }
+
+    fn query(&self, server: &Server) -> Reply {
+        self.send(server, "POST /v1/query", &json!({"fingerprint": hex(1)}).to_string())
+    }
+
+    /// A request that is worked on until its connection ends, or its refusal.
+    fn endless(&self, server: &Server) -> (Connection, Reply) {
+        let mut connection = server.connect();
+        let bearer = format!("Bearer {}", self.0.reveal());
+        connection.begin("GET /v1/changes?after=0", &[("authorization", &bearer)], b"");
+        let head = connection.reply_head();
+        (connection, head)
+    }
+}
+
+/// Begins a request whose body the server waits for.
+fn begin_slowly(server: &Server, line: &str, kind: &str) -> Connection {
+    let mut connection = server.connect();
+    connection.begin_chunked(line, &[("content-type", kind), ("expect", "100-continue")]);
+    assert_eq!([connection.line(), connection.line()], ["HTTP/1.1 100 Continue", ""]);
+    connection
+}
+
+#[test]
+fn a_request_has_no_place_while_it_waits_for_its_client() {
+    // Room for one that is about to wait and for another.
+    let server = Server::with(|config| config.server.requests_in_flight_max = 5);
+    let stored = |count: u64| {
+        let stats = server.get("/v1/stats");
+        (stats.status == 200 && stats.json()["documents"] == count).then_some(())
+    };
+    let batches = (1..=8_u64).map(|number| {
+        let mut batch = begin_slowly(&server, "POST /v1/insert/batch", "application/x-ndjson");
+        batch.chunk(format!("{{\"fingerprint\":{number}}}\n").as_bytes()).unwrap();
+        poll(|| stored(number));
+        batch
+    });
+    let batches: Vec<_> = batches.collect();
+    let singles = (0..8).map(|_| {
+        let mut single = begin_slowly(&server, "POST /v1/query", "application/json");
+        single.chunk(b"{\"finger").unwrap();
+        single
+    });
+    let singles: Vec<_> = singles.collect();
+    assert_eq!(server.post("/v1/query", &json!({"fingerprint": hex(1)})).status, 200);
+    for mut batch in batches {
+        batch.chunk(b"{\"fingerprint\":9}\n").unwrap();
+        batch.end_chunked();
+        assert_eq!(batch.reply().lines().len(), 2);
+    }
+    for mut single in singles {
+        single.chunk(b"print\":1}").unwrap();
+        single.end_chunked();
+        assert_eq!(single.reply().json()["duplicate"], true);
+    }
+}
+
+#[test]
+fn a_client_that_has_its_share_of_the_places_is_refused_and_others_are_not() {
+    let (server, [busy, other]) = with_clients(|config| config.server.requests_in_flight_max = 4);
+    let _held = [(); 2].map(|()| {
+        let (connection, head) = busy.endless(&server);
+        assert_eq!(head.status, 200);
+        connection
+    });
+    let refused = busy.query(&server);
+    assert_eq!(refused.problem(), (503, "overloaded".to_owned()));
+    assert_eq!(refused.header("retry-after"), Some("1"));
+    let text = refused.text();
+    assert!(text.contains("your share of server.requests_in_flight_max (4)"), "{text}");
+    assert_eq!(other.query(&server).status, 200);
+    for path in ["/healthz", "/readyz", "/readyz/writes"] {
+        assert_eq!(server.get(path).status, 200, "{path}");
+    }
+    assert_eq!(busy.send(&server, "GET /metrics", "").status, 200);
+}
+
+#[test]
+fn clients_share_the_places_of_streams() {
+    let (server, [busy, other]) = with_clients(|config| config.server.exports_max = 3);
+    let held = [(); 3].map(|()| {
+        let (connection, head) = busy.endless(&server);
+        assert_eq!(head.status, 200);
+        connection
+    });
+    let refused = busy.send(&server, "GET /v1/snapshots/export", "");
+    assert_eq!(refused.problem(), (503, "overloaded".to_owned()));
+    assert!(refused.text().contains("your share of server.exports_max (3)"), "{}", refused.text());
+    assert_eq!(other.send(&server, "GET /v1/snapshots/export", "").status, 200);
+    drop(held);
+}
+
+#[test]
+fn kept_groups_of_some_clients_make_room_for_those_of_another() {
+    let (server, [one, two, three]) = with_clients(|config| config.groups.kept_max = 4);
+    let groups = |client: &Client| {
+        let begun = client.send(&server, "POST /v1/groups", "{}").accepted();
+        let path = format!("GET /v1/groups/{}", name(&begun));
+        poll(|| {
+            let job = client.send(&server, &path, "").json();
+            (job["state"] == "done").then(|| path.clone())
+        })
+    };
+    let kept = [&one, &one, &two, &two].map(groups);
+    let new = groups(&three);
+    let status = |path: &str| three.send(&server, path, "").status;
+    assert_eq!(
+        [&kept[0], &kept[1], &kept[2], &kept[3]].map(|path| status(path)),
+        [404, 200, 200, 200]
+    );
+    assert_eq!(status(&new), 200);
+}
