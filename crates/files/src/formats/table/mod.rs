@@ -287,11 +287,15 @@ impl TableRows {
         self.budget.earn(bytes);
         self.number += 1;
         let end = self.ends[count - 1];
-        let Ok(cells) = str::from_utf8(&self.cells[..end]) else {
+        let cells = str::from_utf8(&self.cells[..end]).ok();
+        // A delimiter within a character leaves cells that are UTF-8 only together.
+        let ends = &self.ends[..count];
+        let whole = |cells: &&str| ends.iter().all(|&end| cells.is_char_boundary(end));
+        let Some(cells) = cells.filter(whole) else {
             return self.not_utf8(place, raw);
         };
         self.is_utf8 |= !cells.is_ascii();
-        let row = Row { header, cells, ends: &self.ends[..count] };
+        let row = Row { header, cells, ends };
         let (item, is_over) = self.file.row((place, Raw::Bytes(raw)), header, &row);
         self.is_over |= is_over;
         item

@@ -164,6 +164,10 @@ fn a_table_that_is_not_utf8_is_one_error_that_names_its_encoding() {
     let mixed = b"id,text\n1,caf\xc3\xa9\n2,caf\xe9\n3,three\n";
     let read = read_bytes(mixed, b',', &crate::ReadOptions::default());
     assert_eq!(read, ["1|caf\u{e9}", "is not UTF-8", "3|three"]);
+    // A character that is cut by the end of its cell.
+    let cut = b"id,text\n1,caf\xc3\xa9\n2\xc3,\xa9\n3,three\n";
+    let read = read_bytes(cut, b',', &crate::ReadOptions::default());
+    assert_eq!(read, ["1|caf\u{e9}", "is not UTF-8", "3|three"]);
 }
 
 #[test]
