@@ -97,7 +97,7 @@ impl Recording {
                 disk.apply(events.len(), &end);
                 events.push(Event { time, step: end });
             }
-            for call in unseen(&disk.image(), &left) {
+            if let Some(call) = unseen(&disk.image(), &left) {
                 for step in [Step::Begin(call), Step::End(events.len(), true)] {
                     disk.apply(events.len(), &step);
                     events.push(Event { time, step });
