@@ -7,13 +7,13 @@
 //!
 //! Only this module prints and uses `anyhow`. Tested by `tests/cli_commands.rs` on the real binary.
 
-#![expect(clippy::print_stderr, reason = "a command line prints messages for people")]
+#[macro_use]
+mod messages;
 
 mod collection;
 pub mod columns;
 mod commands;
 mod configuration;
-mod confirmation;
 mod document;
 pub mod error_report;
 mod exit_code;
@@ -133,16 +133,20 @@ impl Command {
 
 /// Runs the command line of the process.
 pub fn main() -> ExitCode {
-    let Some(command) = parse().command else {
-        eprint!("{}", help::OVERVIEW);
-        return ExitCode::from(exit_code::USAGE);
+    let command = match parse() {
+        Ok(Cli { command: Some(command) }) => command,
+        Ok(Cli { command: None }) => {
+            say!("{}", help::OVERVIEW.trim_end());
+            return ExitCode::from(exit_code::USAGE);
+        }
+        Err(code) => return ExitCode::from(code),
     };
     let code_of_failure = command.exit_code_of_failure();
     match run(command) {
         Ok(code) => ExitCode::from(code),
         Err(error) if is_closed_pipe(&error) => ExitCode::SUCCESS,
         Err(error) => {
-            eprintln!("{}", error_report::render(&error));
+            say!("{}", error_report::render(&error));
             ExitCode::from(error_report::exit_code_of(&error).max(code_of_failure))
         }
     }
@@ -153,12 +157,20 @@ fn command_line() -> clap::Command {
     help::grouped(Cli::command())
 }
 
-/// Parses the command line of the process, or ends it with a message.
-fn parse() -> Cli {
-    let matches = command_line().get_matches();
-    let parsed = collection::check_collection(&matches, &mut command_line())
-        .and_then(|()| Cli::from_arg_matches(&matches));
-    parsed.unwrap_or_else(|error| error.exit())
+/// Parses the command line of the process. Without a command to run, it prints why, and returns the
+/// exit code.
+fn parse() -> Result<Cli, u8> {
+    let parsed = command_line().try_get_matches().and_then(|matches| {
+        collection::check_collection(&matches, &mut command_line())?;
+        Cli::from_arg_matches(&matches)
+    });
+    parsed.map_err(|error| match error.print() {
+        // The help that was asked for was not printed.
+        Err(lost) if !error.use_stderr() && lost.kind() != io::ErrorKind::BrokenPipe => {
+            exit_code::FAILED
+        }
+        _ => u8::try_from(error.exit_code()).unwrap_or(exit_code::USAGE),
+    })
 }
 
 /// Runs a command, and returns its exit code.

@@ -13,6 +13,7 @@ mod likely;
 mod matching;
 mod outputs;
 mod safety;
+mod streams;
 mod support;
 mod tables;
 

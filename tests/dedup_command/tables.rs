@@ -180,3 +180,34 @@ fn advice_about_tables_works() {
         assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     }
 }
+
+#[test]
+fn a_field_that_a_mark_would_repeat_is_refused() {
+    let folder = folder();
+    let own = |name: &str| format!("{{\"id\": \"{name}\", \"text\": \"a text\", \"group\": 7}}\n");
+    write(folder.path(), "a.jsonl", own("a"));
+    write(folder.path(), "a.json", format!("[{}]", own("a")));
+    write(folder.path(), "a.csv", "id,text,distance\na,a text,12\n");
+    let marked = "a.parquet";
+    write(folder.path(), "plain.jsonl", "{\"id\": \"b\", \"text\": \"a text\"}\n");
+    let fixture = fixtures().join("pyarrow-none.parquet");
+    done(folder.path(), &[fixture.to_str().unwrap(), "--mark", "-o", marked]);
+    for (name, field) in
+        [("a.jsonl", "group"), ("a.json", "group"), ("a.csv", "distance"), (marked, "duplicate_of")]
+    {
+        let error = failed(folder.path(), 2, &["plain.jsonl", name, "--mark", "-o", "x/"]);
+        let why = format!("{name} has a field `{field}` of its own");
+        assert!(error.contains(&why) && error.contains("rename it"), "{error}");
+        assert!(!error.contains("memory:"), "nothing was read: {error}");
+    }
+    // Records after the first one are met when they are copied.
+    write(
+        folder.path(),
+        "later.jsonl",
+        format!("{{\"id\": \"b\", \"text\": \"t\"}}\n{}", own("a")),
+    );
+    let error = failed(folder.path(), 1, &["later.jsonl", "--mark", "-o", "x"]);
+    assert!(error.contains("later.jsonl line 2 (byte 25) has a field `group`"), "{error}");
+    assert!(error.contains("rename it"), "{error}");
+    assert!(!folder.path().join("x").exists());
+}

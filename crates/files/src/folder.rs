@@ -16,7 +16,8 @@ use super::detect::{Format, content, foreign};
 use super::entry::{BadEntry, Entry, FileRecord, Item, Other, Place, Raw};
 use super::formats::document;
 use super::reader::{Items, Opener};
-use super::source::{self, Charset};
+use super::source::{self, Charset, SavedStreams};
+use crate::ReadOptions;
 use crate::offer::Content;
 
 const UNKNOWN: &str = "files in unknown formats";
@@ -81,7 +82,7 @@ impl Folder {
 
     fn is_of_records(path: &Path) -> bool {
         // It is opened, and counted, again.
-        let source = source::open(path, None, &source::BytesRead::default());
+        let source = source::open(path, &SavedStreams::default(), &source::BytesRead::default());
         source.is_ok_and(|mut source| {
             source.fill_buf().is_ok_and(|head| content::certain(head).is_some())
         })
@@ -90,8 +91,8 @@ impl Folder {
     /// Reads a file that is named like a text or a page.
     fn document(&self, path: &Path, kind: NameKind) -> Result<Found, BadEntry> {
         let bad = |why: &dyn std::fmt::Display| Place::file(path).bad(why);
-        let mut source =
-            source::open(path, None, &self.opener.bytes).map_err(|error| bad(&error))?;
+        let mut source = source::open(path, &self.opener.saved, &self.opener.bytes)
+            .map_err(|error| bad(&error))?;
         let head = source.fill_buf().map_err(|error| bad(&error))?;
         if foreign::is_binary(head) && content::certain(head).is_none() {
             return Ok(Found::Nothing(EMPTY));
@@ -174,7 +175,7 @@ pub(super) fn files(root: &Path) -> impl Iterator<Item = (PathBuf, Format)> {
     let files = walk(root).filter_map(Result::ok);
     let files = files.filter(|file| file.file_type().is_file()).map(DirEntry::into_path);
     files.filter(move |path| is_read(path)).filter_map(|path| {
-        let format = Format::of_file(&path, None).ok()?;
+        let format = ReadOptions::default().format_of(&path).ok()?;
         Some((path, format))
     })
 }
@@ -208,7 +209,10 @@ mod tests {
 
     fn folder(root: &Path, bytes: BytesRead) -> Folder {
         let context = Context::new(Mapping::default(), RecordForm::Parsed);
-        Folder::new(root.to_path_buf(), Opener { format: None, context, saved_input: None, bytes })
+        Folder::new(
+            root.to_path_buf(),
+            Opener { format: None, context, saved: SavedStreams::default(), bytes },
+        )
     }
 
     #[test]

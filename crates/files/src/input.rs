@@ -1,23 +1,21 @@
 //! The inputs of a command: one stream over files, folders and the standard input.
 
 use std::collections::{BTreeMap, VecDeque};
-use std::fs::File;
 use std::io::BufRead;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 use walkdir::WalkDir;
 
-use super::context::{Context, Doubt, RecordForm};
+use super::context::{Doubt, RecordForm};
 use super::detect::Format;
 use super::entry::{BadEntry, Entry, FileRecord, Place};
 use super::folder::{self, Folder};
 use super::formats::table::Quoting;
 use super::formats::{table, warc};
 use super::mapping::{FingerprintFormat, Mapping};
-use super::reader::{Items, Opener, in_utf8};
-use super::source::{self, BytesRead, Charset, decompressed};
+use super::reader::{self, Items, Opener, in_utf8};
+use super::source::{self, BytesRead, Charset, SavedStreams, decompressed, is_stream};
 
 /// How files are read.
 #[derive(Debug, Clone, Default)]
@@ -28,9 +26,8 @@ pub struct ReadOptions {
     pub mapping: Mapping,
     /// The form in which records are yielded.
     pub form: RecordForm,
-    /// A file with what came from the standard input, which can be read once only. It is read from
-    /// its start each time.
-    pub saved_input: Option<Arc<File>>,
+    /// What came from streams, which can be read once only. It is read from its start each time.
+    pub saved: SavedStreams,
     /// The encoding of tables, lines and texts; without one, UTF-8, or UTF-16 with its byte order
     /// mark. Texts and pages that are files of their own show theirs.
     pub charset: Option<Charset>,
@@ -49,17 +46,6 @@ impl From<Format> for ReadOptions {
     }
 }
 
-impl Format {
-    /// The format of a file, by its content or else its name.
-    ///
-    /// # Errors
-    /// The file cannot be read, or no reader understands it.
-    pub fn of_file(path: &Path, saved_input: Option<&Arc<File>>) -> Result<Self, BadEntry> {
-        let saved_input = saved_input.cloned();
-        ReadOptions { saved_input, ..ReadOptions::default() }.format_of(path)
-    }
-}
-
 impl ReadOptions {
     /// The format that a file is read in.
     ///
@@ -70,11 +56,12 @@ impl ReadOptions {
         if let Some(format) = self.format {
             return Ok(format);
         }
-        let source = source::open(path, self.saved_input.as_ref(), &BytesRead::default());
+        let source = source::open(path, &self.saved, &BytesRead::default());
         let source = source.and_then(|source| in_utf8(source, self.charset));
         let (mut source, _) = source.map_err(|error| bad(&error))?;
         let head = source.fill_buf().map_err(|error| bad(&error))?;
-        Format::of(path, head).map_err(|why| bad(&why))
+        let format = Format::of(path, head).map_err(|why| bad(&why))?;
+        reader::check_stream(path, format).map(|()| format)
     }
 }
 
@@ -107,13 +94,7 @@ impl std::fmt::Debug for FileRecords {
 impl FileRecords {
     /// The records of files, folders and `-`, the standard input. Opens nothing yet.
     pub fn new(paths: Vec<PathBuf>, options: ReadOptions) -> Self {
-        let context = Context::of(&options);
-        let opener = Opener {
-            format: options.format,
-            context,
-            saved_input: options.saved_input,
-            bytes: BytesRead::default(),
-        };
+        let opener = Opener::of(options);
         Self { waiting: paths.into(), opened: 0, read: 0, current: None, opener }
     }
 
@@ -294,7 +275,7 @@ fn below(pattern: &str) -> Option<Vec<PathBuf>> {
     Some(paths.filter(|path| pattern.matches_path_with(path, MATCHING)).collect())
 }
 
-/// How many bytes [`FileRecords`] will read of these paths; `None` if one is the standard input.
+/// How many bytes [`FileRecords`] will read of these paths; `None` if one is a stream.
 /// Walks through folders.
 ///
 /// # Errors
@@ -302,7 +283,7 @@ fn below(pattern: &str) -> Option<Vec<PathBuf>> {
 pub fn bytes_total(paths: &[PathBuf]) -> Result<Option<u64>, BadEntry> {
     let mut total = 0;
     for path in paths {
-        if path == Path::new("-") {
+        if is_stream(path) {
             return Ok(None);
         }
         let metadata = path.metadata().map_err(|error| Place::file(path).bad(error))?;

@@ -16,7 +16,8 @@ use super::formats::parquet::Rows;
 use super::formats::table::{self, TableRows};
 use super::formats::warc::Archive;
 use super::mapping::BodyKind;
-use super::source::{self, ByteSource, BytesRead, Charset, Window};
+use super::source::{self, ByteSource, BytesRead, Charset, SavedStreams, Window, is_stream};
+use crate::ReadOptions;
 
 /// How many bytes of a file are looked at to learn how its fingerprints are written.
 const PROBED_MAX: usize = 64 << 10;
@@ -31,18 +32,27 @@ pub(super) type Items = Box<dyn Iterator<Item = Item> + Send>;
 pub(super) struct Opener {
     pub(super) format: Option<Format>,
     pub(super) context: Arc<Context>,
-    /// What came from the standard input.
-    pub(super) saved_input: Option<Arc<std::fs::File>>,
+    /// What came from streams.
+    pub(super) saved: SavedStreams,
     pub(super) bytes: BytesRead,
 }
 
 impl Opener {
+    pub(super) fn of(options: ReadOptions) -> Self {
+        Self {
+            format: options.format,
+            context: Context::of(&options),
+            saved: options.saved,
+            bytes: BytesRead::default(),
+        }
+    }
+
     /// Opens a file. Without a format, its content or else its name decides.
     ///
     /// # Errors
     /// The file cannot be read, or no reader understands it.
     pub(super) fn open(&self, path: &Path) -> Result<Items, BadEntry> {
-        let source = source::open(path, self.saved_input.as_ref(), &self.bytes);
+        let source = source::open(path, &self.saved, &self.bytes);
         self.read(path, source.map_err(|error| Place::file(path).bad(error))?)
     }
 
@@ -102,7 +112,7 @@ impl Opener {
     /// # Errors
     /// The file cannot be read.
     pub(super) fn table(&self, path: &Path, format: Format) -> io::Result<TableRows> {
-        let source = source::open(path, self.saved_input.as_ref(), &self.bytes)?;
+        let source = source::open(path, &self.saved, &self.bytes)?;
         let (mut source, _) = in_utf8(source, self.context.charset)?;
         let delimiter = delimiter(format, source.fill_buf()?);
         Ok(TableRows::new(self.file(path, format), Window::new(source), delimiter))
@@ -110,9 +120,7 @@ impl Opener {
 
     fn open_rows(&self, path: &Path, file: File) -> Result<Items, BadEntry> {
         let bad = |why: &dyn std::fmt::Display| Place::file(path).bad(why);
-        if path == Path::new("-") {
-            return Err(bad(&"Parquet is read from its end: save it as a file, and name that"));
-        }
+        check_stream(path, Format::Parquet)?;
         match Rows::open(file, path, self.bytes.clone()) {
             Ok(rows) => Ok(Box::new(rows)),
             Err(error) => Err(bad(&format!(
@@ -120,6 +128,18 @@ impl Opener {
             ))),
         }
     }
+}
+
+/// Refuses Parquet from a stream.
+///
+/// # Errors
+/// It is that.
+pub(super) fn check_stream(path: &Path, format: Format) -> Result<(), BadEntry> {
+    if format == Format::Parquet && is_stream(path) {
+        let why = "is a stream, and Parquet is read from its end: save it as a file, and name that";
+        return Err(Place::file(path).bad(why));
+    }
+    Ok(())
 }
 
 /// The readers of text.

@@ -99,7 +99,7 @@ impl RemoteService {
     /// Says on standard error why a command takes so long.
     pub(super) fn say(&self, message: &str) {
         if !self.is_quiet {
-            eprintln!("{message}");
+            say!("{message}");
         }
     }
 

@@ -32,7 +32,7 @@ impl WaitNotice {
                 let wait = watched.load(Ordering::Relaxed);
                 if wait == last && wait % 2 == 1 && wait != said {
                     said = wait;
-                    eprintln!("{message}");
+                    say!("{message}");
                 }
                 last = wait;
             }

@@ -63,7 +63,7 @@ pub(crate) fn run(args: &FingerprintArgs, out: &mut dyn Write) -> Result<()> {
                 return Err(error);
             }
             failed += 1;
-            eprintln!("{}", crate::cli::error_report::render(&error));
+            say!("{}", crate::cli::error_report::render(&error));
         }
     }
     if failed > 0 {
@@ -128,7 +128,7 @@ fn print_lines(args: &FingerprintArgs, files: &[PathBuf], out: &mut dyn Write) -
             Ok((id, analysis)) => print_analysis(args, &analysis, ("id", id.as_str()), out)?,
             Err(error) => {
                 failed += 1;
-                eprintln!("{}", crate::cli::error_report::render(&error));
+                say!("{}", crate::cli::error_report::render(&error));
             }
         }
     }

@@ -131,7 +131,7 @@ fn measured(args: &PlanArgs) -> Vec<Limit> {
     let estimate =
         Estimate::of(plans.for_count(args.count), args.count, args.distance, &Costs::default());
     let all = whole(estimate.table_bytes * float(args.count));
-    eprintln!("measuring the memory of this machine; --no-measure skips it");
+    say!("measuring the memory of this machine; --no-measure skips it");
     limits::measure(&[all.min(MEASURED_BYTES_MAX)])
 }
 

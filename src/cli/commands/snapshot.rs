@@ -196,7 +196,7 @@ fn export(
     copy(&mut sink)?;
     if !destinations.iter().all(|one| matches!(one, Destination::File(_))) {
         let bytes = sink.finish().map_err(cannot)?;
-        eprintln!("{bytes} bytes; verify what is kept of them: nearprint snapshot verify --export");
+        say!("{bytes} bytes; verify what is kept of them: nearprint snapshot verify --export");
         return Ok(());
     }
     let mut whole = None;

@@ -37,8 +37,8 @@ pub(crate) fn run(args: &TokenArgs, out: &mut dyn Write) -> Result<()> {
     let token = Token::generate().context("the operating system has no random numbers")?;
     let rate = args.rate.map_or_else(String::new, |rate| format!(" rate={rate}"));
     writeln!(out, "{} {} {}{rate}{namespaces}", args.name, args.scopes, token.digest())?;
-    eprintln!("the token (shown once, not stored): {}", token.reveal());
-    eprintln!("its line, for the file that access.tokens_file names:");
+    say!("the token (shown once, not stored): {}", token.reveal());
+    say!("its line, for the file that access.tokens_file names:");
     Ok(())
 }
 

@@ -13,6 +13,7 @@ use nearprint_text::{SAMPLE_MIN, TrainingSample, check_vector};
 
 use crate::cli::error_report::ErrorReport;
 use crate::cli::measure::numbers::count;
+use crate::cli::messages::StandardError;
 use crate::cli::outputs;
 
 /// How often the progress is printed, in vectors.
@@ -56,7 +57,7 @@ pub(crate) fn run(args: &TrainArgs, out: &mut dyn Write) -> Result<()> {
     }
     let sample = sample(&args.files)?;
     let model = sample
-        .learn(&mut |sweep| eprintln!("learning from {} vectors: sweep {sweep}", sample.kept()))
+        .learn(&mut |sweep| say!("learning from {} vectors: sweep {sweep}", sample.kept()))
         .map_err(|error| {
             let next = "name files with more vectors, of different directions";
             ErrorReport::new("there is no model", next).because(error)
@@ -67,7 +68,7 @@ pub(crate) fn run(args: &TrainArgs, out: &mut dyn Write) -> Result<()> {
     });
     written.with_context(|| format!("cannot write {}", args.output.display()))?;
     let recipe = Recipe::Spectral { dimensions: model.dimensions() };
-    let mut standard_error = std::io::stderr();
+    let mut standard_error = StandardError;
     let is_stdout = destinations.contains(&Destination::StandardOutput);
     let out = if is_stdout { &mut standard_error } else { out };
     writeln!(
@@ -97,7 +98,7 @@ fn sample(files: &[PathBuf]) -> Result<TrainingSample> {
         sample.add(vector);
         seen += 1;
         if seen % PROGRESS_VECTORS == 0 {
-            eprintln!("{} vectors read", count(seen));
+            say!("{} vectors read", count(seen));
         }
     }
     if let Some((_, sample)) = sample {

@@ -64,7 +64,7 @@ impl Interrupt {
                     end();
                 }
                 noted.0.is_noted.store(true, Ordering::Relaxed);
-                eprintln!("{message}; once more to end at once");
+                say!("{message}; once more to end at once");
                 match within {
                     Some(within) => drop(tokio::time::timeout(within, next()).await),
                     None => next().await,

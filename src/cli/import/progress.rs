@@ -13,7 +13,7 @@ use crate::cli::printable::printable;
 /// The time between two lines.
 const LINE_INTERVAL: Duration = Duration::from_secs(5);
 
-/// How many bytes the inputs of a command have; `None` if one is the standard input.
+/// How many bytes the inputs of a command have; `None` if one is a stream.
 ///
 /// # Errors
 /// One of them is not there, or cannot be read.
@@ -64,7 +64,7 @@ impl ImportProgress {
             bar.set_position(read);
         } else if elapsed >= self.shown + LINE_INTERVAL {
             self.shown = elapsed;
-            eprintln!("{shown}");
+            say!("{shown}");
         }
     }
 
@@ -73,7 +73,7 @@ impl ImportProgress {
         let line = printable(line);
         match &self.bar {
             Some(bar) => bar.println(line),
-            None => eprintln!("{line}"),
+            None => say!("{line}"),
         }
     }
 }

@@ -122,7 +122,7 @@ impl Sink {
             }
             if let Some(why) = refused {
                 if round == 1 {
-                    eprintln!(
+                    say!(
                         "{} does not take everything: {why}; trying again every second, up to \
                          {ROUNDS_MAX} times",
                         self.name()

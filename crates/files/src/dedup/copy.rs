@@ -1,16 +1,17 @@
 //! The second pass: every record again, and those that stay are written.
 
 use std::io;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use nearprint_fingerprint::Distance;
 
 use crate::dedup::choice::{Choice, Fate};
-use crate::dedup::output::Mark;
+use crate::dedup::layout::mark::Mark;
+use crate::dedup::output::Output;
 use crate::dedup::outputs::Outputs;
 use crate::dedup::revisit::{OriginalRecord, revisit};
 use crate::dedup::scan::{Known, Scanned, Watcher};
-use crate::{Entry, FileRecord, FileRecords, Format, Other, Place, Raw, Stamp};
+use crate::{Entry, FileRecord, FileRecords, Other, Place, Raw, Stamp, is_stream};
 
 /// Why there is no copy.
 #[derive(Debug, thiserror::Error)]
@@ -21,6 +22,10 @@ pub enum CopyError {
     /// The copy cannot be written.
     #[error(transparent)]
     Write(#[from] io::Error),
+    /// A record has a field that its mark would repeat. Only the first of each file is looked at
+    /// before.
+    #[error("{0} has a field `{1}` of its own, as --mark adds one")]
+    Repeated(String, &'static str),
     /// The user wants no more.
     #[error("it was interrupted")]
     Interrupted,
@@ -48,12 +53,12 @@ pub struct Copied {
 pub struct Stamps(Vec<(PathBuf, Stamp)>);
 
 impl Stamps {
-    /// Of these files and folders.
+    /// Of the files and folders among these paths. A stream was saved, and cannot change.
     ///
     /// # Errors
     /// The metadata of a file cannot be read.
     pub fn of(paths: &[PathBuf]) -> io::Result<Self> {
-        let files = paths.iter().filter(|path| *path != Path::new("-"));
+        let files = paths.iter().filter(|path| !is_stream(path));
         files.map(|path| Ok((path.clone(), Stamp::of(path)?))).collect::<io::Result<_>>().map(Self)
     }
 
@@ -135,16 +140,20 @@ impl Copy<'_> {
         entry: &Entry,
         outputs: &mut Outputs,
         copied: &mut Copied,
-    ) -> io::Result<()> {
+    ) -> Result<(), CopyError> {
         let fate = self.choice.fate(document);
         let is_known = self.scanned.known.contains_key(&document);
         let stays = !is_known && fate.is_none_or(|fate| fate.stays);
         if !self.is_marked && !stays {
-            return self.revisit(document, entry, outputs, copied);
+            return Ok(self.revisit(document, entry, outputs, copied)?);
         }
         let mark = self.mark(document, fate)?;
         match &entry.raw {
-            Raw::Bytes(raw) => outputs.of(&entry.place)?.record(raw, mark.as_ref())?,
+            Raw::Bytes(raw) => {
+                let output = outputs.of(&entry.place)?;
+                self.check_fields(raw, output, &entry.place)?;
+                output.record(raw, mark.as_ref())?;
+            }
             Raw::Row(batch, row) => outputs.of(&entry.place)?.row(batch, *row, mark)?,
             Raw::None if entry.place.record.is_none() => outputs.whole(&entry.place)?,
             Raw::None | Raw::Piece { .. } => {
@@ -162,12 +171,16 @@ impl Copy<'_> {
         (place, raw): (&Place, &Raw),
         outputs: &mut Outputs,
         copied: &mut Copied,
-    ) -> io::Result<()> {
+    ) -> Result<(), CopyError> {
         if self.drops_unreadable {
             return Ok(());
         }
         let is_copied = match raw {
-            Raw::Bytes(raw) => outputs.of(place)?.unreadable(raw)?,
+            Raw::Bytes(raw) => {
+                let output = outputs.of(place)?;
+                self.check_fields(raw, output, place)?;
+                output.unreadable(raw)?
+            }
             Raw::Row(batch, row) => {
                 outputs.of(place)?.row(batch, *row, self.is_marked.then(Mark::default))?;
                 true
@@ -177,6 +190,12 @@ impl Copy<'_> {
         };
         copied.unreadable += u64::from(is_copied);
         Ok(())
+    }
+
+    /// Refuses a record whose fields its mark would repeat.
+    fn check_fields(self, raw: &[u8], output: &Output, place: &Place) -> Result<(), CopyError> {
+        let repeated = self.is_marked.then(|| output.repeated_field(raw)).flatten();
+        repeated.map_or(Ok(()), |field| Err(CopyError::Repeated(place.to_string(), field)))
     }
 
     /// Writes the revisit record of a page that goes, if that is wanted.
@@ -259,9 +278,4 @@ impl Copied {
         self.left_out += 1;
         self.first_left_out.get_or_insert(place);
     }
-}
-
-/// Whether records of a format can say what they duplicate.
-pub const fn has_fields(format: Format) -> bool {
-    matches!(format, Format::Ndjson | Format::Json | Format::Csv | Format::Tsv | Format::Parquet)
 }

@@ -11,43 +11,16 @@ use bytes::Bytes;
 use flate2::write::GzEncoder;
 use parquet::arrow::ArrowWriter;
 
+use crate::Format;
 use crate::atomic_file::{AtomicFile, Compression};
+use crate::dedup::layout::mark::{MARK, Mark, repeated_in_object};
 use crate::dedup::layout::{Fit, Layout, RowLayout};
 use crate::formats::table::Quoting;
-use crate::rows::{self, Cell, CellKind, Cells, RowColumn};
-use crate::{Format, mapping};
-
-/// What is said of a document in a marked copy.
-#[derive(Debug, Clone, Default, PartialEq)]
-pub struct Mark {
-    /// The name of the document that stands for its group; `None` for that one, and for a document
-    /// without near-duplicates.
-    pub duplicate_of: Option<Box<str>>,
-    /// The distance to it.
-    pub distance: Option<u8>,
-    /// The similarity to it, 0 to 1, if both are texts that were compared.
-    pub similarity: Option<f64>,
-    /// The number of its group, counted from 1, the largest first.
-    pub group: Option<u32>,
-}
+use crate::mapping::JsonFields;
+use crate::rows::{self, Cells};
 
 /// The level of the frames of Zstandard in a web archive.
 const FRAME_LEVEL: i32 = 3;
-
-static MARK: [RowColumn; 4] = [
-    RowColumn::optional("duplicate_of", CellKind::Text),
-    RowColumn::optional("distance", CellKind::UInt8),
-    RowColumn::optional("similarity", CellKind::Float64),
-    RowColumn::optional("group", CellKind::UInt32),
-];
-
-impl Mark {
-    fn cells(&self) -> [Cell<'_>; 4] {
-        let (distance, group) = (self.distance.map(u64::from), self.group.map(u64::from));
-        let name = self.duplicate_of.as_deref();
-        [name.into(), distance.into(), self.similarity.into(), group.into()]
-    }
-}
 
 /// A file that is being written, and is there once it is whole.
 pub struct Output {
@@ -168,6 +141,12 @@ impl Output {
         self.write(&line)
     }
 
+    /// A field of a mark that a record has already.
+    pub(super) fn repeated_field(&self, raw: &[u8]) -> Option<&'static str> {
+        let is_object = matches!(self.format, Format::Ndjson | Format::Json);
+        is_object.then(|| repeated_in_object(raw)).flatten()
+    }
+
     /// A record that could not be read, as its file has it. Returns whether the copy has it: a record
     /// with other cells than its table cannot get the order of another one.
     ///
@@ -177,8 +156,7 @@ impl Output {
         if self.fit.fitted(raw).is_none() {
             return Ok(false);
         }
-        let is_object =
-            || str::from_utf8(raw).is_ok_and(|raw| mapping::JsonFields::parse(raw).is_ok());
+        let is_object = || str::from_utf8(raw).is_ok_and(|raw| JsonFields::parse(raw).is_ok());
         let is_markable = match self.format {
             Format::Csv | Format::Tsv => true,
             Format::Ndjson | Format::Json => is_object(),
@@ -210,7 +188,7 @@ impl Output {
         }
         match (self.format, mark) {
             (_, None) => line.extend_from_slice(raw),
-            (Format::Ndjson | Format::Json, Some(mark)) => add_fields(&mut line, raw, mark)?,
+            (Format::Ndjson | Format::Json, Some(mark)) => mark.add_to_object(raw, &mut line)?,
             (_, Some(mark)) => {
                 line.extend_from_slice(raw);
                 self.add_cells(mark, &mut line)?;
@@ -304,20 +282,6 @@ impl Output {
             None => AtomicFile::create(&self.path, None)?.finish(),
         }
     }
-}
-
-/// The bytes of an object with the fields of a mark after its own.
-fn add_fields(line: &mut Vec<u8>, raw: &[u8], mark: &Mark) -> io::Result<()> {
-    let end = raw.iter().rposition(|&byte| byte == b'}');
-    let end = end.ok_or_else(|| io::Error::other("a record is no object"))?;
-    let object = raw[..end].trim_ascii_end();
-    line.extend_from_slice(object);
-    if object.last() != Some(&b'{') {
-        line.push(b',');
-    }
-    rows::write_json(MARK.iter().zip(mark.cells()), line)?;
-    line.extend_from_slice(&raw[end..]);
-    Ok(())
 }
 
 impl Rows {

@@ -12,7 +12,7 @@ use crate::detect::names::NameKind;
 use crate::entry::{BadEntry, DOCUMENT_BYTES_MAX, Entry, Place, Raw};
 use crate::escape::escaped_path;
 use crate::offer::Content;
-use crate::source::{self, BytesRead};
+use crate::source::{self, BytesRead, SavedStreams};
 
 /// Reads one whole file (`-` is the standard input) as a document: as HTML if its name or `html`
 /// says so, as a manual page, or else as plain text. `None` for a binary file.
@@ -21,7 +21,10 @@ use crate::source::{self, BytesRead};
 /// The file cannot be read, or is longer than [`DOCUMENT_BYTES_MAX`].
 pub fn read_document(path: &Path, html: bool) -> io::Result<Option<Content<'static>>> {
     let kind = if html { NameKind::Html } else { NameKind::of(path) };
-    read_body(&mut source::open(path, None, &BytesRead::default())?, (kind, None))
+    read_body(
+        &mut source::open(path, &SavedStreams::default(), &BytesRead::default())?,
+        (kind, None),
+    )
 }
 
 /// Reads the rest of a file as one document, with its path as id; `None` for a binary file. A label

@@ -3,17 +3,18 @@
 mod charset;
 mod compression;
 mod gzip;
+mod stream;
 mod window;
 
 use std::fs::File;
 use std::io::{self, BufReader, Read};
-use std::os::unix::fs::FileExt as _;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 pub use charset::Charset;
 pub(super) use compression::{ByteSource, decompressed};
+pub use stream::{SavedStreams, is_stream};
 pub(super) use window::Window;
 
 use compression::BUFFER_BYTES;
@@ -34,20 +35,12 @@ impl BytesRead {
     }
 }
 
-/// Opens `path`; `-` is the standard input, or the file that has what came from it.
+/// Opens `path`; `-` is the standard input. Of a stream that was saved, what came from it.
 ///
 /// # Errors
 /// The file cannot be read.
-pub(super) fn open(
-    path: &Path,
-    saved_input: Option<&Arc<File>>,
-    bytes: &BytesRead,
-) -> io::Result<ByteSource> {
-    let raw: Box<dyn Read + Send> = match saved_input {
-        _ if path != Path::new("-") => Box::new(open_file(path)?),
-        Some(file) => Box::new(FromStart { file: Arc::clone(file), at: 0 }),
-        None => Box::new(io::stdin()),
-    };
+pub(super) fn open(path: &Path, saved: &SavedStreams, bytes: &BytesRead) -> io::Result<ByteSource> {
+    let raw = saved.open(path)?;
     let counted = Counted { raw, bytes: bytes.clone(), failed: false };
     decompressed(BufReader::with_capacity(BUFFER_BYTES, counted))
 }
@@ -62,20 +55,6 @@ pub(super) fn open(
 )]
 pub(super) fn open_file(path: &Path) -> io::Result<File> {
     File::open(path)
-}
-
-/// Reads a file from its start, whoever else reads it.
-struct FromStart {
-    file: Arc<File>,
-    at: u64,
-}
-
-impl Read for FromStart {
-    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        let count = self.file.read_at(buffer, self.at)?;
-        self.at += count as u64;
-        Ok(count)
-    }
 }
 
 struct Counted<R> {
@@ -122,7 +101,7 @@ mod tests {
         let path = directory.path().join("no-extension");
         std::fs::write(&path, packed).unwrap();
         let (mut content, bytes) = (Vec::new(), BytesRead::default());
-        open(&path, None, &bytes).unwrap().read_to_end(&mut content).unwrap();
+        open(&path, &SavedStreams::default(), &bytes).unwrap().read_to_end(&mut content).unwrap();
         (content, bytes)
     }
 

@@ -5,8 +5,8 @@ use std::io::Write;
 use anyhow::{Context as _, Result};
 use nearprint_engine::following::follower;
 
-use crate::cli::confirmation;
 use crate::cli::error_report::ErrorReport;
+use crate::cli::messages;
 use crate::cli::offline;
 
 const EXAMPLES: &str = "\
@@ -40,7 +40,7 @@ pub(crate) fn run(args: &PromoteArgs, out: &mut dyn Write) -> Result<()> {
          diverge. To bring it back, empty its directory and start it as a follower of this one",
         directory = directory.display()
     )?;
-    if !args.yes && !confirmation::agreed("promote it?")? {
+    if !args.yes && !messages::agreed("promote it?")? {
         let next = "stop the primary, and run it again with --yes";
         return Err(ErrorReport::new("nothing was changed", next).into());
     }

@@ -5,8 +5,8 @@ use std::io::Write;
 use anyhow::Result;
 
 use crate::cli::commands::inspect;
-use crate::cli::confirmation;
 use crate::cli::error_report::ErrorReport;
+use crate::cli::messages;
 use crate::cli::offline::{self, bar};
 
 const EXAMPLES: &str = "\
@@ -58,7 +58,7 @@ pub(crate) fn run(args: &RepairArgs, out: &mut dyn Write) -> Result<()> {
         )?;
     }
     writeln!(out, "copies of damaged files stay in the directory as <name>.damaged")?;
-    if !args.yes && !confirmation::agreed("repair it?")? {
+    if !args.yes && !messages::agreed("repair it?")? {
         let next = "restore an export instead, or run it again with --yes";
         return Err(ErrorReport::new("nothing was changed", next).into());
     }

@@ -40,7 +40,7 @@ pub(crate) fn run(args: &GetArgs, out: &mut dyn Write) -> Result<bool> {
     let reply: Box<RawValue> = match service.get_json(&path(&args.id, &args.namespace)) {
         Ok(reply) => reply,
         Err(error) if collection::code_of(&error) == Some("document_not_found") => {
-            eprintln!("no document with this id is stored");
+            say!("no document with this id is stored");
             return Ok(false);
         }
         Err(error) => return Err(error),

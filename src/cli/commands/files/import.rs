@@ -8,14 +8,16 @@
 //! How the fields of files are understood goes to standard error before the first of their documents
 //! is stored.
 
-use std::io::Write;
-use std::path::{Path, PathBuf};
+use std::io::{self, Write};
+use std::path::PathBuf;
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
 use std::thread;
 use std::time::Duration;
 
 use anyhow::Result;
-use nearprint_files::{Checkpoint, DocumentBatch, Documents, ReadOptions, batches, expand};
+use nearprint_files::{
+    Checkpoint, DocumentBatch, Documents, ReadOptions, batches, expand, is_stream,
+};
 
 use crate::cli::collection::{CollectionArgs, ProblemReply};
 use crate::cli::configuration;
@@ -138,6 +140,7 @@ pub(crate) fn run(mut args: ImportArgs, out: &mut dyn Write) -> Result<()> {
         },
         groups: args.groups.map(|_| Groups::default()),
         changes: args.show_previous.then(Changes::default),
+        unprinted: None,
         on_error: args.on_error,
         interrupt,
     };
@@ -157,12 +160,15 @@ pub(crate) fn run(mut args: ImportArgs, out: &mut dyn Write) -> Result<()> {
     drop(import.progress);
     import.interrupt.end_at_once();
 
-    write!(out, "{}", import.summary)?;
+    let mut printed = import.unprinted.map_or(Ok(()), Err);
+    printed = printed.and_then(|()| write!(out, "{}", import.summary));
     if let (Some(groups), Some(count)) = (import.groups, args.groups) {
-        groups.print(count, out)?;
+        printed = printed.and_then(|()| groups.print(count, out));
     }
     outcome?;
-    verdict(&import.summary, from.is_some())
+    verdict(&import.summary, from.is_some())?;
+    // Whether everything is stored matters more than whether somebody reads that.
+    Ok(printed?)
 }
 
 /// Reads documents after a checkpoint on a thread of its own, which returns them when it has read
@@ -194,6 +200,8 @@ struct Import {
     summary: Summary,
     groups: Option<Groups>,
     changes: Option<Changes>,
+    /// Why changes are not printed any more. The import goes on.
+    unprinted: Option<io::Error>,
     on_error: OnError,
     interrupt: Interrupt,
 }
@@ -221,8 +229,10 @@ impl Import {
                 self.progress.say(note);
             }
             let mut replies = sink.store(&batch.documents)?;
-            if let Some(changes) = &mut self.changes {
-                changes.print(&batch.documents, &mut replies, out)?;
+            if let Some(changes) = &mut self.changes
+                && let Err(error) = changes.print(&batch.documents, &mut replies, out)
+            {
+                (self.changes, self.unprinted) = (None, Some(error));
             }
             self.summary.add(&batch, &replies);
             if let Some(groups) = &mut self.groups {
@@ -285,8 +295,8 @@ fn verdict(summary: &Summary, is_continued: bool) -> Result<()> {
 /// The state of an import that can be continued: its files can be read again, it stores something,
 /// and reports of nothing that was before.
 fn open_state(args: &ImportArgs, named: &[PathBuf], sink: &Sink) -> Result<Option<State>> {
-    let has_input = args.paths.iter().any(|path| path == Path::new("-"));
-    if args.dry_run || args.groups.is_some() || has_input {
+    let has_stream = args.paths.iter().any(|path| is_stream(path));
+    if args.dry_run || args.groups.is_some() || has_stream {
         return Ok(None);
     }
     let address = args.collection.address()?;

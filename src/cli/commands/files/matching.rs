@@ -9,7 +9,7 @@ use nearprint_files::dedup::matching::{Match, MatchOptions, Matched, Queries};
 use nearprint_files::dedup::scan::{Scanned, Wishes};
 use nearprint_files::destination::Destination;
 use nearprint_files::rows::{CellKind, RowColumn, RowFormat, RowWriter};
-use nearprint_files::{BadEntry, Documents, ReadOptions, expand};
+use nearprint_files::{BadEntry, Documents, ReadOptions, expand, is_stream};
 use nearprint_fingerprint::{Distance, Threshold};
 use serde_json::json;
 
@@ -22,6 +22,7 @@ use crate::cli::import::options::{OnError, Reading};
 use crate::cli::import::progress::{ImportProgress, input_bytes};
 use crate::cli::measure::arguments::{count as size, distance, similarity};
 use crate::cli::measure::numbers::{bytes, count};
+use crate::cli::messages::StandardError;
 use crate::cli::outputs;
 use crate::config::Config;
 
@@ -113,7 +114,7 @@ pub(crate) fn run(args: &MatchArgs, out: &mut dyn Write) -> Result<()> {
     let progress = ImportProgress::new(total, documents.records().bytes_read());
     let mut shown = Shown { progress, interrupt: &interrupt };
     // The summary stays out of what is written to the standard output.
-    let mut standard_error = io::stderr();
+    let mut standard_error = StandardError;
     let (out, sink): (&mut dyn Write, _) =
         if is_stdout { (&mut standard_error, Some(out)) } else { (out, None) };
     let mut rows = rows(&args.output, sink)?;
@@ -130,15 +131,18 @@ pub(crate) fn run(args: &MatchArgs, out: &mut dyn Write) -> Result<()> {
     }
     let written = rows.finish().with_context(|| cannot_write(&args.output))?;
     let written = (!is_stdout).then_some(written);
-    summary(args, (asked, &matched, written), out)?;
-    verdict(bad_queries + matched.failed)
+    let printed = summary(args, (asked, &matched, written), out);
+    verdict(bad_queries + matched.failed)?;
+    Ok(printed?)
 }
 
 /// Whether the pairs go to the standard output. Refuses invalid arguments before anything is read.
 fn check(args: &MatchArgs, inputs: &[PathBuf]) -> Result<bool> {
     scanning::check_memory(args.max_memory)?;
-    if inputs.iter().filter(|path| *path == Path::new("-")).count() > 1 {
-        let what = "the standard input is named twice, and can be read once";
+    let mut streams: Vec<&PathBuf> = inputs.iter().filter(|path| is_stream(path)).collect();
+    streams.sort();
+    if let Some(twice) = streams.windows(2).find(|two| two[0] == two[1]) {
+        let what = format!("{} is named twice, and can be read once", twice[0].display());
         return Err(ErrorReport::usage(what, "name files").into());
     }
     let mut read = inputs.to_vec();

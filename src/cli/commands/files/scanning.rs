@@ -1,12 +1,9 @@
 //! What `dedup` and `match` share: how they scan the documents that they keep in memory.
 
-use std::fs::File;
-use std::io;
 use std::path::Path;
-use std::sync::Arc;
 use std::thread;
 
-use anyhow::{Context as _, Result};
+use anyhow::Result;
 use nearprint_files::dedup::scan::{
     DOCUMENT_BYTES, FIXED_BYTES, ScanError, Scanned, Watcher, Wishes,
 };
@@ -57,7 +54,7 @@ pub(super) fn check_memory(max: Option<u64>) -> Result<(), ErrorReport> {
 pub(super) fn memory_max(given: Option<u64>, more: &str) -> u64 {
     let limit = given.or_else(memory::available).unwrap_or(u64::MAX);
     let documents = limit.saturating_sub(FIXED_BYTES) / DOCUMENT_BYTES;
-    eprintln!(
+    say!(
         "memory: {FIXED} and {DOCUMENT_BYTES} bytes a document{more}; up to {limit}, which {source}, \
          are enough for {documents} documents",
         FIXED = bytes(FIXED_BYTES),
@@ -72,16 +69,6 @@ pub(super) fn memory_max(given: Option<u64>, more: &str) -> u64 {
 pub(super) fn threads(given: Option<u16>) -> usize {
     let cores = || thread::available_parallelism().map_or(1, usize::from);
     given.map_or_else(cores, usize::from)
-}
-
-/// Saves the standard input in a file without a name, so that it can be read again.
-pub(super) fn saved_input() -> Result<Arc<File>> {
-    let saved = tempfile::tempfile().and_then(|mut file| {
-        io::copy(&mut io::stdin().lock(), &mut file)?;
-        Ok(file)
-    });
-    let saved = saved.context("the standard input cannot be saved in a temporary file (TMPDIR)")?;
-    Ok(Arc::new(saved))
 }
 
 /// Scans documents, and shows how far that has come, and what is wrong with some.
@@ -117,14 +104,14 @@ pub(super) fn scan(
 /// Says with which records something was wrong, although they were read.
 pub(super) fn say_doubts(documents: &Documents) {
     for (what, Doubt { count: of, first }) in documents.records().doubts() {
-        eprintln!("read with a doubt: {} {what}; first: {}", count(of), printable(&first));
+        say!("read with a doubt: {} {what}; first: {}", count(of), printable(&first));
     }
 }
 
 /// Says which records could not be read.
 pub(super) fn say_bad(bad: &[BadEntry]) {
     for bad in bad {
-        eprintln!("{}", printable(&bad.to_string()));
+        say!("{}", printable(&bad.to_string()));
     }
 }
 

@@ -79,7 +79,7 @@ fn export_to(
     let mut rows = ExportRows::to(out, format, [args.metadata, args.sketch])?;
     let documents = copy(lines, &mut rows, &ProgressBar::new_spinner())?;
     rows.finish()?;
-    eprintln!("{} documents", count(documents));
+    say!("{} documents", count(documents));
     Ok(())
 }
 

@@ -11,11 +11,11 @@ use serde_json::{Value, json};
 use super::jobs::{self, JobReply};
 use super::selection::SelectionArgs;
 use crate::cli::collection::{Collection, ServiceArgs};
-use crate::cli::confirmation;
 use crate::cli::error_report::ErrorReport;
 use crate::cli::exit_code;
 use crate::cli::import::interrupt::Interrupt;
 use crate::cli::measure::numbers::count;
+use crate::cli::messages;
 use crate::cli::printable::printable;
 use crate::cli::times;
 
@@ -61,7 +61,7 @@ pub(crate) fn run(args: &PurgeArgs, out: &mut dyn Write) -> Result<()> {
     let name = printable(&job.name).into_owned();
     if args.detach {
         writeln!(out, "job {name}")?;
-        eprintln!("see it with `nearprint jobs`; end it with `nearprint jobs cancel {name}`");
+        say!("see it with `nearprint jobs`; end it with `nearprint jobs cancel {name}`");
         return Ok(());
     }
     let interrupt = Interrupt::listen("leaving the job running")?;
@@ -87,17 +87,13 @@ fn confirm(args: &PurgeArgs, service: &Collection) -> Result<()> {
     }
     let nothing = "nothing was removed";
     let next = "--dry-run counts the documents; --yes removes them without asking";
-    if !confirmation::is_possible() {
+    if !messages::can_ask() {
         let why = anyhow::anyhow!("a purge asks first, and the standard input is no terminal");
         return Err(ErrorReport::new(nothing, next).because(why).into());
     }
     let question =
         format!("remove the documents of {} at {} for good?", what(args), service.name());
-    if confirmation::agreed(&question)? {
-        Ok(())
-    } else {
-        Err(ErrorReport::new(nothing, next).into())
-    }
+    if messages::agreed(&question)? { Ok(()) } else { Err(ErrorReport::new(nothing, next).into()) }
 }
 
 fn what(args: &PurgeArgs) -> String {

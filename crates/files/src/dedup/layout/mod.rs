@@ -1,5 +1,6 @@
 //! The columns that the records of several files have in one copy, known before any file is read.
 
+pub mod mark;
 mod metadata;
 mod rows;
 mod table;

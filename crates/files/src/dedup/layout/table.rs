@@ -10,10 +10,8 @@ use std::path::{Path, PathBuf};
 use csv_core::Reader;
 
 use super::LayoutFault;
-use crate::context::Context;
 use crate::formats::table::{self, Dialect, Quoting};
 use crate::reader::Opener;
-use crate::source::BytesRead;
 use crate::{Format, ReadOptions};
 
 /// The columns of a copy.
@@ -53,12 +51,7 @@ impl TableLayout {
         format: Format,
         options: &ReadOptions,
     ) -> Result<Self, LayoutFault> {
-        let opener = Opener {
-            format: Some(format),
-            context: Context::of(options),
-            saved_input: options.saved_input.clone(),
-            bytes: BytesRead::default(),
-        };
+        let opener = Opener::of(options.clone());
         let shape = |path: &PathBuf| {
             let shape = opener.table(path, format).and_then(|mut table| table.shape());
             let (names, dialect) = shape.ok()??;

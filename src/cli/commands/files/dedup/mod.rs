@@ -6,10 +6,8 @@ mod summary;
 mod target;
 
 use std::collections::BTreeMap;
-use std::fs::File;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 
 use anyhow::{Context, Result};
 use indicatif::{ProgressBar, ProgressStyle};
@@ -19,6 +17,7 @@ use crate::cli::import::interrupt::Interrupt;
 use crate::cli::import::options::OnError;
 use crate::cli::import::progress::{ImportProgress, input_bytes};
 use crate::cli::measure::numbers::count;
+use crate::cli::messages::StandardError;
 use crate::cli::outputs;
 use nearprint_files::dedup::choice::Choice;
 use nearprint_files::dedup::copy::{Copied, Copy, CopyError, Stamps};
@@ -29,7 +28,9 @@ use nearprint_files::dedup::revisit;
 use nearprint_files::dedup::scan::{Known, Scanned, Wishes};
 use nearprint_files::dedup::tables::{Pairs, write_groups};
 use nearprint_files::destination::Destination;
-use nearprint_files::{Documents, FileRecords, ReadOptions, RecordForm, batches, expand};
+use nearprint_files::{
+    Documents, FileRecords, ReadOptions, RecordForm, SavedStreams, batches, expand,
+};
 use nearprint_fingerprint::Threshold;
 
 pub(crate) use args::DedupArgs;
@@ -42,11 +43,14 @@ pub(crate) fn run(mut args: DedupArgs, out: &mut dyn Write) -> Result<()> {
     args.paths = expand(std::mem::take(&mut args.paths));
     scanning::check_memory(args.max_memory)?;
     input_bytes(&args.paths)?;
-    let mut standard_error = io::stderr();
+    let mut standard_error = StandardError;
     // The summary stays out of what is written to the standard output.
     let out = if is_stdout_used(&args)? { &mut standard_error } else { out };
     let mut options = ReadOptions::from(args.reading.clone());
-    options.saved_input = saved_input(&args)?;
+    if args.output.is_some() || args.against.is_some() {
+        // The files are read twice.
+        options.saved = SavedStreams::of(&args.paths)?;
+    }
     options.is_lenient = true;
     let target = Target::of(&args, &options)?;
     let stamps = Stamps::of(&args.paths)?;
@@ -85,13 +89,15 @@ pub(crate) fn run(mut args: DedupArgs, out: &mut dyn Write) -> Result<()> {
         _ => None,
     };
     let report = Report::of(&scanned, &groups, &choice);
-    if args.json {
-        serde_json::to_writer(&mut *out, &report)?;
-        writeln!(out)?;
+    let printed = if args.json {
+        serde_json::to_string(&report)
+            .map_err(io::Error::from)
+            .and_then(|json| writeln!(out, "{json}"))
     } else {
-        summary::show(&report, copy.as_ref(), out)?;
-    }
-    verdict(&report, &copy.map(|copy| copy.copied).unwrap_or_default())
+        summary::show(&report, copy.as_ref(), out)
+    };
+    verdict(&report, &copy.map(|copy| copy.copied).unwrap_or_default())?;
+    Ok(printed?)
 }
 
 /// Writes the files of groups and of pairs.
@@ -126,15 +132,6 @@ fn is_stdout_used(args: &DedupArgs) -> Result<bool> {
     inputs.extend(args.method.model().map(Path::to_path_buf));
     inputs.extend(args.against.as_ref().filter(|name| !name.contains("://")).map(Into::into));
     Ok(outputs::checked(&named, &inputs)?.contains(&Destination::StandardOutput))
-}
-
-/// Saves what comes from the standard input in a file without a name, if it is read twice.
-fn saved_input(args: &DedupArgs) -> Result<Option<Arc<File>>> {
-    let is_read_twice = args.output.is_some() || args.against.is_some();
-    if !is_read_twice || args.paths.iter().all(|path| path != Path::new("-")) {
-        return Ok(None);
-    }
-    scanning::saved_input().map(Some)
 }
 
 fn scan(args: &DedupArgs, options: ReadOptions, interrupt: &Interrupt) -> Result<Scanned> {
@@ -246,14 +243,19 @@ fn copied(
     let path = args.output.as_deref().unwrap_or(Path::new("")).display();
     let failed = |error: CopyError| {
         let next = match &error {
+            // Of a closed pipe there is nothing to advise.
+            CopyError::Write(closed) if closed.kind() == io::ErrorKind::BrokenPipe => {
+                return anyhow::Error::from(error);
+            }
             CopyError::Changed(_) => "run it again when nothing writes to the files",
             CopyError::Interrupted => "run it again; it begins anew",
+            CopyError::Repeated(..) => "rename it, or leave out --mark and use --groups FILE",
             CopyError::Write(error) if error.raw_os_error().is_some() => {
                 "look at its folder, the space there, and its permissions"
             }
             CopyError::Write(_) => "run it again, or copy into a folder: -o FOLDER/",
         };
-        ErrorReport::new(format!("{path} was not written"), next).because(error)
+        ErrorReport::new(format!("{path} was not written"), next).because(error).into()
     };
     stamps.check().map_err(failed)?;
     let mut outputs =

@@ -2,14 +2,13 @@
 
 use std::collections::BTreeSet;
 use std::io;
-use std::os::unix::fs::FileTypeExt as _;
 use std::path::{Path, PathBuf};
 
 use anyhow::Result;
-use nearprint_files::dedup::copy::has_fields;
 use nearprint_files::dedup::layout::Layout;
+use nearprint_files::dedup::layout::mark::{has_fields, repeated_field};
 use nearprint_files::dedup::outputs::{Names, Outputs};
-use nearprint_files::{Format, ReadOptions, files};
+use nearprint_files::{Format, ReadOptions, files, is_stream};
 
 use super::args::DedupArgs;
 use crate::cli::error_report::ErrorReport;
@@ -37,8 +36,8 @@ impl Target {
     pub(super) fn of(args: &DedupArgs, options: &ReadOptions) -> Result<Option<Self>> {
         let Some(output) = &args.output else { return Ok(None) };
         let is_folder = output.as_os_str().as_encoded_bytes().ends_with(b"/") || output.is_dir();
-        if is_folder && args.paths.iter().any(|path| path == Path::new("-")) {
-            let what = "the standard input has no name in a folder".to_owned();
+        if let Some(stream) = args.paths.iter().find(|path| is_folder && is_stream(path)) {
+            let what = format!("{} is a stream, and has no name in a folder", name_of(stream));
             return Err(usage(what, "name a file for the copy: -o FILE"));
         }
         let inputs = inputs(args, options)?;
@@ -46,6 +45,9 @@ impl Target {
         if let Some(input) = fieldless {
             let what = format!("{}: --mark adds fields, and its records have none", shown(input));
             return Err(usage(what, "leave out --mark, or use --groups FILE"));
+        }
+        if let Some(what) = args.mark.then(|| repeated(&inputs, options)).flatten() {
+            return Err(usage(what, "rename it, or leave out --mark and use --groups FILE"));
         }
         if args.revisit && inputs.iter().any(|input| input.format != Format::Warc) {
             let what = "--revisit is for web archives, and not all of the files are such";
@@ -71,6 +73,14 @@ impl Target {
             }
         }
     }
+}
+
+/// Why marks cannot be added to the records of a file.
+fn repeated(inputs: &[Input], options: &ReadOptions) -> Option<String> {
+    inputs.iter().find_map(|input| {
+        let field = repeated_field(&input.path, input.format, options)?;
+        Some(format!("{} has a field `{field}` of its own, as --mark adds one", shown(input)))
+    })
 }
 
 fn usage(what: String, next: &str) -> anyhow::Error {
@@ -115,13 +125,13 @@ fn inputs(args: &DedupArgs, options: &ReadOptions) -> Result<Vec<Input>> {
 
 /// Whether a file has no bytes, and so no format and no records.
 fn is_empty(path: &Path, options: &ReadOptions) -> io::Result<bool> {
-    let metadata = match &options.saved_input {
-        Some(file) if path == Path::new("-") => file.metadata()?,
-        _ => path.metadata().map_err(|error| {
-            io::Error::new(error.kind(), format!("{}: {error}", path.display()))
-        })?,
+    let metadata = match options.saved.get(path) {
+        Some(file) => file.metadata(),
+        None => path.metadata(),
     };
-    Ok(metadata.len() == 0 && !metadata.file_type().is_fifo())
+    let metadata = metadata
+        .map_err(|error| io::Error::new(error.kind(), format!("{}: {error}", path.display())))?;
+    Ok(metadata.len() == 0)
 }
 
 fn into_file(

@@ -1,0 +1,81 @@
+//! Inputs that are no regular files: the standard input, pipes (`<(...)`, `/dev/stdin`), terminals.
+//! They can be read once only. What needs them twice saves them first.
+
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::io::{self, Read};
+use std::os::unix::fs::FileExt as _;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use super::open_file;
+
+/// Whether a path is `-` or leads to what is neither a regular file nor a folder. A path that leads
+/// nowhere is no stream.
+pub fn is_stream(path: &Path) -> bool {
+    let is_other = |metadata: std::fs::Metadata| !metadata.is_file() && !metadata.is_dir();
+    path == Path::new("-") || path.metadata().is_ok_and(is_other)
+}
+
+/// Streams that were saved in files without names, so that they can be read again.
+#[derive(Debug, Clone, Default)]
+pub struct SavedStreams(BTreeMap<PathBuf, Arc<File>>);
+
+impl SavedStreams {
+    /// Reads the streams among these paths to their ends, in their order.
+    ///
+    /// # Errors
+    /// A stream cannot be read, or a temporary file cannot be written; the error names the stream.
+    pub fn of(paths: &[PathBuf]) -> io::Result<Self> {
+        let mut saved = BTreeMap::new();
+        for path in paths.iter().filter(|path| is_stream(path)) {
+            if saved.contains_key(path) {
+                continue;
+            }
+            let file = tempfile::tempfile().and_then(|mut file| {
+                io::copy(&mut opened(path)?, &mut file)?;
+                Ok(file)
+            });
+            let file = file.map_err(|error| {
+                let what = "cannot be saved in a temporary file (TMPDIR)";
+                io::Error::new(error.kind(), format!("{} {what}: {error}", path.display()))
+            })?;
+            saved.insert(path.clone(), Arc::new(file));
+        }
+        Ok(Self(saved))
+    }
+
+    /// The file with what came from a stream.
+    pub fn get(&self, path: &Path) -> Option<&File> {
+        self.0.get(path).map(|file| &**file)
+    }
+
+    /// What a path leads to, from its start. A stream that was not saved begins where it is.
+    ///
+    /// # Errors
+    /// The file cannot be opened.
+    pub(super) fn open(&self, path: &Path) -> io::Result<Box<dyn Read + Send>> {
+        match self.0.get(path) {
+            Some(file) => Ok(Box::new(FromStart { file: Arc::clone(file), at: 0 })),
+            None => opened(path),
+        }
+    }
+}
+
+fn opened(path: &Path) -> io::Result<Box<dyn Read + Send>> {
+    if path == Path::new("-") { Ok(Box::new(io::stdin())) } else { Ok(Box::new(open_file(path)?)) }
+}
+
+/// Reads a file from its start, whoever else reads it.
+struct FromStart {
+    file: Arc<File>,
+    at: u64,
+}
+
+impl Read for FromStart {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let count = self.file.read_at(buffer, self.at)?;
+        self.at += count as u64;
+        Ok(count)
+    }
+}
