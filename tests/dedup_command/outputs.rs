@@ -177,6 +177,37 @@ fn pages_that_go_become_revisit_records() {
 }
 
 #[test]
+fn revisit_records_of_pages_that_go_are_counted() {
+    let folder = folder();
+    let revisit = |id: u32, refers: &str| {
+        format!(
+            "WARC/1.1\r\nWARC-Type: revisit\r\nWARC-Record-ID: <urn:uuid:9{id}>\r\n{refers}\r\n\
+             Content-Type: application/http; msgtype=response\r\nContent-Length: 0\r\n\r\n\r\n\r\n"
+        )
+    };
+    let page = |number| {
+        format!(
+            "WARC-Refers-To-Target-URI: https://a.example/{number}\r\n\
+             WARC-Refers-To-Date: 2026-01-0{number}T00:00:00Z"
+        )
+    };
+    let records = [
+        response(1, "sha1:A", TEXTS[0]),
+        // It comes before the page that it refers to.
+        revisit(1, "WARC-Refers-To: <urn:uuid:2>"),
+        response(2, "sha1:B", TEXTS[2]),
+        revisit(2, &page(2)),
+        revisit(3, "WARC-Refers-To: <urn:uuid:1>"),
+        revisit(4, &page(1)),
+    ];
+    write(folder.path(), "in.warc", records.concat());
+    let shown = done(folder.path(), &["in.warc", "-o", "out.warc"]);
+    assert!(shown.contains("2  revisit records refer to pages that go"), "{shown}");
+    let shown = done(folder.path(), &["out.warc", "-o", "again.warc"]);
+    assert!(!shown.contains("refer to pages"), "nothing goes: {shown}");
+}
+
+#[test]
 fn a_run_ends_before_it_takes_more_memory_than_the_limit() {
     let folder = folder();
     let line = |number: u64| format!("{:016x}\n", number.wrapping_mul(0x9e37_79b9_7f4a_7c15));

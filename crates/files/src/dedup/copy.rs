@@ -9,9 +9,9 @@ use crate::dedup::choice::{Choice, Fate};
 use crate::dedup::layout::mark::Mark;
 use crate::dedup::output::Output;
 use crate::dedup::outputs::Outputs;
-use crate::dedup::revisit::{OriginalRecord, revisit};
+use crate::dedup::revisit::{OriginalRecord, References, revisit};
 use crate::dedup::scan::{Known, Scanned, Watcher};
-use crate::{Entry, FileRecord, FileRecords, Other, Place, Raw, Stamp, is_stream};
+use crate::{BadEntry, Entry, FileRecord, FileRecords, Other, Place, Raw, Stamp, is_stream};
 
 /// Why there is no copy.
 #[derive(Debug, thiserror::Error)]
@@ -19,6 +19,10 @@ pub enum CopyError {
     /// The files are not those of the first pass.
     #[error("{0} has changed since it was read first")]
     Changed(String),
+    /// A record was read, and what the copy needs in addition cannot be read: a column that no
+    /// document needs.
+    #[error("not all of a record that was read can be copied: {0}")]
+    Unreadable(BadEntry),
     /// The copy cannot be written.
     #[error(transparent)]
     Write(#[from] io::Error),
@@ -40,6 +44,8 @@ pub struct Copied {
     pub others: u64,
     /// Revisit records of pages that go.
     pub revisits: u64,
+    /// Revisit records of the files that refer to pages that go.
+    pub dangling: u64,
     /// Records that could not be read, and were copied as they are.
     pub unreadable: u64,
     /// Records of more than 8 MiB, whose bytes no reader keeps: they are not copied.
@@ -103,13 +109,21 @@ impl Copy<'_> {
         watcher: &mut dyn Watcher,
     ) -> Result<Copied, CopyError> {
         let (mut copied, mut document) = (Copied::default(), 0_u32);
+        let mut references = References::default();
         let mut readable = (0..).map_while(|at| self.scanned.readable.get(at));
         for record in records {
             match record {
-                Ok(FileRecord::Other(other)) => copy_other(&other, outputs, &mut copied)?,
+                Ok(FileRecord::Other(other)) => {
+                    if let Raw::Bytes(raw) = &other.raw {
+                        references.copy_record(raw);
+                    }
+                    copy_other(&other, outputs, &mut copied)?;
+                }
                 // The first pass has reported what cannot be read.
                 Err(bad) => {
-                    readable.next();
+                    if readable.next() == Some(true) {
+                        return Err(CopyError::Unreadable(bad));
+                    }
                     self.unreadable((&bad.place, &bad.raw), outputs, &mut copied)?;
                 }
                 Ok(FileRecord::Document(entry)) => {
@@ -117,7 +131,12 @@ impl Copy<'_> {
                         self.unreadable((&entry.place, &entry.raw), outputs, &mut copied)?;
                         continue;
                     }
+                    let copied_before = copied.documents;
                     self.document(document, &entry, outputs, &mut copied)?;
+                    if let (true, Raw::Bytes(raw)) = (copied.documents == copied_before, &entry.raw)
+                    {
+                        references.drop_record(raw);
+                    }
                     document += 1;
                     if document.is_multiple_of(1_024) {
                         watcher.at(document.into());
@@ -131,6 +150,7 @@ impl Copy<'_> {
         if readable.next().is_some() {
             return Err(CopyError::Changed("a file".to_owned()));
         }
+        copied.dangling = references.dangling();
         Ok(copied)
     }
 

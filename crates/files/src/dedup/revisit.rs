@@ -2,9 +2,13 @@
 //! leads to the page that stays.
 
 use std::borrow::Cow;
+use std::collections::HashSet;
 
 use memchr::memmem;
 use serde::Deserialize;
+use xxhash_rust::xxh3::xxh3_64;
+
+use crate::formats::warc::{Headers, header_of_response};
 
 /// The profile of a page whose bytes are those of the other, for the version of the record.
 const IDENTICAL: [(&str, &str); 2] = [
@@ -63,7 +67,7 @@ pub fn revisit(record: &[u8], original: &OriginalRecord<'_>) -> Option<Vec<u8>> 
 
     // Of the response, only its header stays.
     let block = &record[end + END.len()..];
-    let http = memmem::find(block, END).map_or(&[][..], |end| &block[..end + END.len()]);
+    let http = header_of_response(block).map_or(&[][..], |header| &block[header]);
     let length = http.len().to_string();
     // The reader takes the angle brackets of ids off.
     let id = original.record.as_deref().map(|id| format!("<{id}>"));
@@ -85,6 +89,52 @@ pub fn revisit(record: &[u8], original: &OriginalRecord<'_>) -> Option<Vec<u8>> 
         revisit.extend(value.map(|value| format!("{name}: {value}\r\n")));
     }
     Some([revisit.as_bytes(), b"\r\n", http, END].concat())
+}
+
+/// Records of web archives that are not copied, and what revisit records refer to, by hashes of
+/// their names: 8 bytes each.
+#[derive(Debug, Default)]
+pub(super) struct References {
+    dropped: HashSet<u64>,
+    referred: Vec<u64>,
+}
+
+impl References {
+    /// A record is not copied, or becomes a revisit record itself.
+    pub(super) fn drop_record(&mut self, record: &[u8]) {
+        let headers = Headers::parse(header(record));
+        self.dropped.extend(name(headers.get("warc-record-id"), None));
+        self.dropped.extend(name(headers.get("warc-target-uri"), headers.get("warc-date")));
+    }
+
+    /// A record is copied that may be a revisit record.
+    pub(super) fn copy_record(&mut self, record: &[u8]) {
+        let headers = Headers::parse(header(record));
+        if headers.get("warc-type").as_deref() != Some("revisit") {
+            return;
+        }
+        let of_page = || {
+            let date = headers.get("warc-refers-to-date");
+            name(headers.get("warc-refers-to-target-uri"), date.or(Some(Cow::Borrowed(""))))
+        };
+        self.referred.extend(name(headers.get("warc-refers-to"), None).or_else(of_page));
+    }
+
+    /// How many revisit records refer to records that are not copied.
+    pub(super) fn dangling(&self) -> u64 {
+        self.referred.iter().filter(|name| self.dropped.contains(name)).count() as u64
+    }
+}
+
+/// What stands for a record, by its id, or by its address and time.
+fn name(id: Option<Cow<'_, str>>, date: Option<Cow<'_, str>>) -> Option<u64> {
+    let id = id?;
+    let id = id.trim_start_matches('<').trim_end_matches('>');
+    Some(xxh3_64(format!("{id} {}", date.unwrap_or_default()).as_bytes()))
+}
+
+fn header(record: &[u8]) -> &[u8] {
+    memmem::find(record, END).map_or(record, |end| &record[..end])
 }
 
 #[cfg(test)]

@@ -7,7 +7,7 @@ use memchr::memchr;
 use crate::escape::escaped;
 
 /// The header lines after the first line.
-pub(super) struct Headers<'a> {
+pub(crate) struct Headers<'a> {
     first: Cow<'a, str>,
     lines: Vec<(&'a str, Cow<'a, str>)>,
 }
@@ -15,7 +15,7 @@ pub(super) struct Headers<'a> {
 impl<'a> Headers<'a> {
     /// Reads what it can. A line that begins with white space continues the one before it. Bytes that
     /// are not UTF-8 are escaped as in addresses, so that two addresses stay two.
-    pub(super) fn parse(header: &'a [u8]) -> Self {
+    pub(crate) fn parse(header: &'a [u8]) -> Self {
         let mut lines = header.split(|&byte| byte == b'\n').map(<[u8]>::trim_ascii_end);
         let first = String::from_utf8_lossy(lines.next().unwrap_or_default());
         let mut parsed: Vec<(&str, Cow<'_, str>)> = Vec::with_capacity(12);
@@ -34,13 +34,13 @@ impl<'a> Headers<'a> {
         Self { first, lines: parsed }
     }
 
-    /// The first line: a version, or the status of a response.
-    pub(super) fn first(&self) -> &str {
-        &self.first
+    /// The status of a response of HTTP, from its first line.
+    pub(super) fn status(&self) -> &str {
+        self.first.split_ascii_whitespace().nth(1).unwrap_or_default()
     }
 
     /// The first value of a name, whatever the case of its letters.
-    pub(super) fn get(&self, name: &str) -> Option<Cow<'_, str>> {
+    pub(crate) fn get(&self, name: &str) -> Option<Cow<'_, str>> {
         let mut lines = self.lines.iter();
         let (_, value) = lines.find(|(own, _)| own.eq_ignore_ascii_case(name))?;
         Some(Cow::Borrowed(value))

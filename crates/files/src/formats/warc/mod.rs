@@ -12,15 +12,16 @@ mod sniff;
 
 use std::io;
 
-use memchr::memmem;
+use memchr::{memchr, memmem};
 
 use crate::context::{File, too_long};
-use crate::entry::{DOCUMENT_BYTES_MAX, FileRecord, Item, Other, Place, Raw};
+use crate::entry::{DOCUMENT_BYTES_MAX, FileRecord, Item, NUL, Other, Place, Raw};
 use crate::mapping::{BodyKind, Fields, RecordValue};
 use crate::source::Window;
 
-use headers::Headers;
+pub(crate) use headers::Headers;
 use payload::Payload;
+pub(crate) use payload::header_of_response;
 
 /// How a record begins.
 const MAGIC: &[u8] = b"WARC/";
@@ -145,6 +146,10 @@ impl Archive {
                 return Found::Broken("the file ends within the header of a record".to_owned());
             }
         };
+        if memchr(0, &self.window.bytes()[..header]).is_some() {
+            // The end of another record may have become that of this one.
+            return Found::Broken(format!("its header {NUL}"));
+        }
         let headers = Headers::parse(&self.window.bytes()[..header]);
         match headers.get("content-length").map(|length| length.trim().parse()) {
             Some(Ok(content)) => Found::Record { header, content },
@@ -274,13 +279,17 @@ impl Archive {
         self.hold(end + ENDS_MAX + LENGTH_ERROR_MAX + VERSION_BYTES_MAX);
         let bytes = self.window.bytes();
         let exact = bytes.get(end..).and_then(end_of_record).map(|ends| (end, end + ends));
+        // The line ends after the record may be damaged.
+        let next = end.saturating_add(ENDS_MAX);
+        let is_next = |bytes: &&[u8]| begins_record(bytes);
+        let other_ends = || bytes.get(next..).filter(is_next).map(|_| (end, next));
         let near = || {
             near_end(bytes, header, end).filter(|(_, next)| {
                 // Where a damaged file ends, no record needs to end.
                 *next < bytes.len() || self.damage.is_none()
             })
         };
-        let Some((content, next)) = exact.or_else(near) else {
+        let Some((content, next)) = exact.or_else(near).or_else(other_ends) else {
             let why = if end > bytes.len() {
                 "the file ends before this record does, or its Content-Length is wrong"
             } else {
@@ -298,7 +307,7 @@ impl Archive {
         let page = match payload::read(&headers, &record[header..content]) {
             Ok(Payload::Page(page)) => page,
             Ok(Payload::Other(what)) => return Ok(self.file.other(place, record, what)),
-            Err(why) => return Err(place.bad(why)),
+            Err(why) => return Err(self.file.bad((place, Raw::Bytes(record.clone())), why)),
         };
         if page.is_cut {
             self.file.context.doubt(CUT, &place);

@@ -1,5 +1,7 @@
 //! The page within a record: which records have one, and its text.
 
+use std::ops::Range;
+
 use nearprint_text::charset::decode_or_guess;
 use nearprint_text::{ContentType, PageSyntax, declared_as_xml};
 
@@ -33,6 +35,10 @@ pub(super) struct ReadPage {
     pub(super) is_cut: bool,
 }
 
+/// Half a page would be stored as a page. The other half may be anywhere, also in another file.
+const SEGMENT: &str = "is a segment of a longer record (WARC-Segment-Number): join the segments \
+                       with another program first";
+
 const NO_PAGES: &str = "web records that are neither pages nor texts";
 const BINARY: &str = "web records of pages or texts whose content is neither";
 const EMPTY: &str = "web pages without content";
@@ -58,6 +64,7 @@ pub(super) fn kind(headers: &Headers<'_>) -> PayloadKind {
         "metadata" => PayloadKind::Other(METADATA),
         "revisit" => PayloadKind::Other("web revisits"),
         "warcinfo" => PayloadKind::Other("descriptions of web archives"),
+        "continuation" => PayloadKind::Other("continuations of web records"),
         _ => PayloadKind::Other("web records of other types"),
     }
 }
@@ -80,6 +87,7 @@ fn is_description(headers: &Headers<'_>) -> bool {
 pub(super) fn read(headers: &Headers<'_>, content: &[u8]) -> Result<Payload, String> {
     match kind(headers) {
         PayloadKind::Other(what) => Ok(Payload::Other(what)),
+        _ if headers.get("warc-segment-number").is_some() => Err(SEGMENT.to_owned()),
         PayloadKind::Response => response(content),
         PayloadKind::Page(syntax) => {
             let content_type = headers.all("content-type");
@@ -115,8 +123,7 @@ enum Declared {
 }
 
 fn declared(headers: &Headers<'_>) -> Declared {
-    let status = headers.first().split_ascii_whitespace().nth(1).unwrap_or_default();
-    if !status.starts_with('2') {
+    if !headers.status().starts_with('2') {
         return Declared::Other("web responses with another status than 2xx");
     }
     let content_type = headers.all("content-type");
@@ -130,21 +137,31 @@ fn declared(headers: &Headers<'_>) -> Declared {
 }
 
 fn response(content: &[u8]) -> Result<Payload, String> {
-    let Some(end) = header_of_response(content) else { return Ok(Payload::Other(NO_PAGES)) };
-    let headers = Headers::parse(&content[..end]);
+    let Some(header) = header_of_response(content) else { return Ok(Payload::Other(NO_PAGES)) };
+    let (headers, body) = (Headers::parse(&content[header.clone()]), &content[header.end..]);
     let (syntax, label) = match declared(&headers) {
         Declared::Other(what) => return Ok(Payload::Other(what)),
         Declared::Page(syntax, label) => (syntax, label),
     };
-    let body = coding::undone(&headers, &content[end..])?;
+    let body = coding::undone(&headers, body)?;
     let syntax = syntax.or_else(|| begins_like_html(&body.bytes).then_some(PageSyntax::Html));
     let Some(syntax) = syntax else { return Ok(Payload::Other(NO_PAGES)) };
     Ok(page(syntax, &body.bytes, label.as_deref(), body.is_cut))
 }
 
-/// The length of the header of a response of HTTP.
-pub(super) fn header_of_response(content: &[u8]) -> Option<usize> {
-    if content.starts_with(b"HTTP/") { headers::end(content, 0) } else { None }
+/// Where the header of a response of HTTP is. Interim responses (100, 103) may come before it.
+pub(crate) fn header_of_response(content: &[u8]) -> Option<Range<usize>> {
+    let is_response = |start: usize| content[start..].starts_with(b"HTTP/");
+    let mut start = 0;
+    while is_response(start) {
+        let end = headers::end(content, start)?;
+        let is_interim = Headers::parse(&content[start..end]).status().starts_with('1');
+        if !is_interim || !is_response(end) {
+            return Some(start..end);
+        }
+        start = end;
+    }
+    None
 }
 
 /// Why a record above the limit is not a page, by the start of its content; `None` if it may be
@@ -154,17 +171,17 @@ pub(super) fn long_other(headers: &Headers<'_>, start: &[u8]) -> Option<&'static
         PayloadKind::Other(what) => Some(what),
         PayloadKind::Page(_) => sniff::is_binary(start).then_some(BINARY),
         PayloadKind::Response => {
-            let Some(end) = header_of_response(start) else { return Some(NO_PAGES) };
-            let headers = Headers::parse(&start[..end]);
+            let Some(header) = header_of_response(start) else { return Some(NO_PAGES) };
+            let (headers, body) = (Headers::parse(&start[header.clone()]), &start[header.end..]);
             let is_encoded = headers.get("content-encoding").is_some()
                 || headers.get("transfer-encoding").is_some();
             match declared(&headers) {
                 Declared::Other(what) => Some(what),
                 Declared::Page(..) if is_encoded => None,
-                Declared::Page(None, _) => (!begins_like_html(&start[end..])).then_some(NO_PAGES),
+                Declared::Page(None, _) => (!begins_like_html(body)).then_some(NO_PAGES),
                 Declared::Page(Some(_), label) => {
                     let is_text = label.is_some_and(|label| label.contains("16"));
-                    (!is_text && sniff::is_binary(&start[end..])).then_some(BINARY)
+                    (!is_text && sniff::is_binary(body)).then_some(BINARY)
                 }
             }
         }

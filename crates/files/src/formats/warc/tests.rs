@@ -93,9 +93,46 @@ fn each_type_of_record_is_a_page_or_is_named() {
             "web responses with another status",
             "web records that are neither pages",
             "https://a.example/ html  <!DOCTYPE html><p>no type",
-            "web records of other types",
+            "continuations of web records",
         ],
     );
+}
+
+#[test]
+fn interim_responses_come_before_a_page() {
+    let page = |interim: &str| {
+        let http = format!("{interim}HTTP/1.1 200 OK\r\nContent-Type: text/html\r\n\r\n<p>page");
+        record("response", "application/http", http.as_bytes())
+    };
+    let hints = "HTTP/1.1 103 Early Hints\r\nLink: </a.css>; rel=preload\r\n\r\n";
+    let all = [
+        page("HTTP/1.1 100 Continue\r\n\r\n"),
+        page(&format!("HTTP/1.1 100 Continue\r\n\r\n{hints}{hints}")),
+        record("response", "application/http", hints.as_bytes()),
+        record("response", "application/http", b"HTTP/1.1 101 Switching\r\n\r\n\x01frame"),
+    ];
+    let (page, other) =
+        ("https://a.example/ html <p>page", "web responses with another status than 2xx");
+    check(&all.concat(), &[page, page, other, other]);
+}
+
+#[test]
+fn a_segment_of_a_page_is_no_page() {
+    let segment = |kind: &str, number: u32| {
+        let whole = record(kind, "text/plain", b"half a text");
+        let line = format!("WARC-Segment-Number: {number}\r\nContent-Type");
+        String::from_utf8(whole).unwrap().replacen("Content-Type", &line, 1).into_bytes()
+    };
+    let all = [
+        segment("resource", 1),
+        segment("continuation", 2),
+        segment("request", 1),
+        record("resource", "text/plain", b"a text"),
+    ];
+    let first = "f record 1 (byte 0): is a segment of a longer record (WARC-Segment-Number): join";
+    let expected =
+        [first, "continuations of web records", "web requests", "https://a.example/ text a text"];
+    check(&all.concat(), &expected);
 }
 
 #[test]

@@ -247,6 +247,7 @@ fn copied(
             CopyError::Write(closed) if closed.kind() == io::ErrorKind::BrokenPipe => {
                 return anyhow::Error::from(error);
             }
+            CopyError::Unreadable(_) => "repair the file, or leave the damaged column out of it",
             CopyError::Changed(_) => "run it again when nothing writes to the files",
             CopyError::Interrupted => "run it again; it begins anew",
             CopyError::Repeated(..) => "rename it, or leave out --mark and use --groups FILE",

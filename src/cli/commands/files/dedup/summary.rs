@@ -74,6 +74,10 @@ pub(super) fn show(
         if copied.revisits > 0 {
             row("", copied.revisits, "revisit records of pages that go".to_owned())?;
         }
+        if copied.dangling > 0 {
+            let what = "revisit records refer to pages that go";
+            row("", copied.dangling, what.to_owned())?;
+        }
     }
     show_largest(&report.largest, out)
 }
