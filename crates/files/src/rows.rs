@@ -261,8 +261,8 @@ pub(crate) fn fields(columns: &[RowColumn]) -> impl Iterator<Item = Field> {
 }
 
 /// Begins a file of Parquet with a footer that has this metadata. `stored` are the types of its
-/// columns, if they are not those that Arrow chooses. All of this program are compressed in the same
-/// way.
+/// columns, if they are not those that Arrow chooses; the metadata then has those of Arrow, too. All
+/// of this program are compressed in the same way.
 pub(crate) fn parquet_writer(
     file: AtomicFile,
     schema: SchemaRef,
@@ -274,7 +274,7 @@ pub(crate) fn parquet_writer(
         .set_key_value_metadata((!metadata.is_empty()).then_some(metadata));
     let mut options = ArrowWriterOptions::new().with_properties(properties.build());
     if let Some(stored) = stored {
-        options = options.with_parquet_schema(stored);
+        options = options.with_parquet_schema(stored).with_skip_arrow_metadata(true);
     }
     Ok(ArrowWriter::try_new_with_options(file, schema, options)?)
 }

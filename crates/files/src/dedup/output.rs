@@ -5,16 +5,19 @@ use std::io::{self, Seek as _, Write};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use arrow_array::{BooleanArray, RecordBatch};
+use arrow_array::cast::AsArray as _;
+use arrow_array::{ArrayRef, BinaryArray, BooleanArray, RecordBatch};
 use arrow_schema::Schema;
 use bytes::Bytes;
 use flate2::write::GzEncoder;
-use parquet::arrow::ArrowWriter;
+use parquet::arrow::{ARROW_SCHEMA_META_KEY, ArrowWriter, encode_arrow_schema};
+use parquet::file::metadata::KeyValue;
 
 use crate::Format;
 use crate::atomic_file::{AtomicFile, Compression};
 use crate::dedup::layout::mark::{MARK, Mark, repeated_in_object};
 use crate::dedup::layout::{Fit, Layout, RowLayout};
+use crate::formats::parquet::as_bytes;
 use crate::formats::table::Quoting;
 use crate::mapping::JsonFields;
 use crate::rows::{self, Cells};
@@ -50,7 +53,7 @@ enum Sink {
 struct Rows {
     writer: ArrowWriter<AtomicFile>,
     layout: Arc<RowLayout>,
-    /// With the columns of marks.
+    /// With the columns of marks, and with bytes for texts.
     schema: Arc<Schema>,
     batch: Option<Arc<RecordBatch>>,
     wanted: Vec<bool>,
@@ -289,8 +292,12 @@ impl Rows {
         let of = layout.schema();
         let marks = is_marked.then(|| rows::fields(&MARK).map(Arc::new)).into_iter().flatten();
         let fields: Vec<_> = of.fields().iter().cloned().chain(marks).collect();
-        let schema = Arc::new(Schema::new_with_metadata(fields, of.metadata().clone()));
-        let footer = (Some(layout.stored(&schema)?), layout.metadata());
+        let declared = Schema::new_with_metadata(fields, of.metadata().clone());
+        let mut metadata = layout.metadata();
+        let types = encode_arrow_schema(&declared);
+        metadata.push(KeyValue::new(ARROW_SCHEMA_META_KEY.to_owned(), types));
+        let footer = (Some(layout.stored(&declared)?), metadata);
+        let schema = Arc::new(Schema::new(as_bytes(declared.fields())));
         let file = AtomicFile::create(path, None)?;
         Ok(Self {
             writer: rows::parquet_writer(file, Arc::clone(&schema), footer)?,
@@ -322,7 +329,12 @@ impl Rows {
             arrow_select::filter::filter_record_batch(&batch, &wanted).map_err(io::Error::other)?;
         let mut kept = self.layout.fitted(kept)?;
         if let Some(marks) = &mut self.marks {
-            let columns = kept.columns().iter().cloned().chain(marks.take()).collect();
+            // The names of documents are bytes, too.
+            let marks = marks.take().map(|cells| match cells.as_string_opt::<i32>() {
+                Some(names) => Arc::new(BinaryArray::from(names.clone())) as ArrayRef,
+                None => cells,
+            });
+            let columns = kept.columns().iter().cloned().chain(marks).collect();
             kept = RecordBatch::try_new(Arc::clone(&self.schema), columns)
                 .map_err(io::Error::other)?;
         }

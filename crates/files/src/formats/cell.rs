@@ -26,12 +26,30 @@ use serde::Serialize;
 
 /// The name of a type of bytes that are a UUID.
 const UUID: &str = "arrow.uuid";
+/// The name of bytes that are declared to be text.
+const TEXT: &str = "nearprint.text";
+/// What is wrong with bytes that are declared to be text, and are none.
+pub(super) const NOT_UTF8: &str = "is not UTF-8";
 
 /// A column of UUIDs.
 pub(super) fn uuid(field: &Field) -> Field {
+    marked(field, UUID)
+}
+
+/// A column of bytes that are declared to be text.
+pub(super) fn text(field: &Field) -> Field {
+    marked(field, TEXT)
+}
+
+fn marked(field: &Field, name: &str) -> Field {
     let mut metadata = field.metadata().clone();
-    metadata.insert(EXTENSION_TYPE_NAME_KEY.to_owned(), UUID.to_owned());
+    metadata.insert(EXTENSION_TYPE_NAME_KEY.to_owned(), name.to_owned());
     field.clone().with_metadata(metadata)
+}
+
+/// Whether the bytes of each cell are declared to be text.
+pub(super) fn is_text(field: &Field) -> bool {
+    field.metadata().get(EXTENSION_TYPE_NAME_KEY).is_some_and(|name| name == TEXT)
 }
 
 /// Whether the 16 bytes of each cell are a UUID.
@@ -139,9 +157,9 @@ fn write_flat(
         DataType::Utf8 => json(array.as_string::<i32>().value(row), out),
         DataType::LargeUtf8 => json(array.as_string::<i64>().value(row), out),
         DataType::Utf8View => json(array.as_string_view().value(row), out),
-        DataType::Binary => bytes(array.as_binary::<i32>().value(row), out),
-        DataType::LargeBinary => bytes(array.as_binary::<i64>().value(row), out),
-        DataType::BinaryView => bytes(array.as_binary_view().value(row), out),
+        DataType::Binary => bytes(field, array.as_binary::<i32>().value(row), out),
+        DataType::LargeBinary => bytes(field, array.as_binary::<i64>().value(row), out),
+        DataType::BinaryView => bytes(field, array.as_binary_view().value(row), out),
         DataType::FixedSizeBinary(_) => {
             let mut digits = hex(array.as_fixed_size_binary().value(row));
             if is_uuid(field) {
@@ -222,7 +240,7 @@ fn object<'a>(
         separator = b",";
         match key {
             Key::Name(name) => json(name, out)?,
-            Key::Cell(key, keys, at) if keys.data_type().is_string() => {
+            Key::Cell(key, keys, at) if keys.data_type().is_string() || is_text(key) => {
                 write_json(key, keys, at, out)?;
             }
             Key::Cell(..) => return Err("has keys that are not text".to_owned()),
@@ -268,9 +286,10 @@ pub(super) fn key_of(keys: &dyn Array, row: usize) -> Option<usize> {
 }
 
 /// Bytes that are UTF-8 are text.
-fn bytes(cell: &[u8], out: &mut Vec<u8>) -> Result<(), String> {
+fn bytes(field: &Field, cell: &[u8], out: &mut Vec<u8>) -> Result<(), String> {
     match str::from_utf8(cell) {
         Ok(text) => json(text, out),
+        Err(_) if is_text(field) => Err(NOT_UTF8.to_owned()),
         Err(_) => json(&hex(cell), out),
     }
 }

@@ -1,8 +1,9 @@
 //! Parquet: the rows of a file, in batches.
 //!
 //! Only the columns that a document may need are read, unless the rows themselves are asked for. A
-//! batch has about [`BATCH_BYTES`] of cells; in addition, a page of each column is in memory. A row
-//! group that cannot be read is reported, and reading goes on with the next one.
+//! batch has about [`BATCH_BYTES`] of cells; in addition, a page of each column is in memory. Texts
+//! are read as bytes, so that one that is not UTF-8 costs its cell alone. A row group that cannot be
+//! read is reported, and reading goes on with the next one.
 
 use std::borrow::Cow;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -17,15 +18,16 @@ use parquet::arrow::arrow_reader::{
     ArrowReaderMetadata, ArrowReaderOptions, ParquetRecordBatchReader,
     ParquetRecordBatchReaderBuilder,
 };
-use parquet::basic::LogicalType;
+use parquet::basic::{ConvertedType, LogicalType, Type as PhysicalType};
 use parquet::errors::ParquetError;
 use parquet::file::metadata::ColumnChunkMetaData;
-use parquet::schema::types::ColumnDescPtr;
+use parquet::schema::types::{ColumnDescPtr, SchemaDescriptor, Type, TypePtr};
 
 use super::cell;
-use crate::context::{File, FingerprintSample, too_long};
-use crate::entry::{DOCUMENT_BYTES_MAX, Item, Place, Raw};
+use crate::context::{File, FingerprintSample, RecordForm, too_long};
+use crate::entry::{DOCUMENT_BYTES_MAX, Item, Parsed, Place, Raw};
 use crate::mapping::{Fields, RecordValue, is_wanted, within};
+use crate::offer::Content;
 use crate::source::{self, BytesRead};
 
 /// About how many bytes of cells a batch has.
@@ -63,46 +65,93 @@ pub(crate) fn footer(path: &Path) -> Result<ArrowReaderMetadata, ParquetError> {
     guarded(|| ArrowReaderMetadata::load(&source, ArrowReaderOptions::new()))
 }
 
-/// The same file, whose texts and bytes are views of its pages: a text is not copied for each row
-/// that has it from a dictionary, nor a long one out of its page.
-fn with_views(metadata: ArrowReaderMetadata) -> ArrowReaderMetadata {
+/// The same file, whose texts are bytes: the crate would refuse all rows of a page, or of a row group,
+/// with a text that is not UTF-8. Without `keeps_types`, texts and bytes are views of its pages: a
+/// text is not copied for each row that has it from a dictionary, nor a long one out of its page.
+fn with_bytes(
+    source: &std::fs::File,
+    metadata: &ArrowReaderMetadata,
+    keeps_types: bool,
+) -> Result<ArrowReaderMetadata, ParquetError> {
+    let stored = without_texts(&metadata.parquet_schema().root_schema_ptr())?;
     let schema = metadata.schema();
-    let columns: Columns = schema.fields().iter().map(with_view).collect();
+    let columns = as_bytes(schema.fields());
+    let columns = if keeps_types { columns } else { columns.iter().map(with_view).collect() };
     let schema = Arc::new(Schema::new_with_metadata(columns, schema.metadata().clone()));
-    let options = ArrowReaderOptions::new().with_schema(schema);
-    let read = || ArrowReaderMetadata::try_new(Arc::clone(metadata.metadata()), options);
-    guarded(read).unwrap_or(metadata)
+    let stored = Arc::new(SchemaDescriptor::new(stored));
+    let options = ArrowReaderOptions::new().with_parquet_schema(stored).with_schema(schema);
+    guarded(|| ArrowReaderMetadata::load(source, options))
 }
 
-#[expect(clippy::wildcard_enum_match_arm, reason = "no other type has views")]
+/// A type of Parquet, in which texts are bytes without a meaning.
+fn without_texts(stored: &TypePtr) -> Result<TypePtr, ParquetError> {
+    Ok(Arc::new(match stored.as_ref() {
+        Type::GroupType { basic_info, fields } => {
+            let fields = fields.iter().map(without_texts).collect::<Result<_, _>>()?;
+            Type::GroupType { basic_info: basic_info.clone(), fields }
+        }
+        Type::PrimitiveType { basic_info, physical_type: PhysicalType::BYTE_ARRAY, .. } => {
+            let bytes = Type::primitive_type_builder(basic_info.name(), PhysicalType::BYTE_ARRAY);
+            let id = basic_info.has_id().then(|| basic_info.id());
+            bytes.with_repetition(basic_info.repetition()).with_id(id).build()?
+        }
+        Type::PrimitiveType { .. } => return Ok(Arc::clone(stored)),
+    }))
+}
+
+/// The same columns with bytes for texts.
+pub(crate) fn as_bytes(columns: &Columns) -> Columns {
+    let bytes = |column: &FieldRef| {
+        Arc::new(column.as_ref().clone().with_data_type(type_as_bytes(column.data_type())))
+    };
+    columns.iter().map(bytes).collect()
+}
+
+#[expect(clippy::wildcard_enum_match_arm, reason = "no other type holds texts")]
+fn type_as_bytes(kind: &DataType) -> DataType {
+    let inner = |column: &FieldRef| as_bytes(&vec![Arc::clone(column)].into())[0].clone();
+    match kind {
+        DataType::Utf8 => DataType::Binary,
+        DataType::LargeUtf8 => DataType::LargeBinary,
+        DataType::Utf8View => DataType::BinaryView,
+        DataType::Dictionary(key, words) => {
+            DataType::Dictionary(key.clone(), Box::new(type_as_bytes(words)))
+        }
+        DataType::Struct(columns) => DataType::Struct(as_bytes(columns)),
+        DataType::List(item) => DataType::List(inner(item)),
+        DataType::LargeList(item) => DataType::LargeList(inner(item)),
+        DataType::FixedSizeList(item, length) => DataType::FixedSizeList(inner(item), *length),
+        DataType::ListView(item) => DataType::ListView(inner(item)),
+        DataType::LargeListView(item) => DataType::LargeListView(inner(item)),
+        DataType::Map(entry, is_sorted) => DataType::Map(inner(entry), *is_sorted),
+        kind => kind.clone(),
+    }
+}
+
 fn with_view(column: &FieldRef) -> FieldRef {
-    let kind = match column.data_type() {
-        DataType::Dictionary(_, words) => words.as_ref(),
-        kind => kind,
-    };
-    let view = match kind {
-        DataType::Utf8 | DataType::LargeUtf8 => DataType::Utf8View,
-        DataType::Binary | DataType::LargeBinary => DataType::BinaryView,
-        _ => return Arc::clone(column),
-    };
-    Arc::new(column.as_ref().clone().with_data_type(view))
+    let kind = column.data_type();
+    let kind = if let DataType::Dictionary(_, words) = kind { words.as_ref() } else { kind };
+    if !matches!(kind, DataType::Binary | DataType::LargeBinary) {
+        return Arc::clone(column);
+    }
+    Arc::new(column.as_ref().clone().with_data_type(DataType::BinaryView))
 }
 
-/// The columns of a file; those with UUIDs are marked.
-fn columns(metadata: &ArrowReaderMetadata) -> Vec<FieldRef> {
+/// The columns that are read of a file; those with UUIDs and those with texts are marked.
+fn columns(metadata: &ArrowReaderMetadata, read: &ArrowReaderMetadata) -> Vec<FieldRef> {
     let mut leaves = metadata.parquet_schema().columns().iter();
-    with_uuids(metadata.schema().fields(), &mut leaves).iter().cloned().collect()
+    marked(read.schema().fields(), &mut leaves).iter().cloned().collect()
 }
 
-fn with_uuids(columns: &Columns, leaves: &mut std::slice::Iter<'_, ColumnDescPtr>) -> Columns {
-    columns.iter().map(|column| Arc::new(with_uuid(column, leaves))).collect()
+fn marked(columns: &Columns, leaves: &mut std::slice::Iter<'_, ColumnDescPtr>) -> Columns {
+    columns.iter().map(|column| Arc::new(with_mark(column, leaves))).collect()
 }
 
 #[expect(clippy::wildcard_enum_match_arm, reason = "all other types are stored in one column")]
-fn with_uuid(column: &FieldRef, leaves: &mut std::slice::Iter<'_, ColumnDescPtr>) -> Field {
-    let mut inner = |column| Arc::new(with_uuid(column, leaves));
+fn with_mark(column: &FieldRef, leaves: &mut std::slice::Iter<'_, ColumnDescPtr>) -> Field {
+    let mut inner = |column| Arc::new(with_mark(column, leaves));
     let kind = match column.data_type() {
-        DataType::Struct(columns) => DataType::Struct(with_uuids(columns, leaves)),
+        DataType::Struct(columns) => DataType::Struct(marked(columns, leaves)),
         DataType::List(item) => DataType::List(inner(item)),
         DataType::LargeList(item) => DataType::LargeList(inner(item)),
         DataType::FixedSizeList(item, length) => DataType::FixedSizeList(inner(item), *length),
@@ -110,9 +159,10 @@ fn with_uuid(column: &FieldRef, leaves: &mut std::slice::Iter<'_, ColumnDescPtr>
         DataType::LargeListView(item) => DataType::LargeListView(inner(item)),
         DataType::Map(entry, is_sorted) => DataType::Map(inner(entry), *is_sorted),
         kind => {
-            let stored = leaves.next().and_then(|leaf| leaf.logical_type_ref());
-            return match (kind, stored) {
+            let leaf = leaves.next();
+            return match (kind, leaf.and_then(|leaf| leaf.logical_type_ref())) {
                 (DataType::FixedSizeBinary(16), Some(LogicalType::Uuid)) => cell::uuid(column),
+                _ if leaf.is_some_and(is_text) => cell::text(column),
                 _ => column.as_ref().clone(),
             };
         }
@@ -120,18 +170,29 @@ fn with_uuid(column: &FieldRef, leaves: &mut std::slice::Iter<'_, ColumnDescPtr>
     column.as_ref().clone().with_data_type(kind)
 }
 
+/// Whether a column of bytes is declared to be text.
+fn is_text(leaf: &ColumnDescPtr) -> bool {
+    let is_converted = matches!(
+        leaf.converted_type(),
+        ConvertedType::UTF8 | ConvertedType::JSON | ConvertedType::ENUM
+    );
+    let kind = leaf.logical_type_ref();
+    is_converted
+        || matches!(kind, Some(LogicalType::String | LogicalType::Json | LogicalType::Enum))
+}
+
 impl Rows {
     /// # Errors
     /// The file cannot be read, or has no valid footer.
     pub(crate) fn open(file: File, path: &Path, bytes: BytesRead) -> Result<Self, ParquetError> {
         let source = source::open_file(path)?;
-        let metadata = guarded(|| ArrowReaderMetadata::load(&source, ArrowReaderOptions::new()))?;
+        let stored = guarded(|| ArrowReaderMetadata::load(&source, ArrowReaderOptions::new()))?;
         let names: Arc<[String]> =
-            metadata.schema().fields().iter().map(|field| field.name().clone()).collect();
+            stored.schema().fields().iter().map(|field| field.name().clone()).collect();
         let mapping = &file.context.mapping;
         let is_raw = file.context.form.has_raw();
         // Rows that are written elsewhere keep the types of their file.
-        let metadata = if is_raw { metadata } else { with_views(metadata) };
+        let metadata = with_bytes(&source, &stored, is_raw)?;
         let is_read = |name: &str| is_raw || is_wanted(name, mapping);
         let wanted = (0..).zip(names.iter()).filter(|(_, name)| is_read(name));
         let mask = if is_raw {
@@ -139,7 +200,7 @@ impl Rows {
         } else {
             ProjectionMask::roots(metadata.parquet_schema(), wanted.map(|(index, _)| index))
         };
-        let columns = columns(&metadata);
+        let columns = columns(&stored, &metadata);
         let columns = columns.into_iter().filter(|column| is_read(column.name())).collect();
         Ok(Self {
             file,
@@ -212,6 +273,11 @@ impl Rows {
         self.number += 1;
         let fields = Row { names: &self.names, columns: &self.columns, batch, index: row };
         let raw = Raw::Row(Arc::clone(batch), row);
+        if self.file.context.form == RecordForm::Raw {
+            let content = Content::Text(Cow::Borrowed(""));
+            let unread = Parsed { id: None, content, passed: Vec::new() };
+            return self.file.parsed(place, raw, Ok(unread));
+        }
         let (item, is_over) = self.file.row((place, raw), &self.names, &fields);
         if is_over {
             self.end();
@@ -325,9 +391,9 @@ fn whole_value<'a>(
             RecordValue::Text(Cow::Borrowed(array.as_string::<i64>().value(row)))
         }
         DataType::Utf8View => RecordValue::Text(Cow::Borrowed(array.as_string_view().value(row))),
-        DataType::Binary => bytes(array.as_binary::<i32>().value(row)),
-        DataType::LargeBinary => bytes(array.as_binary::<i64>().value(row)),
-        DataType::BinaryView => bytes(array.as_binary_view().value(row)),
+        DataType::Binary => bytes(field, array.as_binary::<i32>().value(row))?,
+        DataType::LargeBinary => bytes(field, array.as_binary::<i64>().value(row))?,
+        DataType::BinaryView => bytes(field, array.as_binary_view().value(row))?,
         DataType::FixedSizeBinary(_) if !cell::is_uuid(field) => {
             RecordValue::Hex(cell::hex(array.as_fixed_size_binary().value(row)))
         }
@@ -355,9 +421,12 @@ fn whole_value<'a>(
 }
 
 /// Many programs write texts as bytes without a type.
-fn bytes(cell: &[u8]) -> RecordValue<'_> {
-    str::from_utf8(cell)
-        .map_or_else(|_| RecordValue::Hex(cell::hex(cell)), |text| RecordValue::Text(text.into()))
+fn bytes<'a>(field: &Field, cell: &'a [u8]) -> Result<RecordValue<'a>, String> {
+    match str::from_utf8(cell) {
+        Ok(text) => Ok(RecordValue::Text(text.into())),
+        Err(_) if cell::is_text(field) => Err(cell::NOT_UTF8.to_owned()),
+        Err(_) => Ok(RecordValue::Hex(cell::hex(cell))),
+    }
 }
 
 impl Fields for Row<'_> {
@@ -392,7 +461,7 @@ mod tests {
     use parquet::arrow::ArrowWriter;
 
     use super::*;
-    use crate::context::{Context, RecordForm};
+    use crate::context::Context;
     use crate::entry::FileRecord;
     use crate::mapping::Mapping;
 
@@ -432,7 +501,7 @@ mod tests {
         for texts in repeated() {
             let (items, batch) = read(texts, RecordForm::Parsed);
             assert_eq!(items, ["a text of 480001 bytes"; 60]);
-            let views = batch.column(0).as_string_view();
+            let views = batch.column(0).as_binary_view();
             assert!(views.len() > 2);
             assert_eq!(views.value(0).as_ptr(), views.value(2).as_ptr());
         }
@@ -455,7 +524,7 @@ mod tests {
         assert_eq!(items.len(), 60);
         let bytes = batch.num_rows() as u64 * 480_001;
         assert!(bytes <= BATCH_BYTES, "{} rows", batch.num_rows());
-        assert_eq!(*batch.column(0).data_type(), DataType::Utf8, "it is written as it is read");
+        assert_eq!(*batch.column(0).data_type(), DataType::Binary, "it is written as it is read");
     }
 
     #[test]

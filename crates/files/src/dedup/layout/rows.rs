@@ -18,12 +18,15 @@ use parquet::schema::types::{SchemaDescriptor, Type, TypePtr};
 
 use super::metadata::{FileMetadata, of_copy};
 use super::{LayoutFault, types};
-use crate::formats::parquet::footer;
+use crate::formats::parquet::{as_bytes, footer};
 
 /// The columns of a copy.
 #[derive(Debug)]
 pub struct RowLayout {
     schema: SchemaRef,
+    /// The same columns as they are read and written, with bytes for texts: one that is not UTF-8
+    /// is copied as it is.
+    read: SchemaRef,
     /// The types that the files have for each column, by its name.
     stored: Vec<TypePtr>,
     metadata: Vec<KeyValue>,
@@ -79,7 +82,9 @@ impl RowLayout {
         let schema = Arc::new(Schema::new_with_metadata(fields, pairs));
         let roots = footers.iter().map(|of| of.footer.parquet_schema().root_schema());
         let stored = roots.flat_map(|root| root.get_fields().iter().cloned()).collect();
-        Ok(Some(Self { schema, stored, metadata }))
+        let read = as_bytes(schema.fields());
+        let read = Arc::new(Schema::new_with_metadata(read, schema.metadata().clone()));
+        Ok(Some(Self { schema, read, stored, metadata }))
     }
 
     pub(crate) fn schema(&self) -> &SchemaRef {
@@ -110,13 +115,13 @@ impl RowLayout {
     /// # Errors
     /// The file has changed.
     pub(crate) fn fitted(&self, batch: RecordBatch) -> io::Result<RecordBatch> {
-        let (own, fields) = (batch.schema(), self.schema.fields());
+        let (own, fields) = (batch.schema(), self.read.fields());
         if own.fields() == fields {
             return Ok(batch);
         }
         let columns = types::by_name(own.fields(), batch.columns(), fields, batch.num_rows());
         let columns = columns.map_err(io::Error::other)?;
-        RecordBatch::try_new(Arc::clone(&self.schema), columns).map_err(io::Error::other)
+        RecordBatch::try_new(Arc::clone(&self.read), columns).map_err(io::Error::other)
     }
 }
 
