@@ -370,3 +370,66 @@ impl EvidenceSource for SpilledEvidence<'_> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    #![expect(clippy::disallowed_methods, reason = "tests lay out their own files")]
+
+    use std::sync::atomic::Ordering;
+
+    use nearprint_text::Method;
+
+    use super::*;
+    use crate::dedup::scan::{Watcher, Wishes};
+    use crate::{Documents, ReadOptions};
+
+    struct Silent;
+
+    impl Watcher for Silent {
+        fn at(&mut self, _: u64) {}
+
+        fn note(&mut self, _: &str) {}
+
+        fn goes_on(&self) -> bool {
+            true
+        }
+    }
+
+    /// How many sketches are read to group so many short texts that differ in their number alone.
+    fn sketches_read(texts: usize) -> u64 {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("a.lines");
+        let line = |number| format!("short text number {number} of a page\n");
+        std::fs::write(&path, (0..texts).map(line).collect::<String>()).unwrap();
+        let wishes = Wishes {
+            method: Method::default(),
+            sketches: true,
+            names: false,
+            metadata: false,
+            score: None,
+            threads: 1,
+            stops_at_errors: false,
+            memory_max: u64::MAX,
+        };
+        let mut documents = Documents::new(vec![path], ReadOptions::from(crate::Format::Lines));
+        let scanned = Scanned::of(&mut documents, &wishes, &mut Silent).unwrap();
+        assert_eq!(scanned.len(), texts);
+        let criteria = GroupingCriteria {
+            distance: DISTANCE_DEFAULT,
+            threshold: Threshold::of_similarity(0.83),
+            is_likely: true,
+            threads: 1,
+        };
+        let index = Index::of(&scanned, criteria, &|_| true).unwrap();
+        index.groups(&scanned, criteria, &|_, _| true).unwrap();
+        scanned.spill.as_ref().unwrap().asked.load(Ordering::Relaxed)
+    }
+
+    #[test]
+    fn many_short_texts_that_are_alike_are_grouped_by_work_in_proportion() {
+        for texts in [2_500, 10_000] {
+            let read = sketches_read(texts);
+            assert!(read <= 4 * texts as u64, "{read} sketches for {texts} texts");
+        }
+    }
+}

@@ -23,7 +23,12 @@ pub(super) struct SpillWriter {
 
 /// Reads the evidence of any document. The file has no name, and ends with the process.
 #[derive(Debug)]
-pub(super) struct Spill(File);
+pub(super) struct Spill {
+    file: File,
+    /// How often a document was asked for.
+    #[cfg(test)]
+    pub(super) asked: std::sync::atomic::AtomicU64,
+}
 
 impl SpillWriter {
     pub(super) fn add(&mut self, is_short: bool, sketch: Option<&Sketch>) -> io::Result<()> {
@@ -48,15 +53,22 @@ impl SpillWriter {
     /// `None` if no document has a sketch.
     pub(super) fn finish(self) -> io::Result<Option<Spill>> {
         let file = self.file.map(BufWriter::into_inner).transpose();
-        file.map(|file| file.map(Spill)).map_err(io::IntoInnerError::into_error)
+        let file = file.map_err(io::IntoInnerError::into_error)?;
+        Ok(file.map(|file| Spill {
+            file,
+            #[cfg(test)]
+            asked: std::sync::atomic::AtomicU64::default(),
+        }))
     }
 }
 
 impl Spill {
     /// The evidence of a document, counted from 0. Before the first sketch, no document is short.
     pub(super) fn get(&self, document: usize) -> io::Result<Evidence> {
+        #[cfg(test)]
+        self.asked.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
         let mut bytes = [0; BYTES];
-        self.0.read_exact_at(&mut bytes, (document * BYTES) as u64)?;
+        self.file.read_exact_at(&mut bytes, (document * BYTES) as u64)?;
         Ok(evidence(&bytes))
     }
 
@@ -70,7 +82,7 @@ impl Spill {
             let at = document % DOCUMENTS_AHEAD * BYTES;
             if at == 0 {
                 ahead.resize(DOCUMENTS_AHEAD.min(count - document) * BYTES, 0);
-                self.0.read_exact_at(&mut ahead, (document * BYTES) as u64)?;
+                self.file.read_exact_at(&mut ahead, (document * BYTES) as u64)?;
             }
             let bytes = ahead[at..].first_chunk().expect("it was read");
             Ok(evidence(bytes).sketch)
