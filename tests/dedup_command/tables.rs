@@ -1,8 +1,11 @@
 //! Several tables in one copy, and records that cannot be read.
 
+use std::fs;
 use std::process::{Command, Output, Stdio};
 
 use serde_json::Value;
+
+use nearprint_files::{Documents, ReadOptions};
 
 use crate::support::*;
 
@@ -123,7 +126,7 @@ fn what_cannot_be_read_is_kept_byte_for_byte_unless_it_is_to_go() {
     assert_eq!(output.status.code(), Some(1), "{said}");
     assert!(shown.contains("4  records that could not be read, copied as they are"), "{shown}");
     assert!(said.contains("4 records could not be read") && said.contains("--drop-unreadable"));
-    let bytes = |name| std::fs::read(folder.path().join(name)).unwrap();
+    let bytes = |name| fs::read(folder.path().join(name)).unwrap();
     assert_eq!(bytes("out.jsonl"), file(&all[..5]));
     failed(folder.path(), 1, &["in.jsonl", "-o", "out.jsonl", "--drop-unreadable"]);
     assert_eq!(bytes("out.jsonl"), file(&all[..1]));
@@ -165,6 +168,22 @@ fn import(folder: &std::path::Path, arguments: &[&str]) -> Output {
 #[test]
 fn advice_about_tables_works() {
     let folder = folder();
+    write(folder.path(), "caret.csv", "id^text\n1^one two\n");
+    let shown = String::from_utf8(import(folder.path(), &["caret.csv"]).stdout).unwrap();
+    assert!(shown.contains("pass --delimiter"), "{shown}");
+    for name in ["caret.csv", "sep.csv", "pipe.csv"] {
+        write(folder.path(), "sep.csv", "sep=;\r\nid;text\r\n1;one, two\r\n");
+        write(folder.path(), "pipe.csv", "id|text\n1|one, two\n");
+        let options = if name == "caret.csv" { &["--delimiter", "^"][..] } else { &[] };
+        let output = import(folder.path(), &[&[name], options].concat());
+        assert!(output.status.success(), "{name}: {}", String::from_utf8_lossy(&output.stderr));
+    }
+    let utf_32 = |text: &str| -> Vec<u8> {
+        text.chars().flat_map(|of| u32::from(of).to_le_bytes()).collect()
+    };
+    write(folder.path(), "a.jsonl", utf_32("\u{feff}{\"id\": \"1\", \"text\": \"t\"}\n"));
+    let shown = String::from_utf8(import(folder.path(), &["a.jsonl"]).stdout).unwrap();
+    assert!(shown.contains("is UTF-32LE: convert it with iconv -f UTF-32LE"), "{shown}");
     write(folder.path(), "mongo.jsonl", "{\"_id\": {\"$oid\": \"65f\"}, \"text\": \"words\"}\n");
     write(folder.path(), "old.csv", b"id,text\n1,caf\xe9 au lait\n2,d\xe9j\xe0 vu\n");
     for (name, option) in [("mongo.jsonl", "--id"), ("old.csv", "--charset")] {
@@ -210,4 +229,63 @@ fn a_field_that_a_mark_would_repeat_is_refused() {
     assert!(error.contains("later.jsonl line 2 (byte 25) has a field `group`"), "{error}");
     assert!(error.contains("rename it"), "{error}");
     assert!(!folder.path().join("x").exists());
+}
+
+/// The rows of a file of Parquet that are read, and why others are not.
+fn rows_of(path: &std::path::Path) -> (Vec<String>, Vec<String>) {
+    let (mut read, mut bad) = (Vec::new(), Vec::new());
+    for item in Documents::new(vec![path.to_path_buf()], ReadOptions::default()) {
+        match item {
+            Ok(entry) => read.push(entry.id.unwrap()),
+            Err(entry) => bad.push(entry.why),
+        }
+    }
+    (read, bad)
+}
+
+#[test]
+fn a_cell_of_parquet_that_is_not_utf_8_costs_its_row_or_nothing() {
+    let folder = folder();
+    let at = |name: &str| folder.path().join(name);
+    let whole = fs::read(fixtures().join("pyarrow-none.parquet")).unwrap();
+    let ids = rows_of(&fixtures().join("pyarrow-none.parquet")).0;
+    let replaced = |name: &str, old: &[u8], new: &[u8]| {
+        let mut bytes = whole.clone();
+        let found: Vec<usize> =
+            (0..bytes.len() - old.len()).filter(|&at| bytes[at..].starts_with(old)).collect();
+        assert!(!found.is_empty());
+        // Statistics have the same bytes.
+        for at in found {
+            bytes[at..at + new.len()].copy_from_slice(new);
+        }
+        write(folder.path(), name, bytes);
+    };
+    replaced("text.parquet", b"A hive of bees", b"A \xffive of bees");
+    let error = failed(folder.path(), 1, &["text.parquet", "-o", "copy.parquet"]);
+    assert!(error.contains("text.parquet row 4: `content` is not UTF-8"), "{error}");
+    for name in ["text.parquet", "copy.parquet"] {
+        let (read, bad) = rows_of(&at(name));
+        assert_eq!((&read[..], bad.len()), (&ids[..3], 1), "{name}: {bad:?}");
+    }
+    failed(folder.path(), 1, &["text.parquet", "--drop-unreadable", "-o", "less.parquet"]);
+    assert_eq!(rows_of(&at("less.parquet")), (ids[..3].to_vec(), Vec::new()));
+    done(folder.path(), &["less.parquet", "--mark", "-o", "marked.parquet"]);
+    assert_eq!(rows_of(&at("marked.parquet")).0, ids[..3]);
+
+    // No document needs this column.
+    replaced("unused.parquet", b"\x02\0\0\0fr", b"\x02\0\0\0f\xff");
+    done(folder.path(), &["unused.parquet", "-o", "unused-copy.parquet"]);
+    assert_eq!(rows_of(&at("unused-copy.parquet")), (ids, Vec::new()));
+}
+
+#[test]
+fn a_page_of_parquet_whose_checksum_is_wrong_is_not_read() {
+    let folder = folder();
+    let mut bytes = fs::read(fixtures().join("pyarrow-checksums.parquet")).unwrap();
+    let at = bytes.windows(6).position(|six| six == b"garden").unwrap();
+    bytes[at] = b'h';
+    write(folder.path(), "a.parquet", bytes);
+    let (read, bad) = rows_of(&folder.path().join("a.parquet"));
+    assert_eq!((read.len(), bad.len()), (2, 1), "{read:?} {bad:?}");
+    assert!(bad[0].contains("row group 2") && bad[0].contains("CRC"), "{bad:?}");
 }

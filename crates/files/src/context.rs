@@ -46,6 +46,7 @@ pub(super) struct Context {
     pub(super) mapping: Mapping,
     pub(super) form: RecordForm,
     pub(super) charset: Option<Charset>,
+    pub(super) delimiter: Option<u8>,
     pub(super) quoting: Option<Quoting>,
     pub(super) fingerprints: Option<FingerprintFormat>,
     pub(super) is_lenient: bool,
@@ -75,6 +76,7 @@ impl Context {
             mapping: options.mapping.clone(),
             form: options.form,
             charset: options.charset,
+            delimiter: options.delimiter,
             quoting: options.quoting,
             fingerprints: options.fingerprints,
             is_lenient: options.is_lenient,
@@ -258,7 +260,11 @@ impl File {
             Err(BadEntry { place, why, .. })
                 if !self.context.is_lenient && !mapping::has_content(columns, self.mapping()) =>
             {
-                (Err(place.bad(format!("{why}. The rest of the table is not read"))), true)
+                let advice = match columns {
+                    [_] => "; if other characters separate its cells, pass --delimiter",
+                    _ => "",
+                };
+                (Err(place.bad(format!("{why}{advice}. The rest of the table is not read"))), true)
             }
             item => (item, false),
         }

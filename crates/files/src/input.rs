@@ -31,6 +31,8 @@ pub struct ReadOptions {
     /// The encoding of tables, lines and texts; without one, UTF-8, or UTF-16 with its byte order
     /// mark. Texts and pages that are files of their own show theirs.
     pub charset: Option<Charset>,
+    /// The byte between the cells of tables; without it, the first line of each decides.
+    pub delimiter: Option<u8>,
     /// How cells of tables are quoted; without it, a sample of each TSV decides.
     pub quoting: Option<Quoting>,
     /// How fingerprints in texts are written; without it, a sample of each file decides.

@@ -88,7 +88,7 @@ impl Opener {
         if let Some(sample) = probed(&file, format, begins) {
             file.sample_fingerprints(&sample);
         }
-        let delimiter = delimiter(format, head);
+        let delimiter = delimiter(&self.context, format, head);
         Ok(records(file, format, delimiter, source))
     }
 
@@ -114,7 +114,7 @@ impl Opener {
     pub(super) fn table(&self, path: &Path, format: Format) -> io::Result<TableRows> {
         let source = source::open(path, &self.saved, &self.bytes)?;
         let (mut source, _) = in_utf8(source, self.context.charset)?;
-        let delimiter = delimiter(format, source.fill_buf()?);
+        let delimiter = delimiter(&self.context, format, source.fill_buf()?);
         Ok(TableRows::new(self.file(path, format), Window::new(source), delimiter))
     }
 
@@ -156,8 +156,10 @@ fn records(file: File, format: Format, delimiter: u8, source: ByteSource) -> Ite
     }
 }
 
-fn delimiter(format: Format, head: &[u8]) -> u8 {
-    if format == Format::Tsv { b'\t' } else { table::delimiter(content::trimmed(head)) }
+fn delimiter(context: &Context, format: Format, head: &[u8]) -> u8 {
+    let is_tsv = format == Format::Tsv;
+    let found = || if is_tsv { b'\t' } else { table::delimiter(content::trimmed(head)) };
+    context.delimiter.unwrap_or_else(found)
 }
 
 /// A source of UTF-8, and the encoding that it was in before, if it was another one. Web archives
@@ -170,6 +172,10 @@ pub(super) fn in_utf8(
     named: Option<Charset>,
 ) -> io::Result<(ByteSource, Option<Charset>)> {
     let head = source.fill_buf()?;
+    if let Some(name) = Charset::utf_32(head) {
+        let why = format!("is {name}: convert it with iconv -f {name} -t UTF-8, and read that");
+        return Err(io::Error::new(io::ErrorKind::InvalidData, why));
+    }
     let is_own = head.starts_with(b"PAR1") || head.starts_with(b"WARC/");
     let charset = Charset::of_mark(head).or(named).filter(|_| !is_own);
     Ok(match charset {
@@ -190,7 +196,7 @@ fn probed(file: &File, format: Format, begins: Vec<u8>) -> Option<FingerprintSam
         return None;
     }
     let (probe, sample) = file.probe();
-    let delimiter = delimiter(format, &begins);
+    let delimiter = delimiter(&file.context, format, &begins);
     records(probe, format, delimiter, Box::new(io::Cursor::new(begins))).for_each(drop);
     Arc::into_inner(sample)?.into_inner().ok()
 }

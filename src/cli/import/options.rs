@@ -53,6 +53,15 @@ pub(crate) fn expires_in(text: &str) -> Result<ExpiresIn, String> {
     read.ok_or_else(|| "it takes a whole number of seconds, 1 or more, or `never`".to_owned())
 }
 
+/// Reads `--delimiter`.
+fn delimiter(text: &str) -> Result<u8, String> {
+    match text.as_bytes() {
+        b"\\t" => Ok(b'\t'),
+        [byte] if byte.is_ascii() && !b"\"\r\n".contains(byte) => Ok(*byte),
+        _ => Err("it takes one character of ASCII, and no quote or line end".to_owned()),
+    }
+}
+
 /// Which fields of records are what, and how files are read.
 #[derive(Debug, Clone, clap::Args)]
 #[command(next_help_heading = "Fields and formats")]
@@ -83,6 +92,10 @@ pub(crate) struct Reading {
     /// UTF-16 with its byte order mark]
     #[arg(long, value_name = "LABEL")]
     charset: Option<Charset>,
+    /// What separates the cells of CSV, if its first line does not show it: | or \t or another
+    /// character of ASCII
+    #[arg(long, value_name = "CHARACTER", value_parser = delimiter)]
+    delimiter: Option<u8>,
     /// How cells of CSV and TSV are quoted [default: double; in TSV, a sample of each file decides]
     #[arg(long, value_enum, value_name = "HOW")]
     quote: Option<Quoting>,
@@ -117,6 +130,7 @@ impl From<Reading> for ReadOptions {
             format: reading.format,
             mapping,
             charset: reading.charset,
+            delimiter: reading.delimiter,
             quoting: reading.quote,
             fingerprints: reading.fingerprint_format,
             ..Self::default()

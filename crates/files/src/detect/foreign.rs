@@ -19,7 +19,8 @@ const EXTENSIONS: [(&str, &[&str]); 7] = [
 ];
 
 /// The name of a format, and the first bytes of its files.
-const MAGIC: [(&str, &[u8]); 9] = [
+const MAGIC: [(&str, &[u8]); 10] = [
+    ("encrypted Parquet", b"PARE"),
     ("a web archive of the old format ARC", b"filedesc://"),
     ("Arrow", b"ARROW1"),
     ("Avro", b"Obj\x01"),
@@ -39,8 +40,8 @@ pub(super) fn by_extension(extension: &str) -> Option<&'static str> {
 /// The format of a file that begins with these bytes.
 pub(crate) fn by_content(head: &[u8]) -> Option<&'static str> {
     let known = MAGIC.iter().find(|(_, magic)| head.starts_with(magic));
-    let is_binary =
-        || is_binary(head) && ![&b"PAR1"[..], b"WARC/"].iter().any(|magic| head.starts_with(magic));
+    let is_own = || [&b"PAR1"[..], b"WARC/"].iter().any(|magic| head.starts_with(magic));
+    let is_binary = || is_binary(head) && !is_own() && !is_damaged_text(head);
     known.map(|(format, _)| *format).or_else(|| is_binary().then_some("a binary file"))
 }
 
@@ -55,6 +56,21 @@ pub(crate) fn refused(head: &[u8]) -> Option<String> {
     }
     Some(refusal(foreign))
 }
+
+/// Whether a text has NUL bytes because a block of it was lost: it is mostly text or has lines, and
+/// no other control characters. Only the records of that block cannot be read.
+fn is_damaged_text(head: &[u8]) -> bool {
+    let head = &head[..head.len().min(8 << 10)];
+    let is_control = |byte: &&u8| matches!(**byte, 1..=8 | 0x0b | 0x0e..=0x1a | 0x1c..=0x1f | 0x7f);
+    let blocks = head.windows(2).filter(|two| two[0] == 0 && two[1] != 0).count();
+    (head.contains(&b'\n') || memchr::memchr_iter(0, head).count() < head.len() / 2)
+        && Charset::of_nuls(head).is_none()
+        && blocks <= DAMAGED_BLOCKS_MAX
+        && head.iter().filter(is_control).count() == 0
+}
+
+/// The most blocks of NUL bytes at the start of a text that is only damaged.
+const DAMAGED_BLOCKS_MAX: usize = 16;
 
 /// Whether there is a NUL byte near the start. UTF-16 has them too, but begins with its byte order
 /// mark.
@@ -104,6 +120,9 @@ mod tests {
             (b"PAR1\x15\0\x15", None),
             (b"%PDF-1.7\n", Some("PDF")),
             (b"\x7fELF\x02\0", Some("a binary file")),
+            (b"PARE\x15\0", Some("encrypted Parquet")),
+            (b"{\"id\": 1}\n\0\0\0\0\0\0\"id\": 3}\n", None),
+            (b"\x01\0\n\0", Some("a binary file")),
             (b"\xff\xfeh\0i\0", None),
             (b"A text of words, with a comma.", None),
             (b"", None),

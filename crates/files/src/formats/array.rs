@@ -1,7 +1,8 @@
 //! A JSON array of objects, of which only one is in memory.
 //!
-//! The ends of elements are found by counting brackets outside of strings. Behind an element that
-//! does not end where it should, reading goes on at the next `}, {`.
+//! The ends of elements are found by counting brackets outside of strings. After an element that
+//! does not end where it should, reading goes on at the next object that follows a comma. Several
+//! arrays may follow one another, as programs write them that append to a file.
 
 use memchr::{memchr_iter, memchr3};
 
@@ -29,6 +30,8 @@ pub(crate) struct JsonArray {
 enum State {
     Before,
     Within,
+    /// After an array, where another one may begin.
+    After,
     /// The end of a broken element is searched.
     Lost,
     End,
@@ -81,7 +84,9 @@ impl JsonArray {
             self.window.skip(skipped);
             match self.window.bytes().first().copied() {
                 Some(b']') => return Ok(Next::Close),
-                Some(_) => break,
+                Some(b'{') => break,
+                // Where quotes and brackets are lost, what follows need not be an element.
+                Some(_) => return Ok(Next::Broken("is no object")),
                 None if self.window.grow()? => {}
                 None => return Ok(Next::Cut),
             }
@@ -101,7 +106,7 @@ impl JsonArray {
         }
     }
 
-    /// Skips to the element after the next `}, {`; `false` if there is none.
+    /// Skips to the next object that is an element; `false` if there is none.
     fn resume(&mut self) -> std::io::Result<bool> {
         let mut from = 1;
         loop {
@@ -109,11 +114,9 @@ impl JsonArray {
             if !self.budget.allows(bytes.len().saturating_sub(from)) {
                 return Ok(false);
             }
-            let found = memchr_iter(b'{', bytes.get(from..).unwrap_or_default())
-                .map(|at| from + at)
-                .find(|&at| is_behind_object(&bytes[..at]));
-            if let Some(at) = found {
-                self.window.skip(at);
+            let mut braces = memchr_iter(b'{', bytes.get(from..).unwrap_or_default());
+            if let Some(at) = braces.find(|at| begins_element(bytes, from + at)) {
+                self.window.skip(from + at);
                 return Ok(true);
             }
             if bytes.len() > self.bytes_max {
@@ -121,7 +124,8 @@ impl JsonArray {
                 // An endless search would be as expensive as reading is.
                 self.budget = Budget::default();
             }
-            from = self.window.bytes().len();
+            // What follows the last brace may not be in the window yet.
+            from = self.window.bytes().len().saturating_sub(GAP_BYTES_MAX).max(1);
             if !self.window.grow()? {
                 return Ok(false);
             }
@@ -143,11 +147,24 @@ impl JsonArray {
     fn step(&mut self) -> std::io::Result<Option<Item>> {
         if self.state == State::Before {
             let is_array = self.open()?;
-            self.state = if is_array { State::Within } else { State::End };
+            self.state = if is_array { State::Within } else { State::Lost };
             if !is_array {
                 return Ok(Some(Err(self
                     .place()
                     .bad("is no JSON array: it does not begin with ["))));
+            }
+        }
+        if self.state == State::After {
+            match self.next_byte()? {
+                Some(b'[') => {
+                    self.window.skip(1);
+                    self.state = State::Within;
+                }
+                Some(_) => {
+                    self.state = State::Lost;
+                    return Ok(Some(Err(self.place().bad("is behind the end of the array"))));
+                }
+                None => self.state = State::End,
             }
         }
         if self.state == State::Lost {
@@ -159,10 +176,9 @@ impl JsonArray {
         match self.find()? {
             Next::Element(end) => Ok(Some(self.element(end))),
             Next::Close => {
-                self.state = State::End;
-                Ok(self
-                    .trailing()?
-                    .then(|| Err(self.place().bad("is behind the end of the array"))))
+                self.window.skip(1);
+                self.state = State::After;
+                self.step()
             }
             Next::Broken(why) => {
                 let place = self.place();
@@ -180,17 +196,14 @@ impl JsonArray {
         }
     }
 
-    /// Whether something follows the array.
-    fn trailing(&mut self) -> std::io::Result<bool> {
-        self.window.skip(1);
+    /// The first byte that follows white space.
+    fn next_byte(&mut self) -> std::io::Result<Option<u8>> {
         loop {
             let length = self.window.bytes().len();
             self.window.skip(length - self.window.bytes().trim_ascii_start().len());
-            if !self.window.bytes().is_empty() {
-                return Ok(true);
-            }
-            if !self.window.grow()? {
-                return Ok(false);
+            let first = self.window.bytes().first().copied();
+            if first.is_some() || !self.window.grow()? {
+                return Ok(first);
             }
         }
     }
@@ -211,14 +224,17 @@ impl Iterator for JsonArray {
     }
 }
 
-/// Whether the bytes end with `}` and a comma, apart from white space.
-fn is_behind_object(bytes: &[u8]) -> bool {
-    let near = &bytes[bytes.len().saturating_sub(GAP_BYTES_MAX)..];
-    let comma = near.trim_ascii_end().strip_suffix(b",");
-    comma.is_some_and(|object| object.trim_ascii_end().ends_with(b"}"))
+/// Whether the brace at `at` begins an element: a comma, or the beginning of an array that is not the
+/// value of a field, comes before it, and a name after it. A name has a quote, which a string would
+/// have to escape.
+fn begins_element(bytes: &[u8], at: usize) -> bool {
+    let near = bytes[at.saturating_sub(GAP_BYTES_MAX)..at].trim_ascii_end();
+    let is_next_array = |open: &[u8]| !open.trim_ascii_end().ends_with(b":");
+    (near.ends_with(b",") || near.strip_suffix(b"[").is_some_and(is_next_array))
+        && bytes[at + 1..].trim_ascii_start().starts_with(b"\"")
 }
 
-/// Searches the end of an element, which begins at the first byte, in a window that grows.
+/// Searches the end of an object, which begins at the first byte, in a window that grows.
 #[derive(Default)]
 struct Scan {
     at: usize,
@@ -227,7 +243,7 @@ struct Scan {
 }
 
 impl Scan {
-    /// The length of the element, if its end is in the window.
+    /// The length of the object, if its end is in the window.
     fn end(&mut self, bytes: &[u8]) -> Result<Option<usize>, &'static str> {
         while self.at < bytes.len() {
             if self.in_string {
@@ -240,9 +256,6 @@ impl Scan {
                     b'"' => {
                         self.in_string = false;
                         self.at = at + 1;
-                        if self.depth == 0 {
-                            return Ok(Some(self.at));
-                        }
                     }
                     b'\\' if at + 1 == bytes.len() => {
                         self.at = at;
@@ -257,8 +270,8 @@ impl Scan {
                 b'"' => self.in_string = true,
                 b'{' | b'[' => self.depth += 1,
                 b'}' | b']' if self.depth > 1 => self.depth -= 1,
-                b'}' | b']' if self.depth == 1 => return Ok(Some(self.at + 1)),
-                b',' | b']' | b'}' if self.depth == 0 => return Ok(Some(self.at.max(1))),
+                b'}' => return Ok(Some(self.at + 1)),
+                b']' => return Err("has brackets that do not match"),
                 _ => {}
             }
             self.at += 1;
@@ -338,6 +351,13 @@ mod tests {
     }
 
     #[test]
+    fn arrays_that_were_appended_to_one_another_are_read() {
+        let array = |id: &str| format!("[\n{{\"id\": \"{id}\", \"text\": \"t\"}}\n]");
+        check(&[array("a"), array("b")].concat(), &["a", "b"]);
+        check(&[&array("a"), "\n [] ", &array("b"), "\n"].concat(), &["a", "b"]);
+    }
+
+    #[test]
     fn an_element_above_the_limit_is_skipped() {
         let text = format!(
             "[{{\"id\": \"a\", \"text\": \"{}\"}}, {{\"id\": \"b\", \"text\": \"t\"}}]",
@@ -351,6 +371,10 @@ mod tests {
         check("[{\"id\": \"a\", \"text\": \"t\"}, ", &["a", "cut off"]);
         check("[{\"id\": \"a\", \"text\": \"t\"}", &["a", "cut off"]);
         check("[{\"id\": \"a\", \"text\": \"t\"}] {}", &["a", "behind the end"]);
+        check(
+            "[{\"id\": \"a\", \"text\": \"t\"}] x, {\"id\": \"b\", \"text\": \"t\"}]",
+            &["a", "behind the end", "b"],
+        );
         check("{}", &["is no JSON array"]);
     }
 }

@@ -5,7 +5,7 @@ use memchr::memchr;
 use super::hex;
 use crate::context::{File, RecordForm, too_long};
 use crate::detect::content;
-use crate::entry::{BadEntry, DOCUMENT_BYTES_MAX, Item, Parsed, Place, Raw};
+use crate::entry::{BadEntry, DOCUMENT_BYTES_MAX, Item, NUL, Parsed, Place, Raw};
 use crate::mapping::JsonFields;
 use crate::offer::Content;
 use crate::source::{Charset, Window};
@@ -96,6 +96,7 @@ impl Lines {
                 Err(why) => Err(self.file.bad((place, raw), why)),
             },
             TextLine::Hex => self.file.parsed(place, raw, text.and_then(hex::parse)),
+            TextLine::Text if memchr(0, content).is_some() => Err(self.file.bad((place, raw), NUL)),
             TextLine::Text => self.file.parsed(place, raw, text.map(document)),
         })
     }

@@ -9,3 +9,6 @@ mod manual;
 pub(super) mod parquet;
 pub(super) mod table;
 pub(super) mod warc;
+
+#[cfg(test)]
+mod damage_tests;

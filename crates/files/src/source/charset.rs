@@ -34,6 +34,23 @@ impl Charset {
         (encoding != UTF_8).then_some(Self(encoding))
     }
 
+    /// The name of UTF-32, which no reader decodes, by its byte order mark or by a text that is
+    /// mostly ASCII. Its mark begins with that of UTF-16.
+    pub(crate) fn utf_32(head: &[u8]) -> Option<&'static str> {
+        let units = head[..head.len().min(UTF_16_SAMPLE)].chunks_exact(4);
+        let (mut all, mut little, mut big) = (0, 0, 0);
+        for unit in units {
+            all += 1;
+            little += usize::from(matches!(unit, [1..=u8::MAX, _, 0, 0]));
+            big += usize::from(matches!(unit, [0, 0, _, 1..=u8::MAX]));
+        }
+        let is_marked = |mark: &[u8]| head.starts_with(mark);
+        if is_marked(b"\xff\xfe\0\0") || all > 0 && little == all {
+            return Some("UTF-32LE");
+        }
+        (is_marked(b"\0\0\xfe\xff") || all > 0 && big == all).then_some("UTF-32BE")
+    }
+
     /// UTF-16 without its byte order mark, in a text that is mostly ASCII.
     pub(crate) fn of_nuls(head: &[u8]) -> Option<Self> {
         let head = &head[..head.len().min(UTF_16_SAMPLE)];
@@ -141,5 +158,14 @@ mod tests {
         assert_eq!(Charset::of_nuls(b"\x7fELF\0\0\0\0\x01\x02"), None);
         assert_eq!(Charset::guessed(b"caf\xe9 de la paix").name(), "windows-1252");
         assert!("latin-0".parse::<Charset>().is_err());
+        let utf_32 = |text: &str| -> Vec<u8> {
+            text.chars().flat_map(|of| u32::from(of).to_le_bytes()).collect()
+        };
+        assert_eq!(Charset::utf_32(&utf_32("\u{feff}{\"id\"")), Some("UTF-32LE"));
+        assert_eq!(Charset::utf_32(&utf_32("{\"id\"")), Some("UTF-32LE"));
+        assert_eq!(Charset::utf_32(b"\0\0\0{\0\0\0\""), Some("UTF-32BE"));
+        assert_eq!(Charset::utf_32(&utf_16("id,text\n")), None);
+        assert_eq!(Charset::utf_32(b"{\"id\": 1}"), None);
+        assert_eq!(Charset::utf_32(b"a"), None);
     }
 }

@@ -14,7 +14,7 @@ use csv_core::{ReadRecordResult, Reader};
 use memchr::memchr;
 
 use crate::context::{Budget, File, too_long};
-use crate::entry::{DOCUMENT_BYTES_MAX, FileRecord, Item, Place, Raw};
+use crate::entry::{DOCUMENT_BYTES_MAX, FileRecord, Item, NUL, Place, Raw};
 use crate::mapping::{Fields, RecordValue};
 use crate::source::{Charset, Window};
 
@@ -49,6 +49,8 @@ pub(crate) struct TableRows {
     is_over: bool,
     /// A cell had a character outside of ASCII, in UTF-8.
     is_utf8: bool,
+    /// The source is damaged after what is in the window.
+    damage: Option<std::io::Error>,
     budget: Budget,
     bytes_max: usize,
 }
@@ -83,6 +85,7 @@ impl TableRows {
             is_dropped: false,
             is_over: false,
             is_utf8: false,
+            damage: None,
             budget: Budget::default(),
             bytes_max: DOCUMENT_BYTES_MAX,
         }
@@ -99,14 +102,31 @@ impl TableRows {
         let Found::Record { bytes, cells } = found else { return Ok(None) };
         self.header(bytes, cells);
         if self.dialect.quoting.is_none() {
-            self.decide()?;
+            self.decide();
         }
         Ok(self.header.clone().map(|names| (names, self.dialect)))
     }
 
+    /// Lets the window grow; damage of the source that was met before is an error now.
+    fn grow(&mut self) -> std::io::Result<bool> {
+        self.damage.take().map_or_else(|| self.window.grow(), Err)
+    }
+
+    /// Lets the window grow to this many bytes, if the source has them. What is in the window before
+    /// damage has to be read first.
+    fn look_ahead(&mut self, bytes: usize) {
+        while self.damage.is_none() && self.window.bytes().len() < bytes {
+            match self.window.grow() {
+                Ok(true) => {}
+                Ok(false) => return,
+                Err(error) => self.damage = Some(error),
+            }
+        }
+    }
+
     /// Decides by a sample how cells are quoted.
-    fn decide(&mut self) -> std::io::Result<()> {
-        while self.window.bytes().len() < SAMPLE_BYTES && self.window.grow()? {}
+    fn decide(&mut self) {
+        self.look_ahead(SAMPLE_BYTES);
         let sample = self.window.bytes();
         // Up to the last line that is whole, unless the file ends before.
         let is_whole = sample.len() < SAMPLE_BYTES;
@@ -118,7 +138,6 @@ impl TableRows {
         let columns = self.header.as_ref().map_or_else(cells, Vec::len);
         self.dialect.quoting = quoting::of_sample(sample, delimiter, columns);
         self.reader = self.dialect.reader();
-        Ok(())
     }
 
     /// Finds the record at the start of the window.
@@ -129,7 +148,7 @@ impl TableRows {
             && let Found::Record { bytes, .. } = found
             && quoting::has_leading_quote(&self.window.bytes()[..bytes], delimiter)
         {
-            self.decide()?;
+            self.decide();
             return self.find_by_known_rule();
         }
         Ok(found)
@@ -138,16 +157,19 @@ impl TableRows {
     fn find_by_known_rule(&mut self) -> std::io::Result<Found> {
         if self.header.is_none() {
             // `csv_core` would take a byte order mark that comes alone for the end of the file.
-            while self.window.bytes().len() < 3 && self.window.grow()? {}
+            self.look_ahead(SEPARATOR_LINE_BYTES + 3);
             if self.window.bytes().starts_with(b"\xef\xbb\xbf") {
                 self.window.skip(3);
+            }
+            if let Some((_, line)) = separator_line(self.window.bytes()) {
+                self.window.skip(line);
             }
         }
         self.skip_blank_lines()?;
         let (mut read, mut written, mut count) = (0, 0, 0);
         loop {
             let input = &self.window.bytes()[read..];
-            let at_end = input.is_empty() && !self.window.grow()?;
+            let at_end = input.is_empty() && !self.grow()?;
             // An empty input would say that the file ends here. A line end instead completes the
             // record unless it lies within quotes.
             let input = if at_end { b"\n" } else { &self.window.bytes()[read..] };
@@ -183,7 +205,7 @@ impl TableRows {
             let is_end = |byte: &&u8| matches!(**byte, b'\r' | b'\n');
             let blank = self.window.bytes().iter().take_while(is_end).count();
             self.window.skip(blank);
-            if !self.window.bytes().is_empty() || !self.window.grow()? {
+            if !self.window.bytes().is_empty() || !self.grow()? {
                 return Ok(());
             }
         }
@@ -294,6 +316,9 @@ impl TableRows {
         let Some(cells) = cells.filter(whole) else {
             return self.not_utf8(place, raw);
         };
+        if memchr(0, cells.as_bytes()).is_some() {
+            return self.broken(place, raw, NUL);
+        }
         self.is_utf8 |= !cells.is_ascii();
         let row = Row { header, cells, ends };
         let (item, is_over) = self.file.row((place, Raw::Bytes(raw)), header, &row);
@@ -307,18 +332,23 @@ impl TableRows {
         Err(self.file.bad((place, Raw::Bytes(raw)), why))
     }
 
-    /// A record that is not UTF-8. If the file has been UTF-8 so far, only this record is broken.
-    /// Otherwise the file probably has another encoding, and is not read any further, unless records
-    /// that cannot be read are to be kept.
+    /// A record that is not UTF-8. If the file has been UTF-8 so far, or is so after it, only this
+    /// record is broken. Otherwise the file probably has another encoding, and is not read any
+    /// further, unless records that cannot be read are to be kept.
     fn not_utf8(&mut self, place: Place, raw: Bytes) -> Item {
         if self.is_utf8 {
             return self.broken(place, raw, "is not UTF-8");
         }
+        self.look_ahead(CHARSET_SAMPLE);
         let window = self.window.bytes();
-        let sample = [&raw[..], &window[..window.len().min(CHARSET_SAMPLE)]].concat();
+        let window = &window[..window.len().min(CHARSET_SAMPLE)];
+        // The sample may end within a character.
+        let is_alone = str::from_utf8(window).is_ok_and(|text| !text.is_empty())
+            || str::from_utf8(window).is_err_and(|error| error.error_len().is_none());
+        let sample = [&raw[..], window].concat();
         let charset = Charset::guessed(&sample).name();
         let advice = format!("is not UTF-8, probably {charset}: pass --charset {charset}");
-        if self.file.context.is_lenient {
+        if self.file.context.is_lenient || is_alone {
             return self.broken(place, raw, advice);
         }
         self.is_over = true;
@@ -385,18 +415,41 @@ impl Iterator for TableRows {
         self.step().unwrap_or_else(|error| {
             let place = self.place();
             self.number += 1;
-            self.window.skip_all_but(0);
             self.reader.reset();
-            Some(Err(place.bad(error)))
+            let length = self.window.bytes().len();
+            if length == 0 {
+                return Some(Err(place.bad(error)));
+            }
+            // Nobody knows whether the record is whole.
+            let raw = self.window.take(length);
+            Some(self.broken(place, raw, format!("{error}, and this record may be cut off there")))
         })
     }
 }
 
-/// The delimiter of a file that is named like CSV: the comma, unless its first line has none.
+/// The delimiter of a file that is named like CSV: the one that a first line `sep=;` names, as
+/// Excel writes it, or else the comma, unless the first line has none.
 pub fn delimiter(head: &[u8]) -> u8 {
+    if let Some((delimiter, _)) = separator_line(head) {
+        return delimiter;
+    }
     let line = head.split(|&byte| byte == b'\n').next().unwrap_or_default();
-    let mut likely = [b',', b';', b'\t'].into_iter();
+    let mut likely = [b',', b';', b'\t', b'|'].into_iter();
     likely.find(|delimiter| line.contains(delimiter)).unwrap_or(b',')
+}
+
+/// The longest line that names the delimiter.
+const SEPARATOR_LINE_BYTES: usize = b"\"sep=;\"\r\n".len();
+
+/// The delimiter that the first line names, and the length of that line.
+fn separator_line(head: &[u8]) -> Option<(u8, usize)> {
+    let end = memchr(b'\n', &head[..head.len().min(SEPARATOR_LINE_BYTES)])?;
+    let line = head[..end].strip_suffix(b"\r").unwrap_or(&head[..end]);
+    let line = line.strip_prefix(b"\"").and_then(|line| line.strip_suffix(b"\"")).unwrap_or(line);
+    match line {
+        [b's' | b'S', b'e' | b'E', b'p' | b'P', b'=', delimiter] => Some((*delimiter, end + 1)),
+        _ => None,
+    }
 }
 
 /// A record and the names of its columns. An empty cell counts as missing.

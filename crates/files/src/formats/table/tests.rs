@@ -5,6 +5,7 @@ use std::path::Path;
 
 use super::*;
 use crate::context::{Context, RecordForm};
+use crate::detect::content;
 use crate::mapping::Mapping;
 use crate::offer::Content;
 
@@ -18,7 +19,7 @@ fn read(text: &str, piece: usize) -> Vec<String> {
         "",
         "record",
     );
-    let mut table = TableRows::new(file, Window::new(source), delimiter(text));
+    let mut table = TableRows::new(file, Window::new(source), delimiter(content::trimmed(text)));
     table.bytes_max = 40;
     let raw = |place: &Place, raw: Raw| {
         let at = place.record.unwrap().offset.unwrap() as usize;
@@ -221,4 +222,25 @@ fn what_is_read_again_is_earned_by_records() {
     let mut budget = Budget::default();
     budget.earn(1);
     assert!(!budget.allows(8 * DOCUMENT_BYTES_MAX + 1));
+}
+
+#[test]
+fn the_first_line_shows_what_separates_cells() {
+    for (text, separator) in [
+        ("id,text\n", b','),
+        ("id;text\n", b';'),
+        ("id\ttext\n", b'\t'),
+        ("id|text\n", b'|'),
+        ("id|name,text\n", b','),
+        ("sep=;\r\nid;a,b;text\r\n", b';'),
+        ("\"sep=|\"\nid|text\n", b'|'),
+        ("sep=\nid,text\n", b','),
+        ("text\n", b','),
+    ] {
+        assert_eq!(delimiter(text.as_bytes()), separator, "{text}");
+    }
+    for piece in 1..30 {
+        let text = "\u{feff}sep=;\r\nid;text\r\n1;one, two\r\n";
+        assert_eq!(read(text, piece)[1..], ["1|one, two|1;one, two"], "pieces of {piece}");
+    }
 }
