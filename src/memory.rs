@@ -1,5 +1,5 @@
-//! How much memory this process may take: what the machine has, or the smallest limit of the control
-//! groups that the process is in, which is how containers are limited.
+//! How much memory this process may take: what the machine has, or the smallest limit of the
+//! control groups that the process is in, which is how containers are limited.
 
 use std::fs;
 use std::path::Path;
@@ -19,8 +19,8 @@ pub(crate) fn total() -> Option<u64> {
     Some(limited(Meminfo::current().ok()?.mem_total))
 }
 
-/// The bytes that programs may still take on this machine, or the memory of the container if that is
-/// less; `None` if the kernel does not say.
+/// The bytes that programs may still take on this machine, or the memory of the container if that
+/// is less; `None` if the kernel does not say.
 pub(crate) fn available() -> Option<u64> {
     Some(limited(Meminfo::current().ok()?.mem_available?))
 }
@@ -31,8 +31,9 @@ fn limited(bytes: u64) -> u64 {
 
 /// The smallest limit of the groups of this process and of those that they are in.
 ///
-/// The path of a group begins at the root of the machine, and a container may see a part of it only.
-/// So a folder that is not there has no limit, and the last one looked at is the root that is seen.
+/// The path of a group begins at the root of the machine, and a container may see a part of it
+/// only. So a folder that is not there has no limit, and the last one looked at is the root that is
+/// seen.
 fn smallest_limit(root: &Path) -> Option<u64> {
     let groups = fs::read_to_string(root.join("proc/self/cgroup")).ok()?;
     let limits = groups.lines().flat_map(|line| {
@@ -117,8 +118,8 @@ mod tests {
         assert_eq!(limit("512000\n", "1024000\n"), Some(512_000));
     }
 
-    /// Without a namespace of its own for groups, its path is that on the machine, and its folder is
-    /// the root.
+    /// Without a namespace of its own for groups, its path is that on the machine, and its folder
+    /// is the root.
     #[test]
     fn a_container_that_sees_a_part_of_the_groups_finds_its_limit() {
         let files = [("sys/fs/cgroup/memory/memory.limit_in_bytes", "1024000\n")];

@@ -1,9 +1,9 @@
 //! The files that run the service in containers: their configuration is one that the service
 //! accepts, and the files that they name exist.
 //!
-//! `tools/test` installs a Python that reads YAML and names it in `NEARPRINT_TEST_PYTHON`, and names
-//! the server of the log in `NEARPRINT_TEST_NATS_SERVER`. Without them the tests skip themselves,
-//! unless `NEARPRINT_TEST_PROGRAMS` is `required`.
+//! `tools/test` installs a Python that reads YAML and names it in `NEARPRINT_TEST_PYTHON`, and
+//! names the server of the log in `NEARPRINT_TEST_NATS_SERVER`. Without them the tests skip
+//! themselves, unless `NEARPRINT_TEST_PROGRAMS` is `required`.
 
 #![expect(clippy::disallowed_methods, reason = "a test lays out its own files and variables")]
 

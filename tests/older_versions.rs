@@ -1,7 +1,7 @@
-//! Promise: a data directory that an older version made is read, or refused in one sentence that says
-//! so and names the way out; no command calls it damaged, and none changes it. Method: directories of
-//! each form that was ever written, kept under `tests/fixtures`, and the same with the headers of
-//! earlier versions; every command that opens a directory is run on them.
+//! Promise: a data directory that an older version made is read, or refused in one sentence that
+//! says so and names the way out; no command calls it damaged, and none changes it. Method:
+//! directories of each form that was ever written, kept under `tests/fixtures`, and the same with
+//! the headers of earlier versions; every command that opens a directory is run on them.
 
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -1,10 +1,10 @@
 //! `nearprint-bench similar`: the search for similar texts by their labels, compared with the
 //! exact look-up of the same texts, in this process.
 //!
-//! The stored texts are passages of the documents on this machine, with all their families (licences,
-//! manual pages of one template), or generated: families of edited texts of many sizes, a third of
-//! which begin with a paragraph of their site. Half of the queries are stored texts with one word
-//! changed, half belong to no stored text.
+//! The stored texts are passages of the documents on this machine, with all their families
+//! (licences, manual pages of one template), or generated: families of edited texts of many sizes,
+//! a third of which begin with a paragraph of their site. Half of the queries are stored texts with
+//! one word changed, half belong to no stored text.
 //!
 //! As the service does with a text that has no hit within the distance, a query searches by labels
 //! and then compares sketches, the nearest first, until one is confirmed. Sketches are in memory
@@ -241,8 +241,8 @@ fn analysed(text: &str) -> Option<Text> {
 /// Generated texts come in blocks of this many, each of which holds families of every size.
 const BLOCK: u64 = 64;
 
-/// A text of a family: of each [`BLOCK`], one family of 8 texts, two of 4, eight of 2, and 32 single
-/// texts.
+/// A text of a family: of each [`BLOCK`], one family of 8 texts, two of 4, eight of 2, and 32
+/// single texts.
 fn generated(number: u64, seed: u64) -> String {
     let (block, place) = (number / BLOCK, number % BLOCK);
     let size_bits = if place < 8 { 3 } else { 5 - place.ilog2() };
@@ -271,7 +271,8 @@ fn with_a_changed_word(text: &str, seed: u64) -> String {
     words.iter().enumerate().map(word).collect()
 }
 
-/// Passes passages of 60 to 1,200 words of the documents under some paths, until `store` has enough.
+/// Passes passages of 60 to 1,200 words of the documents under some paths, until `store` has
+/// enough.
 fn each_passage(paths: &[PathBuf], seed: u64, store: &mut impl FnMut(&str) -> bool) {
     let mut dice = Dice::of("passages", seed);
     let paths = if paths.is_empty() { folders() } else { paths.to_vec() };

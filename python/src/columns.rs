@@ -63,8 +63,8 @@ impl<'py> Column<'py> {
         documents.map(Self::Documents)
     }
 
-    /// Analyses all documents, and passes on what `keep` makes of their analyses by some thousands, in
-    /// their order; `None` for those without a fingerprint.
+    /// Analyses all documents, and passes on what `keep` makes of their analyses by some thousands,
+    /// in their order; `None` for those without a fingerprint.
     pub(crate) fn analyse<K: Send>(
         self,
         py: Python<'py>,

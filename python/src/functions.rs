@@ -27,9 +27,8 @@ const BARE: Wanted = Wanted { sketch: false, features: false };
 /// decoded by ``charset``, or as browsers guess it. With ``html=True`` the document is a page, and
 /// ``extract`` says which of its text counts: ``content``, ``visible`` or ``main``.
 ///
-/// >>> page = b"<nav>Home</nav><p>Caf\xe9 &amp; tea</p>"
-/// >>> nearprint.fingerprint(page, html=True, charset="latin1") == nearprint.fingerprint("Caf\xe9 & tea")
-/// True
+/// >>> page = b"<nav>Home</nav><p>Caf\xe9 &amp; tea</p>" >>> nearprint.fingerprint(page, html=True,
+/// charset="latin1") == nearprint.fingerprint("Caf\xe9 & tea") True
 ///
 /// ``recipe`` is the definition of the fingerprint; those of different recipes cannot be compared.
 ///
@@ -67,8 +66,8 @@ pub(crate) fn fingerprint(
 /// polars; a numpy array of two dimensions is one of vectors. What has no fingerprint is null in
 /// the result: nulls, and documents without anything that the recipe counts. Everything else that
 /// is wrong with a document is an exception that names it, as from :func:`fingerprint`. A column is
-/// read where it lies in memory, so one whose library gives wrong lengths or addresses can crash the
-/// interpreter, as with every reader of Arrow's C interface.
+/// read where it lies in memory, so one whose library gives wrong lengths or addresses can crash
+/// the interpreter, as with every reader of Arrow's C interface.
 ///
 /// The interpreter is free meanwhile. ``threads`` is the number of threads at most, by default one
 /// a core; none of them outlives the call.
@@ -126,11 +125,10 @@ pub(crate) fn sketch(
 
 /// Estimate how much two texts agree, from 0 to 1: about their edit ratio.
 ///
-/// >>> import nearprint
-/// >>> a = "The lamp on the second floor flickers when the lift starts, and nobody has found the wire."
-/// >>> b = "The lamp on the second floor flickers when the lift starts, and nobody has found the cable."
-/// >>> nearprint.similarity(a, b) > 0.83, nearprint.similarity(a, "black tea")
-/// (True, 0.0)
+/// >>> import nearprint >>> a = "The lamp on the second floor flickers when the lift starts, and
+/// nobody has found the wire." >>> b = "The lamp on the second floor flickers when the lift starts,
+/// and nobody has found the cable." >>> nearprint.similarity(a, b) > 0.83, nearprint.similarity(a,
+/// "black tea") (True, 0.0)
 ///
 /// Each may be a text, a page, or the :class:`Sketch` of one; the keywords are those of
 /// :func:`fingerprint`.

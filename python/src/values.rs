@@ -9,8 +9,8 @@ use crate::errors;
 
 /// The sketch of a text: 156 bytes that estimate how much two texts agree.
 ///
-/// Made by :func:`nearprint.sketch`; ``bytes(sketch)`` is what is stored, and ``Sketch(data)`` reads
-/// it again.
+/// Made by :func:`nearprint.sketch`; ``bytes(sketch)`` is what is stored, and ``Sketch(data)``
+/// reads it again.
 ///
 /// >>> import nearprint
 /// >>> one = nearprint.sketch("The ferry leaves at seven in the morning and returns at noon.")
@@ -65,9 +65,9 @@ impl Sketch {
 
 /// The model of a recipe ``spectral-D``, which ``nearprint train spectral`` learned from vectors.
 ///
-/// It takes the bytes of the file, ``SpectralModel(Path("model").read_bytes())``, and stands for the
-/// recipe: ``fingerprint(vector, recipe=model)``. Its memory is kept until the process ends, so make
-/// each once.
+/// It takes the bytes of the file, ``SpectralModel(Path("model").read_bytes())``, and stands for
+/// the recipe: ``fingerprint(vector, recipe=model)``. Its memory is kept until the process ends, so
+/// make each once.
 #[pyclass(frozen, module = "nearprint")]
 #[derive(Debug)]
 pub(crate) struct SpectralModel {

@@ -1,4 +1,5 @@
-//! Access control: bearer tokens with permissions and namespaces, and a request rate for each token.
+//! Access control: bearer tokens with permissions and namespaces, and a request rate for each
+//! token.
 //!
 //! A token is 256 random bits, so a plain SHA-256 digest of it is safe to store; salts and many
 //! rounds only help passwords that people choose. The service never stores a token itself: not in a

@@ -1,4 +1,5 @@
-//! Lists: JSON lines, and tables without rules, as `plan`, `inspect`, `snapshot` and the benchmark program print them.
+//! Lists: JSON lines, and tables without rules, as `plan`, `inspect`, `snapshot` and the benchmark
+//! program print them.
 
 use std::io::{self, Write};
 

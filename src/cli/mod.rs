@@ -120,8 +120,8 @@ enum Command {
 }
 
 impl Command {
-    /// The exit code of an error that has none of its own. What looks a document up needs 1 for what
-    /// is not found, as grep does.
+    /// The exit code of an error that has none of its own. What looks a document up needs 1 for
+    /// what is not found, as grep does.
     const fn exit_code_of_failure(&self) -> u8 {
         if matches!(self, Self::Query(_) | Self::Check(_) | Self::Get(_)) {
             exit_code::LOOK_UP_FAILED

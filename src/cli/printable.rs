@@ -2,8 +2,8 @@
 
 use std::borrow::Cow;
 
-/// The text with those characters escaped that could mislead a reader: an id may contain a line end,
-/// what a terminal takes for a command, or what turns the direction of the text after it.
+/// The text with those characters escaped that could mislead a reader: an id may contain a line
+/// end, what a terminal takes for a command, or what turns the direction of the text after it.
 pub(super) fn printable(text: &str) -> Cow<'_, str> {
     escaped(text, misleads)
 }

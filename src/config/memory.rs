@@ -56,8 +56,8 @@ impl MemoryLimits {
         Ok(Self { all, index: all.saturating_sub(requests), bodies, replies, groups })
     }
 
-    /// Where the budgets of requests do not fit, as in a small container, they shrink in proportion,
-    /// but not below one body and two replies.
+    /// Where the budgets of requests do not fit, as in a small container, they shrink in
+    /// proportion, but not below one body and two replies.
     fn auto(config: &Config, memory: u64) -> Self {
         let server = &config.server;
         let left = memory.saturating_sub(LEFT_BYTES).max(memory / 2);

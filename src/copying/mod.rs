@@ -49,8 +49,8 @@ impl Source {
         })
     }
 
-    /// Fills the directory. A service that has served before tries until it succeeds; a new one says
-    /// at once what is wrong, unless it is that no node has started yet.
+    /// Fills the directory. A service that has served before tries until it succeeds; a new one
+    /// says at once what is wrong, unless it is that no node has started yet.
     ///
     /// # Errors
     /// [`ServeError::Follow`], [`ServeError::Seed`].

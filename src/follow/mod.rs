@@ -1,7 +1,7 @@
 //! Follows a primary: seeds the data directory from its export, and then enacts its changes.
 //!
-//! [`primary`] asks the primary; [`thread`] is the thread that follows; [`state`] is what the
-//! rest of the service sees of it. The engine verifies and enacts ([`nearprint_engine::following`]).
+//! [`primary`] asks the primary; [`thread`] is the thread that follows; [`state`] is what the rest
+//! of the service sees of it. The engine verifies and enacts ([`nearprint_engine::following`]).
 
 mod primary;
 mod state;

@@ -4,14 +4,14 @@
 //! There are two permits a core: one analysis runs while the next is handed over; more would evict
 //! each other's data from the caches. Half of the permits are for bodies of up to [`LONG_BYTES`],
 //! which therefore never wait for a long one. Within each half, waiting bodies are served in the
-//! order of their **deadlines**: the time of arrival plus a second for each [`BYTES_A_SECOND`], times
-//! the number of bodies of the same client that wait, this one included. So a body overtakes those
-//! that take much longer and those of clients that send many, and none waits for ever, because later
-//! ones have later deadlines.
+//! order of their **deadlines**: the time of arrival plus a second for each [`BYTES_A_SECOND`],
+//! times the number of bodies of the same client that wait, this one included. So a body overtakes
+//! those that take much longer and those of clients that send many, and none waits for ever,
+//! because later ones have later deadlines.
 //!
 //! The analyses of long bodies also share a budget of memory: each reserves what it takes at most
-//! ([`nearprint_text::memory_of_analysis`]) before it begins, and waits until that is free; one that
-//! needs more than all of it runs alone.
+//! ([`nearprint_text::memory_of_analysis`]) before it begins, and waits until that is free; one
+//! that needs more than all of it runs alone.
 //!
 //! An analysis that has begun runs to its end, which takes time linear in its bytes
 //! ([`nearprint_text`]). One that still waits is dropped with its request, and its body with it.

@@ -3,9 +3,10 @@
 //! of a directory tell each other.
 //!
 //! A Feistel network of four rounds with HMAC-SHA256, which is a strong pseudorandom permutation of
-//! 128 bits (Luby, Rackoff 1988), encrypts the value in the lower bits. The other bits are zero, and
-//! those of a forged text, or of one for another purpose, are not. The key comes from the secret of
-//! the data directory, so what a client has is good after a restart; and a job always has one name.
+//! 128 bits (Luby, Rackoff 1988), encrypts the value in the lower bits. The other bits are zero,
+//! and those of a forged text, or of one for another purpose, are not. The key comes from the
+//! secret of the data directory, so what a client has is good after a restart; and a job always has
+//! one name.
 
 use nearprint_engine::NamespaceFilter;
 use nearprint_engine::document::Namespace;
@@ -43,8 +44,8 @@ pub(crate) enum Kind {
     Change,
 }
 
-/// What a value is good for: its kind, and which list of this kind. A value for another purpose is not
-/// accepted in its place.
+/// What a value is good for: its kind, and which list of this kind. A value for another purpose is
+/// not accepted in its place.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Purpose {
     kind: Kind,

@@ -1,9 +1,9 @@
 //! Passes requests on to the service that decides: request and reply as streams, with the token.
 //!
-//! That is the primary of a follower, or the leader of a cluster. Nothing is added to what it answers,
-//! and what is passed on is not decompressed. A request is passed on once: whoever gets it and does
-//! not decide either refuses it. At most half of the requests in flight are passed on at one time, so
-//! that look-ups go on while the other accepts and is silent.
+//! That is the primary of a follower, or the leader of a cluster. Nothing is added to what it
+//! answers, and what is passed on is not decompressed. A request is passed on once: whoever gets it
+//! and does not decide either refuses it. At most half of the requests in flight are passed on at
+//! one time, so that look-ups go on while the other accepts and is silent.
 
 use std::error::Error as _;
 use std::path::Path;
@@ -101,8 +101,8 @@ pub(crate) struct Forwarder {
 }
 
 impl Forwarder {
-    /// For a service that works on this many requests at one time. It trusts the certificates of the
-    /// file, or those of public authorities without one.
+    /// For a service that works on this many requests at one time. It trusts the certificates of
+    /// the file, or those of public authorities without one.
     ///
     /// # Errors
     /// [`RemoteError`]: the file cannot be used.

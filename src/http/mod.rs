@@ -1,13 +1,14 @@
 //! The HTTP API: the only module that knows JSON, status codes and content types.
 //!
-//! A handler extracts, converts, makes one call into [`nearprint_engine`] and converts back; it has no
-//! rules of matching or storing of its own. `proto-free-api.md` is the public description.
+//! A handler extracts, converts, makes one call into [`nearprint_engine`] and converts back; it has
+//! no rules of matching or storing of its own. `proto-free-api.md` is the public description.
 //!
 //! - [`mod@router`] lists every route; [`routes`] holds the handlers, one file a resource.
 //! - [`middleware`] runs around every handler: checks of the head, tokens, the access log.
-//! - [`role`] knows who decides what is asked: this service, a primary or a leader; [`forward`] passes
-//!   requests on to it.
-//! - [`request`] reads bodies and query strings, within their limits, and names the field that is wrong.
+//! - [`role`] knows who decides what is asked: this service, a primary or a leader; [`forward`]
+//!   passes requests on to it.
+//! - [`request`] reads bodies and query strings, within their limits, and names the field that is
+//!   wrong.
 //! - [`reply`] has the JSON of the replies; [`problem`] is the only table of errors.
 //! - [`budget`] bounds the bytes of bodies and replies in memory; [`analyses`] is the queue of long
 //!   texts.

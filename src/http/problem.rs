@@ -19,8 +19,8 @@ use utoipa::ToSchema;
 /// The longest piece of a request that a reply repeats, in bytes.
 const QUOTED_BYTES_MAX: usize = 200;
 
-/// Declares the table of all errors: variant, status, stable code, title, and after how many seconds
-/// the same request may succeed, where time alone may help.
+/// Declares the table of all errors: variant, status, stable code, title, and after how many
+/// seconds the same request may succeed, where time alone may help.
 macro_rules! codes {
     (@seconds) => { None };
     (@seconds $seconds:literal) => { Some(Duration::from_secs($seconds)) };
@@ -523,7 +523,8 @@ mod tests {
 
     #[test]
     fn whatever_passes_with_time_says_when_to_try_again() {
-        // The statuses of RFC 9110 and RFC 6585 that ask for the header, and what else time may mend.
+        // The statuses of RFC 9110 and RFC 6585 that ask for the header, and what else time may
+        // mend.
         let passing = [
             (StatusCode::CONFLICT, "groups_not_ready"),
             (StatusCode::CONFLICT, "too_many_jobs"),

@@ -42,8 +42,8 @@ pub(crate) enum Decider<'a> {
 }
 
 impl ClusterNode {
-    /// For a service that works on this many requests at one time. It trusts the certificates of the
-    /// file, or those of public authorities without one.
+    /// For a service that works on this many requests at one time. It trusts the certificates of
+    /// the file, or those of public authorities without one.
     ///
     /// # Errors
     /// [`RemoteError`]: the file cannot be used.

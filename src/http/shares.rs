@@ -270,7 +270,8 @@ impl RequestPlace {
         Poll::Pending
     }
 
-    /// Waits for the client to take what is finished; without a place, if it does not take it at once.
+    /// Waits for the client to take what is finished; without a place, if it does not take it at
+    /// once.
     pub(crate) async fn await_client<T>(&self, taken: impl Future<Output = T>) -> T {
         let mut taken = pin!(taken);
         if let Some(taken) = taken.as_mut().now_or_never() {

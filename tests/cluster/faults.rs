@@ -1,5 +1,5 @@
-//! Clients of all nodes during faults of every kind: whatever was answered is explained by one run of
-//! the machine (`checker`), and all nodes end with the same.
+//! Clients of all nodes during faults of every kind: whatever was answered is explained by one run
+//! of the machine (`checker`), and all nodes end with the same.
 //!
 //! `NEARPRINT_TEST_FAULTS` sets the number of faults, `NEARPRINT_TEST_SEED` their order, and
 //! `NEARPRINT_TEST_CLIENTS` the number of clients.

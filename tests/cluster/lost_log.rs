@@ -1,5 +1,5 @@
-//! A log that has lost what it had acknowledged: nodes halt or wait and say why, look-ups go on, and a
-//! new log goes on where a node is, with everything that was answered.
+//! A log that has lost what it had acknowledged: nodes halt or wait and say why, look-ups go on,
+//! and a new log goes on where a node is, with everything that was answered.
 
 use std::fs;
 

@@ -1,5 +1,5 @@
-//! The network between a node and the servers of the log: it can be cut, as a partition does, without
-//! a word to either side.
+//! The network between a node and the servers of the log: it can be cut, as a partition does,
+//! without a word to either side.
 
 use std::io::{ErrorKind, Read as _, Write as _};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};

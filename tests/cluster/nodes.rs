@@ -64,8 +64,8 @@ impl Cluster {
         Some(Self::prepare(log_servers)?.create(flags))
     }
 
-    /// The same as `start`, with three servers of the log on hosts of their own if this user can make
-    /// hosts.
+    /// The same as `start`, with three servers of the log on hosts of their own if this user can
+    /// make hosts.
     pub(crate) fn start_on_hosts() -> Option<Self> {
         Some(Self::prepare_with(Servers::start_on_hosts(3)?, 3).create(LOG_SIZE))
     }
@@ -271,8 +271,8 @@ impl Cluster {
         self.written.clone()
     }
 
-    /// The answer of a node, which is asked again until it listens: one that has lost the lead, maybe
-    /// only because the disk was slow, is opened again.
+    /// The answer of a node, which is asked again until it listens: one that has lost the lead,
+    /// maybe only because the disk was slow, is opened again.
     pub(crate) fn answer(&self, at: usize, ask: impl Fn(&Client) -> Reply) -> (u16, Value) {
         let mut answer = None;
         self.until(&format!("node {at} answers"), |this| {

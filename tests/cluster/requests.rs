@@ -1,4 +1,5 @@
-//! Any node takes any request: what it does not decide is passed on, and what was passed on is there.
+//! Any node takes any request: what it does not decide is passed on, and what was passed on is
+//! there.
 
 use std::thread;
 use std::time::{Duration, Instant};

@@ -1,5 +1,5 @@
-//! Promise: `match` finds the records that are near a query, in every format and whatever the output,
-//! and its exit code says whether everything was read. Method: the binary on small files.
+//! Promise: `match` finds the records that are near a query, in every format and whatever the
+//! output, and its exit code says whether everything was read. Method: the binary on small files.
 //! `crates/files/src/dedup/matching.rs` compares it with nested loops.
 
 use std::path::Path;
@@ -154,8 +154,8 @@ fn the_exit_code_is_the_one_that_the_help_states() {
     }
 }
 
-/// Begins a command with a pipe as its standard output, which nobody reads, and interrupts it once it
-/// writes: what it writes at one time is more than the pipe takes.
+/// Begins a command with a pipe as its standard output, which nobody reads, and interrupts it once
+/// it writes: what it writes at one time is more than the pipe takes.
 fn interrupted_while_it_writes(folder: &Path, arguments: &[&str]) -> Option<i32> {
     let mut command = Command::new(env!("CARGO_BIN_EXE_nearprint"))
         .args(arguments)

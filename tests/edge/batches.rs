@@ -1,8 +1,9 @@
-//! Promise: whatever other clients do, each reply to a batch is right and in the order of its lines,
-//! and the memory of waiting bodies and replies stays within its budgets. Method: clients that send
-//! as fast as they can, that send a line at a time, that read a little at a time, that never read,
-//! and that leave, all at one time; one line in five is wrong. Every reply that is read is checked.
-//! The test is small and checks what is true at any speed; `make siege` runs the same at full size.
+//! Promise: whatever other clients do, each reply to a batch is right and in the order of its
+//! lines, and the memory of waiting bodies and replies stays within its budgets. Method: clients
+//! that send as fast as they can, that send a line at a time, that read a little at a time, that
+//! never read, and that leave, all at one time; one line in five is wrong. Every reply that is read
+//! is checked. The test is small and checks what is true at any speed; `make siege` runs the same
+//! at full size.
 
 #![expect(clippy::cast_precision_loss, clippy::print_stderr, reason = "for people")]
 

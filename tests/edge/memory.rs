@@ -125,8 +125,8 @@ async fn fill(
     assert!(server.memory_bytes() < bytes);
 }
 
-/// Characters that become many, marks that are composed together, and as many words as there can be.
-/// What does not fit is refused at once, and what is accepted is analysed one after the other.
+/// Characters that become many, marks that are composed together, and as many words as there can
+/// be. What does not fit is refused at once, and what is accepted is analysed one after the other.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn in_512_mib_twenty_texts_of_16_mib_of_the_worst_characters_kill_nothing() {
     for (recipe, piece) in [("np2", "\u{fdfa}"), ("np2", "\u{344}"), ("textrank-22", "ab-cd-")] {

@@ -112,7 +112,8 @@ fn pairs_that_exclude_each_other_are_described_as_such() {
     assert!(demands.contains(r#"{"required":["vector"]}"#), "{demands}");
 }
 
-/// A flag excludes a field at one of its values: the description says which, and the service agrees.
+/// A flag excludes a field at one of its values: the description says which, and the service
+/// agrees.
 #[test]
 fn a_flag_excludes_a_field_at_one_value_only() {
     let server = Server::start();

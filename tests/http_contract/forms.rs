@@ -1,5 +1,5 @@
-//! The numbers of texts: what hits say of them, what `min_numbers` demands, and what a check-and-insert
-//! says that drops a text with other numbers.
+//! The numbers of texts: what hits say of them, what `min_numbers` demands, and what a
+//! check-and-insert says that drops a text with other numbers.
 
 use serde_json::{Value, json};
 

@@ -438,8 +438,8 @@ fn a_cursor_continues_the_list_that_it_came_from_alone() {
             assert!(detail.contains("another page of this list"), "{detail}");
         }
     }
-    // After a restart they are still good, but for jobs that ended with it; in another directory they
-    // are not.
+    // After a restart they are still good, but for jobs that ended with it; in another directory
+    // they are not.
     let kept: Vec<&String> = lists.iter().filter(|list| !list.contains("/groups")).collect();
     let kept: Vec<_> = kept.into_iter().filter(|list| !list.contains("/jobs")).collect();
     let cursors: Vec<_> = kept.iter().map(|list| (*list, cursor(list))).collect();

@@ -12,8 +12,8 @@ use nearprint_engine::log::{Entry, Log, LogError};
 use crate::servers::{Servers, eventually};
 use crate::{DEADLINE, answer, append_all, entry, first_answer, number, read_to_end};
 
-/// A reader stands still no longer than this. A request for entries that was lost would be made again
-/// by itself after 30 s.
+/// A reader stands still no longer than this. A request for entries that was lost would be made
+/// again by itself after 30 s.
 const STANDS_STILL_MAX: Duration = Duration::from_secs(20);
 
 /// Reads all the time, on a thread of its own; ends with the first error that is final.
@@ -138,8 +138,8 @@ fn without_a_quorum_nothing_is_answered_and_no_end_is_confirmed() {
     assert_eq!(numbers.last(), Some(&12));
 }
 
-/// With two empty servers of three the stream is either restored from the third or begins again at 1,
-/// with the same identity.
+/// With two empty servers of three the stream is either restored from the third or begins again at
+/// 1, with the same identity.
 #[test]
 fn a_log_wiped_on_two_of_three_servers_is_read_on_only_if_it_is_whole() {
     let Some(mut servers) = Servers::start(3) else { return };

@@ -1,5 +1,5 @@
-//! Hosts of this machine, each in a network namespace of its own, so that the network between any of
-//! them can be cut. Only root can make them.
+//! Hosts of this machine, each in a network namespace of its own, so that the network between any
+//! of them can be cut. Only root can make them.
 
 use std::ffi::OsStr;
 use std::net::{IpAddr, Ipv4Addr};
@@ -49,8 +49,8 @@ impl Hosts {
         command
     }
 
-    /// Cuts a host off from the other hosts, or ends that. Packets are dropped, so neither side is told.
-    /// The machine itself still reaches it.
+    /// Cuts a host off from the other hosts, or ends that. Packets are dropped, so neither side is
+    /// told. The machine itself still reaches it.
     pub(crate) fn isolate(&self, at: usize, is_cut: bool) {
         let verb = if is_cut { "add" } else { "del" };
         for other in (0..self.count).filter(|other| *other != at) {

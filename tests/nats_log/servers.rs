@@ -181,8 +181,8 @@ impl Servers {
         kill_process(pid, Signal::CONT).unwrap();
     }
 
-    /// Cuts a server off from the other ones, or ends that; clients still reach it. False if they have
-    /// no hosts of their own, which was said at the start.
+    /// Cuts a server off from the other ones, or ends that; clients still reach it. False if they
+    /// have no hosts of their own, which was said at the start.
     pub(crate) fn isolate(&self, at: usize, is_cut: bool) -> bool {
         let Some(hosts) = &self.hosts else { return false };
         hosts.isolate(at, is_cut);

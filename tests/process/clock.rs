@@ -1,6 +1,6 @@
-//! Promise: once a clock that was wrong is right again, expiry, age and the times that are shown are
-//! right within a second, also after restarts; a start whose clock is far behind what is stored is
-//! refused, and names the way. Method: a real server whose clock libfaketime sets.
+//! Promise: once a clock that was wrong is right again, expiry, age and the times that are shown
+//! are right within a second, also after restarts; a start whose clock is far behind what is stored
+//! is refused, and names the way. Method: a real server whose clock libfaketime sets.
 
 #![expect(
     clippy::disallowed_methods,
@@ -19,7 +19,8 @@ use crate::server::{self, Client, Server};
 
 /// A bound for a test that hangs, 20 ms each.
 const LOOKS_MAX: usize = 3_000;
-/// How far a time may be from that of the test, which is not measured: a minute, of hours and years.
+/// How far a time may be from that of the test, which is not measured: a minute, of hours and
+/// years.
 const NEAR_S: u64 = 60;
 
 /// Clocks that are wrong.

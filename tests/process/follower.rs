@@ -1,6 +1,6 @@
 //! A follower of a server, each in a process of its own: both are killed under load, and in the end
-//! the follower has what was answered; it passes writes on, refuses them, waits, copies again, halts
-//! and takes the place of its primary.
+//! the follower has what was answered; it passes writes on, refuses them, waits, copies again,
+//! halts and takes the place of its primary.
 
 use std::io::Write as _;
 use std::net::TcpListener;

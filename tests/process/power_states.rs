@@ -148,8 +148,8 @@ fn complete(record: &Path, process: u32) -> String {
     panic!("the tracer does not end");
 }
 
-/// The last call, if the death of the process has kept it from the tracer: about once in 150 lives a
-/// file is there, or gone, of whose call the record has no begin.
+/// The last call, if the death of the process has kept it from the tracer: about once in 150 lives
+/// a file is there, or gone, of whose call the record has no begin.
 fn unseen(recorded: &Image, left: &Image) -> Option<Call> {
     let created = left.keys().find(|name| !recorded.contains_key(*name));
     let removed = recorded.keys().find(|name| !left.contains_key(*name));

@@ -1,6 +1,6 @@
-//! Promise: a signal ends the process in order, within its grace, whatever it is doing, and a second
-//! one ends it at once; nothing acknowledged is lost. Method: clients that never read their replies,
-//! and system calls that `strace` makes take minutes.
+//! Promise: a signal ends the process in order, within its grace, whatever it is doing, and a
+//! second one ends it at once; nothing acknowledged is lost. Method: clients that never read their
+//! replies, and system calls that `strace` makes take minutes.
 
 use std::io::Write as _;
 use std::net::TcpStream;

@@ -103,8 +103,8 @@ impl Worker {
         Self { random: Random(seed), journal: Some(Vec::new()), ..self }
     }
 
-    /// This client as if the world had ended at a time, in microseconds since 1970, of a later self:
-    /// it has sent what was sent until then, and read what was read before.
+    /// This client as if the world had ended at a time, in microseconds since 1970, of a later
+    /// self: it has sent what was sent until then, and read what was read before.
     pub(crate) fn until(&self, time: u64, later: &Self) -> Self {
         let mut worker = self.clone();
         for (at, id, entry) in later.journal.iter().flatten() {

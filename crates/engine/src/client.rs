@@ -1,9 +1,9 @@
 //! Who asks, and the one rule by which clients share what is limited for all of them together.
 //!
 //! A client may take one more of something while it has fewer than are free. So one client takes at
-//! most half of all, a second one half of what the first one leaves, and so on; and when many take as
-//! much as they can, all end up with the same. Whoever has little gets more for as long as anything
-//! is free, whatever others have.
+//! most half of all, a second one half of what the first one leaves, and so on; and when many take
+//! as much as they can, all end up with the same. Whoever has little gets more for as long as
+//! anything is free, whatever others have.
 
 use std::net::{IpAddr, Ipv6Addr};
 use std::sync::Arc;
@@ -18,8 +18,8 @@ pub enum Client {
 }
 
 impl Client {
-    /// The client at an address. Whoever has an IPv6 address usually has all those that begin with the
-    /// same 64 bits, so these are one client.
+    /// The client at an address. Whoever has an IPv6 address usually has all those that begin with
+    /// the same 64 bits, so these are one client.
     pub const fn at(address: IpAddr) -> Self {
         Self::Address(match address.to_canonical() {
             IpAddr::V6(address) => {

@@ -62,9 +62,9 @@ impl DirectoryFile {
         }
     }
 
-    /// Reads the directory's file; `None` if there is none yet. Whatever opens a directory begins with
-    /// this, so a directory of another version is refused as such before anything in it can be called
-    /// damaged.
+    /// Reads the directory's file; `None` if there is none yet. Whatever opens a directory begins
+    /// with this, so a directory of another version is refused as such before anything in it can be
+    /// called damaged.
     ///
     /// # Errors
     /// [`StorageError`].

@@ -1,8 +1,9 @@
 //! The jobs of an engine, of every kind: begin, watch and cancel them.
 //!
-//! A purge is part of the state and survives a restart ([`crate::machine::jobs`]); a search for groups
-//! is in memory only ([`crate::groups`]). The removal of expired documents is no job: nobody asked for
-//! it, it never ends, and there is nothing to wait for, as an expired document is not a hit any more.
+//! A purge is part of the state and survives a restart ([`crate::machine::jobs`]); a search for
+//! groups is in memory only ([`crate::groups`]). The removal of expired documents is no job: nobody
+//! asked for it, it never ends, and there is nothing to wait for, as an expired document is not a
+//! hit any more.
 
 use crate::api::error::Refused;
 use crate::api::replies::Admission;
@@ -129,8 +130,8 @@ impl Engine {
         self.shared.groups.add(self.client.clone(), request, clock::now_ms())
     }
 
-    /// The jobs by their numbers, so those of one kind oldest first: all that have not ended, the last
-    /// [`ENDED_KEPT`] purges that have, and the searches for groups whose results are kept.
+    /// The jobs by their numbers, so those of one kind oldest first: all that have not ended, the
+    /// last [`ENDED_KEPT`] purges that have, and the searches for groups whose results are kept.
     ///
     /// [`ENDED_KEPT`]: crate::machine::jobs::ENDED_KEPT
     pub fn jobs(&self) -> Vec<Job> {

@@ -1,7 +1,7 @@
 //! Promise: a process that is refused memory ends at once, and has lost nothing that was answered.
 //! Method: this program starts itself; the child stores and removes documents in an engine with all
-//! its threads, prints what was answered, and its allocator fails at the N-th allocation, for many N
-//! from the first to the last. Then the directory is opened, and has everything that was printed.
+//! its threads, prints what was answered, and its allocator fails at the N-th allocation, for many
+//! N from the first to the last. Then the directory is opened, and has everything that was printed.
 
 #![expect(unsafe_code, reason = "an allocator is unsafe to write")]
 #![expect(clippy::print_stdout, reason = "how the child tells what was answered")]

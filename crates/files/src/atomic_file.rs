@@ -26,8 +26,8 @@ const NAME_BYTES_MAX: usize = 200;
 
 /// An output. A regular file is written under another name, `PATH.RANDOM.partial`, and renamed once
 /// it is whole and on the disk: after a crash there is the whole of it, or what was there before.
-/// Dropped earlier, it is removed. A link is not replaced, but the file that it leads to, whose owner
-/// and permissions stay. The standard output, pipes and devices are written straight.
+/// Dropped earlier, it is removed. A link is not replaced, but the file that it leads to, whose
+/// owner and permissions stay. The standard output, pipes and devices are written straight.
 pub struct AtomicFile {
     sink: Sink,
 }

@@ -75,9 +75,9 @@ struct Done<T> {
     result: T,
 }
 
-/// Lets some threads work on batches of documents while another one reads them. `take` receives each
-/// batch, without its documents, and what came of them, in the order of the files; it says whether
-/// to go on. Memory is a few batches for each thread.
+/// Lets some threads work on batches of documents while another one reads them. `take` receives
+/// each batch, without its documents, and what came of them, in the order of the files; it says
+/// whether to go on. Memory is a few batches for each thread.
 ///
 /// # Errors
 /// The first one of `take`, which ends everything.

@@ -29,8 +29,8 @@ pub enum RecordForm {
     Parsed,
     /// The parsed content and the bytes of the record ([`Raw`]).
     Both,
-    /// The bytes of the record, for callers that have read the content before. Lines are not parsed:
-    /// each becomes a document without content, even if parsing it would fail.
+    /// The bytes of the record, for callers that have read the content before. Lines are not
+    /// parsed: each becomes a document without content, even if parsing it would fail.
     Raw,
 }
 
@@ -127,7 +127,8 @@ impl Context {
         said.doubts.entry(what).or_insert_with(new).count += 1;
     }
 
-    /// Explains the fields of a file once for all files that have the same, with its first document.
+    /// Explains the fields of a file once for all files that have the same, with its first
+    /// document.
     fn explain(&self, file: &Path, format: &str, mapping: &str, first: &Parsed) {
         let mut said = self.said();
         if said.explained.len() < NOTES_MAX && said.explained.insert(format!("{format} {mapping}"))

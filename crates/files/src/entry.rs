@@ -17,8 +17,8 @@ use crate::offer::{
 /// The longest record in bytes, after decompression. Longer ones are reported and skipped.
 pub const DOCUMENT_BYTES_MAX: usize = 8 << 20;
 
-/// What is wrong with a cell or a line of text in which there is a NUL byte. File systems leave blocks of
-/// them where they lost what was written.
+/// What is wrong with a cell or a line of text in which there is a NUL byte. File systems leave
+/// blocks of them where they lost what was written.
 pub(super) const NUL: &str = "has NUL bytes, as a damaged file has: a part of it is lost";
 
 /// What a reader yields.

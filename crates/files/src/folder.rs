@@ -1,10 +1,10 @@
 //! Reads a folder and everything below it: one document a file of text or HTML, with its path as
 //! id, and the documents of each file of records.
 //!
-//! The name of a file decides whether it is read ([`NameKind`]). Other files, empty ones and binary ones
-//! are records that are not documents, and so are by-products of other programs; symbolic links, and
-//! folders such as `.git`, are skipped. Names are sorted within each folder, so that two runs give the
-//! same order.
+//! The name of a file decides whether it is read ([`NameKind`]). Other files, empty ones and binary
+//! ones are records that are not documents, and so are by-products of other programs; symbolic
+//! links, and folders such as `.git`, are skipped. Names are sorted within each folder, so that two
+//! runs give the same order.
 
 use std::io::BufRead as _;
 use std::path::{Path, PathBuf};

@@ -246,8 +246,8 @@ pub fn expand(paths: Vec<PathBuf>) -> Vec<PathBuf> {
     paths.into_iter().flat_map(|path| matches(&path).unwrap_or_else(|| vec![path])).collect()
 }
 
-/// The files below a folder that [`FileRecords`] reads, each with its format, in their order. A file that
-/// cannot be read, or whose format is unknown, is none of them. Opens each.
+/// The files below a folder that [`FileRecords`] reads, each with its format, in their order. A
+/// file that cannot be read, or whose format is unknown, is none of them. Opens each.
 pub fn files(folder: &Path) -> Vec<(PathBuf, Format)> {
     folder::files(folder).collect()
 }

@@ -1,11 +1,11 @@
 //! Readers of files: NDJSON, JSON arrays, CSV, Parquet, web archives, lines of hex or text, and
 //! folders of text and HTML, all of them compressed or not.
 //!
-//! A reader is an iterator of [`FileRecord`]s, most of which are documents. It holds about one record of
-//! [`DOCUMENT_BYTES_MAX`] and one buffer (for Parquet, one batch of rows), however long its input is.
-//! An entry that cannot be read is an item too, a [`BadEntry`] with its place, and the reader goes on
-//! after it. A file of a format that no reader understands is refused ([`detect`]), because reading
-//! it as text would store one meaningless document.
+//! A reader is an iterator of [`FileRecord`]s, most of which are documents. It holds about one
+//! record of [`DOCUMENT_BYTES_MAX`] and one buffer (for Parquet, one batch of rows), however long
+//! its input is. An entry that cannot be read is an item too, a [`BadEntry`] with its place, and
+//! the reader goes on after it. A file of a format that no reader understands is refused
+//! ([`detect`]), because reading it as text would store one meaningless document.
 //!
 //! [`Documents`] is for an import. [`FileRecords`] also has what is not a document, and with
 //! [`ReadOptions::form`] the bytes of each record, for a command that writes some of the records

@@ -261,8 +261,8 @@ pub(crate) fn fields(columns: &[RowColumn]) -> impl Iterator<Item = Field> {
 }
 
 /// Begins a file of Parquet with a footer that has this metadata. `stored` are the types of its
-/// columns, if they are not those that Arrow chooses; the metadata then has those of Arrow, too. All
-/// of this program are compressed in the same way.
+/// columns, if they are not those that Arrow chooses; the metadata then has those of Arrow, too.
+/// All of this program are compressed in the same way.
 pub(crate) fn parquet_writer(
     file: AtomicFile,
     schema: SchemaRef,

@@ -1,9 +1,9 @@
 //! The numbers of a text: 8 bytes that estimate how many of them two texts share.
 //!
 //! A b-bit minwise sketch (Li and Koenig 2010) of 16 bins over the distinct tokens with digits
-//! (after another such token, the pair), each bin 0 (empty) or a code of 1 to 15. Two forms that are
-//! filled in differently agree in their words and not in their numbers. nearprint-text makes it;
-//! this module stores and compares.
+//! (after another such token, the pair), each bin 0 (empty) or a code of 1 to 15. Two forms that
+//! are filled in differently agree in their words and not in their numbers. nearprint-text makes
+//! it; this module stores and compares.
 
 /// The codes of a bin that is not empty.
 const CODES: u32 = 15;

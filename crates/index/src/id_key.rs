@@ -1,8 +1,8 @@
 //! The keyed hash that stands for an id.
 //!
 //! The index stores no ids, so that its memory does not grow with their length, but SipHash-2-4-128
-//! of each under the secret of the directory, cut to 96 bits. Among a billion ids the probability of a
-//! collision is 6e-12, and nobody without the secret can find one.
+//! of each under the secret of the directory, cut to 96 bits. Among a billion ids the probability
+//! of a collision is 6e-12, and nobody without the secret can find one.
 
 use std::hash::Hasher as _;
 

@@ -220,8 +220,8 @@ impl Lookup {
 }
 
 impl Lookup {
-    /// The same for one query, until `is_enough` says so after a part of the levels. Returns whether
-    /// it came to the end.
+    /// The same for one query, until `is_enough` says so after a part of the levels. Returns
+    /// whether it came to the end.
     pub(crate) fn run_until(
         &mut self,
         levels: Levels<'_>,

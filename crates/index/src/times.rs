@@ -1,12 +1,12 @@
 //! When changes were made: the first change of each second, for look-ups by age.
 //!
-//! The last seconds that had a change are known, as many as a day has, and every minute before them:
-//! 12 bytes each, at most about 7 MiB for each year. So an age of more than a day is exact to the
-//! minute.
+//! The last seconds that had a change are known, as many as a day has, and every minute before
+//! them: 12 bytes each, at most about 7 MiB for each year. So an age of more than a day is exact to
+//! the minute.
 //!
-//! Time comes with the changes, and goes back when a clock is set back. Changes keep their order all
-//! the same: a change counts as made no later than any after it. So what was stored while a clock ran
-//! ahead counts as stored when the clock was right again.
+//! Time comes with the changes, and goes back when a clock is set back. Changes keep their order
+//! all the same: a change counts as made no later than any after it. So what was stored while a
+//! clock ran ahead counts as stored when the clock was right again.
 //!
 //! But the clock may have been right before it went back, and wrong afterwards. Then time comes to
 //! the second before the step again not by passing, but by a second step: forward, by at least half
@@ -17,8 +17,8 @@ use imbl::OrdMap;
 
 use crate::document::Sequence;
 
-/// So many of the last seconds with a change are kept. It is a number and not an age, because a clock
-/// that is set forward for a moment must not make everything coarse.
+/// So many of the last seconds with a change are kept. It is a number and not an age, because a
+/// clock that is set forward for a moment must not make everything coarse.
 const SECONDS_KEPT: u32 = 24 * 60 * 60;
 
 /// The first change of each second.
@@ -167,8 +167,8 @@ impl Times {
     }
 
     /// The seconds that are kept, ascending. Where it is not known yet whether a clock has gone
-    /// back rightly, there follow the second to which it has gone back, with [`Sequence::ZERO`], and
-    /// those that it has gone back over, ascending.
+    /// back rightly, there follow the second to which it has gone back, with [`Sequence::ZERO`],
+    /// and those that it has gone back over, ascending.
     pub fn iter(&self) -> impl Iterator<Item = (u32, Sequence)> + '_ {
         let known = |(second, first): (&u32, &Sequence)| (*second, *first);
         let doubt = self.doubt.iter().flat_map(move |doubt| {

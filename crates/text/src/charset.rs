@@ -1,10 +1,10 @@
 //! From the bytes of a document to UTF-8.
 //!
 //! The first of these that is present decides the encoding: a byte order mark; the label that came
-//! with the document (`charset=` of its content type); in HTML, a first tag in UTF-16, a `<meta>` in
-//! the first 1,024 bytes, an XML declaration, a later `<meta>`; valid UTF-8; and last a guess by letter frequencies
-//! (`chardetng`, as in browsers). Bytes that are invalid in the encoding become U+FFFD, which
-//! separates words. Linear in the bytes; the text can be up to three times as long.
+//! with the document (`charset=` of its content type); in HTML, a first tag in UTF-16, a `<meta>`
+//! in the first 1,024 bytes, an XML declaration, a later `<meta>`; valid UTF-8; and last a guess by
+//! letter frequencies (`chardetng`, as in browsers). Bytes that are invalid in the encoding become
+//! U+FFFD, which separates words. Linear in the bytes; the text can be up to three times as long.
 
 use std::borrow::Cow;
 
@@ -104,8 +104,8 @@ fn utf_16_by_its_first_tag(html: &[u8]) -> Option<&'static Encoding> {
     }
 }
 
-/// The encoding that the first `<meta>` with a known one declares, outside comments, scripts and the
-/// values of attributes. What is never closed hides nothing.
+/// The encoding that the first `<meta>` with a known one declares, outside comments, scripts and
+/// the values of attributes. What is never closed hides nothing.
 fn in_meta(html: &[u8]) -> Option<&'static Encoding> {
     let mut rest = html;
     let (mut a_comment_ends, mut a_script_ends, mut a_quote_ends) = (true, true, true);
@@ -158,8 +158,8 @@ fn end_of_tag(tag: &[u8]) -> Option<usize> {
     }
 }
 
-/// The encoding of a `<meta>` without its brackets: its `charset`, or what its `content` names if it
-/// stands for the content type.
+/// The encoding of a `<meta>` without its brackets: its `charset`, or what its `content` names if
+/// it stands for the content type.
 fn of_meta(tag: &[u8]) -> Option<&'static Encoding> {
     let tag = format!("{}>", String::from_utf8_lossy(tag)).to_ascii_lowercase();
     let (tag, _) = Tag::read(&tag, 0, false)?;

@@ -1,5 +1,5 @@
-//! The header `Content-Type` as servers of pages send it: with quotes of either kind, twice, or with
-//! a charset that means nothing.
+//! The header `Content-Type` as servers of pages send it: with quotes of either kind, twice, or
+//! with a charset that means nothing.
 //!
 //! Reads it as browsers do ([Fetch], "extract a MIME type"): of several types the last valid one
 //! counts, and it keeps the charset of an earlier one of the same type if it has none itself. Where

@@ -299,7 +299,8 @@ impl Chunk {
         if buffer.is_null() {
             return Err(broken("a buffer is missing"));
         }
-        // SAFETY: the offsets, which were checked, end in the buffer; it lives as long as the array.
+        // SAFETY: the offsets, which were checked, end in the buffer; it lives as long as the
+        // array.
         Ok(unsafe { slice::from_raw_parts(buffer.add(from), length) })
     }
 }

@@ -54,8 +54,8 @@ const ID_BYTES_MAX: usize = 2_048;
 ///     ``exact`` does not.
 /// :param extract: Which text of a page counts: ``content``, ``visible`` or ``main``.
 ///
-/// A document is what :func:`fingerprint` takes, or a fingerprint as an ``int``. An id is a ``str``,
-/// or an ``int``, which is the same as its digits. Threads may share an index.
+/// A document is what :func:`fingerprint` takes, or a fingerprint as an ``int``. An id is a
+/// ``str``, or an ``int``, which is the same as its digits. Threads may share an index.
 #[pyclass(frozen, module = "nearprint")]
 #[derive(Debug)]
 pub(crate) struct Index {
@@ -135,12 +135,10 @@ impl Index {
 
     /// Store a document unless it is a near-duplicate of another one, in one step.
     ///
-    /// >>> import nearprint
-    /// >>> index = nearprint.Index()
-    /// >>> index.check_and_insert("a", 0b1011)
-    /// Checked(outcome='inserted', hit=None)
-    /// >>> index.check_and_insert("b", 0b1111)
-    /// Checked(outcome='duplicate', hit=Hit(id='a', fingerprint=11, distance=1, similarity=None, numbers=None))
+    /// >>> import nearprint >>> index = nearprint.Index() >>> index.check_and_insert("a", 0b1011)
+    /// Checked(outcome='inserted', hit=None) >>> index.check_and_insert("b", 0b1111)
+    /// Checked(outcome='duplicate', hit=Hit(id='a', fingerprint=11, distance=1, similarity=None,
+    /// numbers=None))
     ///
     /// The keywords are those of :meth:`insert` and :meth:`query`.
     #[pyo3(signature = (id, document, *, distance=None, min_similarity=None, min_numbers=None, search=None, html=false, charset=None, sketch=None, recipe=None))]
@@ -211,7 +209,8 @@ impl Index {
     /// Store many documents; see :meth:`insert` and, for what ``documents`` may be,
     /// :func:`fingerprint_many`.
     ///
-    /// :returns: An outcome for each; ``None`` for those without a fingerprint, which are not stored.
+    /// :returns: An outcome for each; ``None`` for those without a fingerprint, which are not
+    /// stored.
     #[pyo3(signature = (ids, documents, *, html=false, charset=None, threads=None))]
     fn insert_many(
         &self,

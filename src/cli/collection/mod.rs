@@ -129,8 +129,8 @@ impl CollectionArgs {
     }
 }
 
-/// Refuses a service together with a directory, two tokens, and the credentials of a service where a command
-/// connects to none.
+/// Refuses a service together with a directory, two tokens, and the credentials of a service where
+/// a command connects to none.
 ///
 /// Clap's own `conflicts_with` and `requires` would also refuse the variables, which may be set for
 /// other commands.
@@ -348,9 +348,9 @@ impl Collection {
         if replies.len() == lines.len() { Ok(replies) } else { Err(cut_off().into()) }
     }
 
-    /// Sends a request, again while a service is busy; the media type of the reply, and its body. Any
-    /// status but success is an error. The media type is that of the body, or without one that of the
-    /// reply.
+    /// Sends a request, again while a service is busy; the media type of the reply, and its body.
+    /// Any status but success is an error. The media type is that of the body, or without one that
+    /// of the reply.
     fn send(
         &self,
         method: &Method,
@@ -405,8 +405,8 @@ impl Collection {
     }
 }
 
-/// A reply that a nearprint service of this version does not give. The address that was named may be
-/// that of another service.
+/// A reply that a nearprint service of this version does not give. The address that was named may
+/// be that of another service.
 pub(super) fn foreign(why: impl Into<Error>) -> ErrorReport {
     let what = "the reply is not from a nearprint service of this version";
     let next = "name the address of one: --server URL, or the variable NEARPRINT_URL";
@@ -446,8 +446,8 @@ impl ProblemReply {
         matches!(self.status, 429 | 503) && !is_lasting
     }
 
-    /// Nothing of a nearprint service is there: it refuses with a code, and never redirects. Proxies
-    /// before it refuse for other reasons.
+    /// Nothing of a nearprint service is there: it refuses with a code, and never redirects.
+    /// Proxies before it refuse for other reasons.
     fn is_foreign(&self) -> bool {
         self.code.is_empty() && (self.status < 400 || matches!(self.status, 404 | 405))
     }

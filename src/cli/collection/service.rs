@@ -151,7 +151,8 @@ impl RemoteService {
         Ok(response.map_err(|error| self.unreachable(error))?.status().as_u16())
     }
 
-    /// Gets a path once, without waiting for a busy service, and reads the reply, which must be JSON.
+    /// Gets a path once, without waiting for a busy service, and reads the reply, which must be
+    /// JSON.
     pub(crate) fn get_once(&self, path: &str, timeout: Duration) -> Result<Value> {
         let mut request = self.agent.get(format!("{}{path}", self.address));
         if let Some(authorization) = &self.authorization {

@@ -2,9 +2,9 @@
 //!
 //! The model is [`nearprint_index::cost`]. It takes the cost of cache lines as measured on this
 //! machine, or with `--no-measure` on the machine that nearprint was developed on. nearprint's
-//! choice of tables does not depend on the size ([`nearprint_index::plan`] says why), so it is listed
-//! with the alternatives that would be exact as well, and a note says if the model prefers one of
-//! them.
+//! choice of tables does not depend on the size ([`nearprint_index::plan`] says why), so it is
+//! listed with the alternatives that would be exact as well, and a note says if the model prefers
+//! one of them.
 
 use std::fmt;
 use std::io::Write;

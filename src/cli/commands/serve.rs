@@ -30,9 +30,9 @@ pub(crate) struct ServeArgs {
     /// A configuration file; `config/default.toml` explains every key
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
-    /// Start even if the newest change in the data directory was made later than the clock says, and
-    /// go on with the time of the clock. For a directory in which a wrong clock has left a time in
-    /// the future; look at the clock first
+    /// Start even if the newest change in the data directory was made later than the clock says,
+    /// and go on with the time of the clock. For a directory in which a wrong clock has left a time
+    /// in the future; look at the clock first
     #[arg(long)]
     accept_time: bool,
 }

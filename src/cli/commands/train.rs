@@ -39,8 +39,8 @@ Examples:
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 struct SpectralArgs {
-    /// Files of NDJSON, a document with `vector` a line, compressed or not; - is the standard input.
-    /// Of many vectors a uniform sample is kept: at most 20,000, and 256 MiB
+    /// Files of NDJSON, a document with `vector` a line, compressed or not; - is the standard
+    /// input. Of many vectors a uniform sample is kept: at most 20,000, and 256 MiB
     #[arg(value_name = "FILE", required = true)]
     files: Vec<PathBuf>,
     /// Where to write the model: a file that does not exist, a pipe, or - for the standard output

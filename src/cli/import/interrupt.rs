@@ -9,8 +9,8 @@ use tokio::signal::unix::{SignalKind, signal};
 
 use crate::cli::exit_code;
 
-/// How long a command that writes may take to end by itself: the other end of a pipe may be slow, or
-/// there may be none.
+/// How long a command that writes may take to end by itself: the other end of a pipe may be slow,
+/// or there may be none.
 const ENDS_WITHIN: Duration = Duration::from_secs(5);
 
 /// Whether the user wants the command to end.

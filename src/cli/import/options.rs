@@ -38,7 +38,8 @@ pub(crate) struct ImportOptions {
     /// With --check: how much of two texts must agree, 0 to 1; 0 does not compare them
     #[arg(long, value_name = "SIMILARITY", requires = "checking")]
     pub(crate) min_similarity: Option<f64>,
-    /// With --check: how many of their numbers two texts must share, 0 to 1; 0 does not compare them
+    /// With --check: how many of their numbers two texts must share, 0 to 1; 0 does not compare
+    /// them
     #[arg(long, value_name = "SHARE", requires = "checking")]
     pub(crate) min_numbers: Option<f64>,
     /// How many hits each reply lists
@@ -88,8 +89,8 @@ pub(crate) struct Reading {
     /// How fingerprints are written in texts and cells [default: a sample of each file decides]
     #[arg(long, value_enum, value_name = "HOW")]
     fingerprint_format: Option<FingerprintFormat>,
-    /// The encoding of tables, lines and texts, such as windows-1252 or utf-16le [default: UTF-8, or
-    /// UTF-16 with its byte order mark]
+    /// The encoding of tables, lines and texts, such as windows-1252 or utf-16le [default: UTF-8,
+    /// or UTF-16 with its byte order mark]
     #[arg(long, value_name = "LABEL")]
     charset: Option<Charset>,
     /// What separates the cells of CSV, if its first line does not show it: | or \t or another

@@ -6,9 +6,9 @@
 //!   monitors  whether the servers sync what they acknowledge
 //! ```
 //!
-//! Nothing of `JetStream` is used but one order, three synced copies and reading from a position. In a
-//! cluster its conditional appends are checked by the leader of the stream alone, so no safety rests
-//! on them; nor on its deduplication.
+//! Nothing of `JetStream` is used but one order, three synced copies and reading from a position.
+//! In a cluster its conditional appends are checked by the leader of the stream alone, so no safety
+//! rests on them; nor on its deduplication.
 //!
 //! The methods wait for the servers on the thread that calls them. It must not be one of the async
 //! runtime, whose threads do the work.
@@ -44,8 +44,8 @@ const REQUEST_TIMEOUT: Duration = Duration::from_secs(2);
 /// Servers that have just started elect their leader within this time.
 const BEGINS_WITHIN: Duration = Duration::from_secs(15);
 const ASK_AGAIN: Duration = Duration::from_millis(250);
-/// A server that the leader of the stream has not heard for this time does not follow it. Servers are
-/// heard every second.
+/// A server that the leader of the stream has not heard for this time does not follow it. Servers
+/// are heard every second.
 const FOLLOWS_MAX: Duration = Duration::from_secs(5);
 /// The most appends without an answer. Many more than a leader has under way.
 const UNACKNOWLEDGED_MAX: usize = 1_024;

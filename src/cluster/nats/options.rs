@@ -23,8 +23,8 @@ const PASSWORD_BYTES_MAX: u64 = 4 << 10;
 /// Where a log is.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct NatsOptions {
-    /// URLs of some of the servers, such as `nats://10.0.0.1:4222`; `tls://` requires TLS. They tell
-    /// of the others.
+    /// URLs of some of the servers, such as `nats://10.0.0.1:4222`; `tls://` requires TLS. They
+    /// tell of the others.
     pub servers: Vec<String>,
     /// URLs at which the servers can be monitored, such as `http://10.0.0.1:8222`: the only place
     /// where they tell whether they sync.

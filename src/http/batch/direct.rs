@@ -1,5 +1,5 @@
-//! Batches of commands that have opened the data directory themselves: records of files in, outcomes
-//! out, without the JSON and the HTTP of the two ends.
+//! Batches of commands that have opened the data directory themselves: records of files in,
+//! outcomes out, without the JSON and the HTTP of the two ends.
 
 use std::sync::Arc;
 use std::thread;

@@ -12,15 +12,16 @@
 //! - [`packed`] begins chunks of fingerprints, which need no preparation and have no lines;
 //! - [`replies`] finishes all replies in order, and sends them once they may be sent;
 //! - [`held`] keeps what is finished until the client takes it, as [`records`];
-//! - [`flow`] tells when the reply may begin: when the body has ended, for proxies that stop sending
-//!   once it begins, and for plain clients, which send everything before they read anything;
+//! - [`flow`] tells when the reply may begin: when the body has ended, for proxies that stop
+//!   sending once it begins, and for plain clients, which send everything before they read
+//!   anything;
 //! - [`direct`] is for commands that have opened the data directory themselves.
 //!
 //! Tasks are joined by bounded channels. A slow client, a slow disk or a full write queue blocks
 //! the task before it, and in the end the reading of the body (back-pressure). Many writes wait for
-//! one sync together. When finished replies have no room left, the reply begins early. If its client
-//! takes nothing then, because it is still sending, the batch is given up: the rest of the body is
-//! discarded, and the last line of the reply names the first line that was not taken.
+//! one sync together. When finished replies have no room left, the reply begins early. If its
+//! client takes nothing then, because it is still sending, the batch is given up: the rest of the
+//! body is discarded, and the last line of the reply names the first line that was not taken.
 //!
 //! The channels bound numbers; [`crate::http::budget`] bounds bytes. A piece is looked up once it
 //! has room for its replies, and a write keeps a share until its reply is finished. Both come from

@@ -4,10 +4,10 @@
 //! run at one time on all cores, scheduled with those of other requests. Each chunk has a fixed
 //! size, so their number bounds their bytes.
 //!
-//! A length that is not a multiple of 8 is refused before anything is done. With a Content-Length that
-//! is known at once. A body without one is first read whole, up to `server.body_bytes_max`; above
-//! that the client must send a Content-Length (411), since nothing else keeps both that promise and
-//! bounded memory.
+//! A length that is not a multiple of 8 is refused before anything is done. With a Content-Length
+//! that is known at once. A body without one is first read whole, up to `server.body_bytes_max`;
+//! above that the client must send a Content-Length (411), since nothing else keeps both that
+//! promise and bounded memory.
 
 use std::sync::Arc;
 

@@ -45,8 +45,8 @@ pub(crate) struct PackedBody(Vec<u8>);
 #[expect(dead_code, reason = "a description")]
 pub(crate) struct RawBody(Vec<u8>);
 
-/// Describes bodies of lines of JSON. `OpenAPI` 3.1 has no word for what a line is, so the descriptions
-/// name its schema.
+/// Describes bodies of lines of JSON. `OpenAPI` 3.1 has no word for what a line is, so the
+/// descriptions name its schema.
 macro_rules! lines {
     ($($name:ident $doc:literal;)*) => {$(
         #[doc = $doc]

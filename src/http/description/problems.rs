@@ -1,5 +1,6 @@
-//! The errors that each operation can give, which the list of routes ([`crate::http::router()`]) names
-//! by these groups. `tests/http_contract` compares every error that it gets with the description.
+//! The errors that each operation can give, which the list of routes ([`crate::http::router()`])
+//! names by these groups. `tests/http_contract` compares every error that it gets with the
+//! description.
 
 use std::collections::BTreeMap;
 

@@ -88,8 +88,8 @@ impl Rules {
     }
 }
 
-/// Lets a request through and notes whose it is and what it may reach, or says why not. Costs nothing
-/// when tokens are off.
+/// Lets a request through and notes whose it is and what it may reach, or says why not. Costs
+/// nothing when tokens are off.
 pub(crate) fn check(
     service: &Service,
     rules: &Rules,
@@ -103,7 +103,8 @@ pub(crate) fn check(
     let presented = presented(request);
     let admitted = service.access.admit(presented.as_deref(), rule.need).map_err(|denied| {
         let problem = problem(denied);
-        // For the web page, make the browser ask for the token; it then sends it with every request.
+        // For the web page, make the browser ask for the token; it then sends it with every
+        // request.
         if route == Some("/") && matches!(denied, Denied::NoToken | Denied::UnknownToken) {
             let basic = HeaderValue::from_static("Basic realm=\"nearprint\", charset=\"UTF-8\"");
             return problem.with_header(WWW_AUTHENTICATE, basic);

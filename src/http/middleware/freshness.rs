@@ -1,6 +1,6 @@
-//! How new the answer to a request that reads must be: `min_sequence` waits for one change, for clients
-//! that write to one service and look up in its copy; `fresh` asks for all changes that were answered
-//! before.
+//! How new the answer to a request that reads must be: `min_sequence` waits for one change, for
+//! clients that write to one service and look up in its copy; `fresh` asks for all changes that
+//! were answered before.
 
 use std::time::Duration;
 
@@ -24,17 +24,18 @@ const WAIT_MAX: Duration = Duration::from_secs(1);
 
 /// In a request that is passed on: a change that the copy has. In its reply: a change with which
 /// the copy has all that the reply rests on. Both are encrypted with the secret that copies of a
-/// directory share, so that a client can neither ask nor read: it would learn how much others write.
+/// directory share, so that a client can neither ask nor read: it would learn how much others
+/// write.
 const CHANGE: HeaderName = HeaderName::from_static("nearprint-change");
 
 fields! {
     /// What every request that reads takes in its query string.
     pub(crate) struct Freshness {
-        /// Waits, for a second at most, until this change is seen: the `sequence` of an earlier reply.
-        /// For look-ups on a follower or a node.
+        /// Waits, for a second at most, until this change is seen: the `sequence` of an earlier
+        /// reply. For look-ups on a follower or a node.
         min_sequence: u64 [FieldKind::Whole(0, u64::MAX)],
-        /// Sees every write that any node has answered before: the request is answered by the leader,
-        /// or by the primary of a follower that passes requests on.
+        /// Sees every write that any node has answered before: the request is answered by the
+        /// leader, or by the primary of a follower that passes requests on.
         fresh: bool [FieldKind::Boolean],
     }
 }
@@ -61,8 +62,8 @@ impl Freshness {
         self.fresh == Some(true)
     }
 
-    /// Waits until this service sees what the request wants to see, and takes the parameters off its
-    /// query string. A fresh answer is asked of the service that decides alone.
+    /// Waits until this service sees what the request wants to see, and takes the parameters off
+    /// its query string. A fresh answer is asked of the service that decides alone.
     pub(crate) async fn wait(
         self,
         service: &Service,

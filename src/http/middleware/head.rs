@@ -2,7 +2,8 @@
 //!
 //! They keep foreign web pages out. A browser sends the requests of a page to every address that it
 //! can reach, and a host name of the page may resolve to a loopback address (DNS rebinding). So the
-//! `Host` must be a name of this service, and a page of another site may neither write nor export. `Host` and `Transfer-Encoding` are validated as RFC 9112 requires (sections 3.2 and 6.1).
+//! `Host` must be a name of this service, and a page of another site may neither write nor export.
+//! `Host` and `Transfer-Encoding` are validated as RFC 9112 requires (sections 3.2 and 6.1).
 
 use axum::extract::Request;
 use axum::http;
@@ -106,8 +107,8 @@ fn exports(route: Option<&str>, request: &Request) -> bool {
     is_list || route == Some(EXPORT)
 }
 
-/// Trusts `Sec-Fetch-Site`, in which a browser says where a request comes from. Links on other sites
-/// may be followed, since their pages cannot read the replies, except to an export.
+/// Trusts `Sec-Fetch-Site`, in which a browser says where a request comes from. Links on other
+/// sites may be followed, since their pages cannot read the replies, except to an export.
 fn same_site(route: Option<&str>, request: &Request) -> Result<(), Problem> {
     let mut sites = request.headers().get_all(SEC_FETCH_SITE).iter().map(HeaderValue::as_bytes);
     let is_foreign = sites.any(|site| matches!(site, b"cross-site" | b"same-site"));

@@ -1,4 +1,5 @@
-//! What happens around every handler: checks of the head, tokens, request ids, the access log, metrics.
+//! What happens around every handler: checks of the head, tokens, request ids, the access log,
+//! metrics.
 
 pub(crate) mod access;
 pub(crate) mod freshness;

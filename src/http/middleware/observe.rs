@@ -1,9 +1,9 @@
 //! What happens around every request: the checks of its head, its request id, the limit on requests
 //! in flight, its line in the access log, its metrics, and the containment of a panic.
 //!
-//! The access log has one line for each request: method, matched route, status, duration and request
-//! id; for an error also its code, and for a 5xx its cause, which is never sent to a client. It
-//! contains no path, document id or text.
+//! The access log has one line for each request: method, matched route, status, duration and
+//! request id; for an error also its code, and for a 5xx its cause, which is never sent to a
+//! client. It contains no path, document id or text.
 
 use std::collections::HashMap;
 use std::hash::{BuildHasher as _, RandomState};
@@ -240,8 +240,8 @@ impl Observed {
                 cause,
                 "request"
             ),
-            // The client sees that its request was shed. A warning for each would add to the load. Nor
-            // is one due for each probe: the engine logs why it is not ready, once.
+            // The client sees that its request was shed. A warning for each would add to the load.
+            // Nor is one due for each probe: the engine logs why it is not ready, once.
             Some(Failure { code, cause: None })
                 if self.status.is_server_error() && !is_shed(code) && !PROBES.contains(&route) =>
             {

@@ -37,8 +37,8 @@ pub(crate) struct BitReply {
     bit: u8,
     /// Its sum; null for a bare fingerprint.
     sum: Option<f64>,
-    /// The place of its sum among those of all bits by magnitude, 0 to 63: a small change of the text
-    /// flips the bit of rank 0 first. Null for a bare fingerprint.
+    /// The place of its sum among those of all bits by magnitude, 0 to 63: a small change of the
+    /// text flips the bit of rank 0 first. Null for a bare fingerprint.
     #[schema(maximum = 63)]
     rank: Option<u8>,
 }

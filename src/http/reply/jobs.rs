@@ -101,8 +101,8 @@ struct AnyWork {
     /// `groups`: the smallest number of documents of a group.
     #[schema(required = false, nullable = false)]
     min_size: Option<u32>,
-    /// `groups`: the last change that it sees; null until it runs, missing if the token is limited to
-    /// namespaces.
+    /// `groups`: the last change that it sees; null until it runs, missing if the token is limited
+    /// to namespaces.
     #[schema(required = false)]
     sequence: Option<u64>,
     /// `groups`: how many groups it found.

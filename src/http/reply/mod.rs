@@ -1,6 +1,6 @@
-//! Replies: their JSON ([`wire`], [`documents`], [`jobs`], [`explained`], [`agreement`],
-//! [`hex`]), the budget of
-//! their bytes ([`crate::http::budget`]), those that are streamed ([`streamed`]), and their metrics ([`counts`]).
+//! Replies: their JSON ([`wire`], [`documents`], [`jobs`], [`explained`], [`agreement`], [`hex`]),
+//! the budget of their bytes ([`crate::http::budget`]), those that are streamed ([`streamed`]), and
+//! their metrics ([`counts`]).
 
 pub(crate) mod agreement;
 pub(crate) mod counts;

@@ -1,11 +1,11 @@
 //! Replies of any length: exports, and streams of documents.
 //!
-//! Each has a place among `server.exports_max`. It works only when its client wants the next piece, so
-//! one that nobody reads costs a few buffers and the state that it reads. When all places are taken,
-//! a new reply takes the place of the one that has waited longest for its client, if that is at least
-//! `server.export_stall_ms`. If there is none, it takes the place of the newest reply of whoever has
-//! most places, provided that its own client has fewer even then. So neither clients that stop
-//! reading nor those that begin many replies keep others out.
+//! Each has a place among `server.exports_max`. It works only when its client wants the next piece,
+//! so one that nobody reads costs a few buffers and the state that it reads. When all places are
+//! taken, a new reply takes the place of the one that has waited longest for its client, if that is
+//! at least `server.export_stall_ms`. If there is none, it takes the place of the newest reply of
+//! whoever has most places, provided that its own client has fewer even then. So neither clients
+//! that stop reading nor those that begin many replies keep others out.
 //!
 //! A FIN does not tell whether a client has closed its socket or only sends no more and waits for
 //! the reply. A write does: a closed socket answers it with a reset. So that an abandoned reply
@@ -239,7 +239,8 @@ impl<L: FnOnce(Problem) -> io::Result<Bytes> + Unpin> Stream for PlacedBody<L> {
     }
 }
 
-/// Lines, and a blank one after each [`SILENCE_MAX`] without any; the work on the next line goes on.
+/// Lines, and a blank one after each [`SILENCE_MAX`] without any; the work on the next line goes
+/// on.
 pub(crate) fn with_blank_lines(lines: Pieces) -> Pieces {
     Box::pin(futures_util::stream::unfold(lines, async |mut lines| {
         let next = timeout(SILENCE_MAX, lines.next()).await;

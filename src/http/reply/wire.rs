@@ -161,8 +161,8 @@ pub(crate) struct HitReply<'a> {
     /// decimals; null if one of them has no number.
     #[schema(example = 0.9142)]
     pub(crate) numbers: Option<f64>,
-    /// Whether the similarity reaches `min_similarity`, and `numbers` reaches `min_numbers` where it
-    /// is not null; null if there is no similarity.
+    /// Whether the similarity reaches `min_similarity`, and `numbers` reaches `min_numbers` where
+    /// it is not null; null if there is no similarity.
     pub(crate) confirmed: Option<bool>,
     /// Its documents with an id or metadata, oldest first, at most 10.
     pub(crate) documents: Vec<HitDocumentReply<'a>>,
@@ -333,8 +333,8 @@ pub(crate) struct CheckAndInsertReply<'a> {
     pub(crate) short: bool,
     /// Whether a hit counts.
     pub(crate) duplicate: bool,
-    /// `true` if the document is not stored because of a text whose words agree and whose numbers do
-    /// not (below 0.3), as of a form that is filled in differently; otherwise missing.
+    /// `true` if the document is not stored because of a text whose words agree and whose numbers
+    /// do not (below 0.3), as of a form that is filled in differently; otherwise missing.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub(crate) numbers_differ: bool,
     /// Those that count first, then by distance, age (oldest first) and fingerprint.
@@ -408,8 +408,8 @@ pub(crate) struct CompareReply {
     pub(crate) similarity: Option<f64>,
     /// The estimated share of their numbers that both have, 0 to 1; null if one has no number.
     pub(crate) numbers: Option<f64>,
-    /// Whether the similarity reaches `min_similarity`, and `numbers` reaches `min_numbers` where it
-    /// is not null; null if there is no similarity.
+    /// Whether the similarity reaches `min_similarity`, and `numbers` reaches `min_numbers` where
+    /// it is not null; null if there is no similarity.
     pub(crate) confirmed: Option<bool>,
     /// Whether a look-up of one would count the other as its near-duplicate.
     pub(crate) duplicate: bool,

@@ -261,8 +261,8 @@ pub(crate) fn too_slow(timeout: Duration) -> Problem {
     )
 }
 
-/// Wraps a body; [`Rest::discard`] gets what a handler leaves unread. The request gives its place back
-/// while the body is waited for.
+/// Wraps a body; [`Rest::discard`] gets what a handler leaves unread. The request gives its place
+/// back while the body is waited for.
 pub(crate) fn lingering(body: Body, place: Option<Arc<RequestPlace>>) -> (Body, Rest) {
     let (leave, left) = oneshot::channel();
     // Nearly every GET has no body.

@@ -25,8 +25,8 @@ use crate::http::request::body::{self, Bodies};
 /// The codings that are taken, as the header of a refusal.
 const TAKEN: HeaderValue = HeaderValue::from_static("gzip, zstd");
 
-/// The most bytes that are decompressed at one time, before other connections have their turn on this
-/// thread.
+/// The most bytes that are decompressed at one time, before other connections have their turn on
+/// this thread.
 const PIECE_BYTES: usize = 64 << 10;
 
 /// The most calls of a decoder for a piece: a member of gzip may be empty.
@@ -53,12 +53,12 @@ const OTHER_SIZE: &str = "a frame does not have the size that its header announc
 const WINDOW_TOO_LARGE: &str = "its window is above 8 MiB, the most that RFC 9659 allows (compress \
                                 with a level of at most 19, and without --long)";
 
-/// How many times its size a body may expand to, once it is above `server.body_bytes_max`. Documents
-/// expand to 5 to 50 times; gzip can reach 1,032, and Zstandard 30,000.
+/// How many times its size a body may expand to, once it is above `server.body_bytes_max`.
+/// Documents expand to 5 to 50 times; gzip can reach 1,032, and Zstandard 30,000.
 const EXPANSION_MAX: u64 = 256;
 
-/// Wraps a body whose coding is known, and takes the headers away that are about the compressed bytes.
-/// Any other coding stays there for [`check`].
+/// Wraps a body whose coding is known, and takes the headers away that are about the compressed
+/// bytes. Any other coding stays there for [`check`].
 pub(crate) fn decoded(bodies: &Bodies, headers: &mut HeaderMap, body: Body) -> Body {
     // Nearly every body comes as it is.
     if !headers.contains_key(CONTENT_ENCODING) {
@@ -199,8 +199,8 @@ impl Frames {
 
     /// The most memory that the decoder can have written to. It allocates the whole window when a
     /// frame begins, but that takes memory page by page: first a block as it arrives, and then what
-    /// came out, with a block that may wait for its turn. If the whole window counted at once, a few
-    /// bytes of some connections would spend the budget.
+    /// came out, with a block that may wait for its turn. If the whole window counted at once, a
+    /// few bytes of some connections would spend the budget.
     fn memory(&self, received: u64, expanded: u64) -> usize {
         let bytes = |count: u64| usize::try_from(count).unwrap_or(usize::MAX);
         let waiting = if expanded == 0 { 0 } else { ZSTD_BLOCK_BYTES_MAX };
@@ -286,7 +286,8 @@ struct Decoded {
 }
 
 impl Decoded {
-    /// The next bytes; empty if the decoder needs more input, has worked enough for now, or has failed.
+    /// The next bytes; empty if the decoder needs more input, has worked enough for now, or has
+    /// failed.
     fn piece(&mut self) -> Vec<u8> {
         let mut output = Vec::new();
         if self.failure.is_some() || (self.input.is_empty() && !self.has_more) {

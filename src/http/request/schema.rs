@@ -89,8 +89,8 @@ const CONTENTS: [&str; 5] = ["text", "html", "features", "vector", "fingerprint"
 /// The forms for which no id can be made from the text.
 const WITHOUT_TEXT: [&str; 3] = ["features", "vector", "fingerprint"];
 
-/// What the fields of an object demand of each other, in JSON Schema. It stands in an `allOf`, because
-/// tools that make types of a schema pass over that, and those that check values do not.
+/// What the fields of an object demand of each other, in JSON Schema. It stands in an `allOf`,
+/// because tools that make types of a schema pass over that, and those that check values do not.
 fn demands(has: &dyn Fn(&str) -> bool) -> Vec<Json> {
     let one_of =
         |names: &[&str]| names.iter().map(|name| json!({"required": [name]})).collect::<Vec<_>>();

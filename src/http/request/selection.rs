@@ -322,8 +322,8 @@ fields! {
         min_numbers: f64 [FieldKind::SIMILARITY],
         /// `false` switches verification off, as `min_similarity` 0 does.
         verified: bool [FieldKind::Boolean],
-        /// `exact` joins only what is within the distance; `likely` also similar texts beyond it. The
-        /// default is that of look-ups.
+        /// `exact` joins only what is within the distance; `likely` also similar texts beyond it.
+        /// The default is that of look-ups.
         search: SearchKind [FieldKind::Choice(&["likely", "exact"])],
         /// The namespace; without it, the default namespace.
         namespace: Namespace [FieldKind::NAMESPACE],

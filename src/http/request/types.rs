@@ -1,5 +1,5 @@
-//! The requests for documents: which of the fields and options of [`nearprint_files::offer`] each of
-//! them takes in its JSON, its query string, and the query string of a batch.
+//! The requests for documents: which of the fields and options of [`nearprint_files::offer`] each
+//! of them takes in its JSON, its query string, and the query string of a batch.
 
 use std::borrow::Cow;
 
@@ -289,8 +289,8 @@ impl<'v> Comparison<'v> {
     }
 }
 
-/// Sets a field if it is one of these; otherwise it is unknown. Null is as good as a missing field, as
-/// in replies.
+/// Sets a field if it is one of these; otherwise it is unknown. Null is as good as a missing field,
+/// as in replies.
 fn known<'n>(
     names: impl Iterator<Item = &'n str> + Clone,
     name: &str,

@@ -24,8 +24,8 @@ pub(crate) async fn get_healthz() -> Json<HealthReply> {
     Json(HealthReply { status: "alive", lag_ms: None })
 }
 
-/// The service is recovered and accepts writes, or is a follower or a node that is fit for look-ups;
-/// 503 with the reason otherwise.
+/// The service is recovered and accepts writes, or is a follower or a node that is fit for
+/// look-ups; 503 with the reason otherwise.
 #[utoipa::path(get, path = "/readyz", tag = "operations",
     responses((status = 200, body = HealthReply,
         description = "The service accepts writes, or is a follower or a node fit for look-ups")))]

@@ -1,5 +1,5 @@
-//! `/v1/purge` and `/v1/jobs`: begins a job that removes many documents, shows jobs of every kind and
-//! cancels them.
+//! `/v1/purge` and `/v1/jobs`: begins a job that removes many documents, shows jobs of every kind
+//! and cancels them.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -43,9 +43,9 @@ pub(crate) async fn post_purge(
 
 /// List the jobs.
 ///
-/// Removals first, then searches for groups, each oldest first: all that have not ended, the last 100
-/// removals that have, and the searches whose results are kept. Only those whose namespace the token
-/// reaches.
+/// Removals first, then searches for groups, each oldest first: all that have not ended, the last
+/// 100 removals that have, and the searches whose results are kept. Only those whose namespace the
+/// token reaches.
 #[utoipa::path(get, path = "/v1/jobs", tag = "jobs",
     params(JobsParameters),
     responses((status = 200, description = "A page of the jobs", body = JobsReply)))]

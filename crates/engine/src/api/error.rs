@@ -146,7 +146,8 @@ pub enum OpenError {
         /// The address of the primary.
         primary: String,
     },
-    /// The directory is that of a node of a cluster. What it decided alone would be in no other node.
+    /// The directory is that of a node of a cluster. What it decided alone would be in no other
+    /// node.
     #[error(
         "the data directory is that of a node of a cluster, so it does not start alone, and nothing in \
          it was changed; next: start it as that node, or take another directory (--data DIR)"
@@ -245,7 +246,8 @@ pub enum Refused {
     /// As many jobs that find groups run or wait as may.
     #[error("{max} jobs that find groups run or wait already")]
     TooManyGroups {
-        /// [`Options::groups_kept_max`](crate::Options::groups_kept_max), or the share of the client.
+        /// [`Options::groups_kept_max`](crate::Options::groups_kept_max), or the share of the
+        /// client.
         max: usize,
         /// These are those of the client alone.
         is_of_owner: bool,

@@ -7,8 +7,8 @@
 //! the start, after the clock was set forward, and after a node began to lead, whose clock is not
 //! that of the leader before it: if the clock is wrong, the documents have not expired.
 //!
-//! When the clock was set back and nobody writes, the remover also writes a record, so that the time
-//! of the newest record is right again.
+//! When the clock was set back and nobody writes, the remover also writes a record, so that the
+//! time of the newest record is right again.
 //!
 //! A step waits for the one before it, so writes of clients wait for at most [`STEP`] removals.
 

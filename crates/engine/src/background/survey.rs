@@ -36,7 +36,8 @@ pub(crate) struct Survey {
 }
 
 impl Survey {
-    /// A survey that has read no file, of a directory whose files have records of this many changes.
+    /// A survey that has read no file, of a directory whose files have records of this many
+    /// changes.
     pub(crate) fn of_no_file(view: &View, changes: u64) -> Self {
         Self {
             next: 1,

@@ -11,17 +11,17 @@
 //!    last one, and never will be again. It can never count, and its callers may be told so.
 //! 4. Without progress the leader sends the same bytes again, from the first that did not count, so
 //!    that what was lost in between is in the log in order once more.
-//! 5. Leading begins when a message with [`Role::Lead`] counts. A node tries when it has read to the
-//!    end and nothing counted for a while; a leader sends a beat every second for that reason.
+//! 5. Leading begins when a message with [`Role::Lead`] counts. A node tries when it has read to
+//!    the end and nothing counted for a while; a leader sends a beat every second for that reason.
 //!    Of several that try, one counts.
 //! 6. A leader resigns with its last message, and the next one begins at once, as in a new log.
 //!
 //! Times only decide when something is sent, tried or given up, never what counts. They are
 //! arguments, in milliseconds of a clock that is never set. Knows no log, thread or random number.
 //!
-//! A log that is not one order for all is noticed as far as one node can see it, and halts the node:
-//! a gap, a shorter log than before, another number of documents, or a leader who goes on for ten
-//! seconds with messages that do not count here.
+//! A log that is not one order for all is noticed as far as one node can see it, and halts the
+//! node: a gap, a shorter log than before, another number of documents, or a leader who goes on for
+//! ten seconds with messages that do not count here.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -38,9 +38,9 @@ pub const BEAT_MS: u64 = 1_000;
 pub const SEND_AGAIN_MS: u64 = 500;
 /// The longest time between two repetitions.
 pub const SEND_AGAIN_MS_MAX: u64 = 5_000;
-/// If the newest own message that counted was sent longer ago, the leader accepts no writes, nor does
-/// it resign. Less than any takeover time, so that few are accepted in vain. Measured from when it
-/// was sent, because a leader that has fallen behind reads its old messages late.
+/// If the newest own message that counted was sent longer ago, the leader accepts no writes, nor
+/// does it resign. Less than any takeover time, so that few are accepted in vain. Measured from
+/// when it was sent, because a leader that has fallen behind reads its old messages late.
 pub const ACCEPT_MS: u64 = 2_500;
 /// A leader that goes on for this time with messages that do not count here is one that others
 /// follow. More than [`ACCEPT_MS`], after which a leader without followers makes no new ones.
@@ -293,8 +293,8 @@ impl Chain {
         own.under_way.push_back(UnderWay { digest, next, sent_ms: now_ms, bytes });
     }
 
-    /// Takes the next entry of the log. `documents` is the number of documents after the last change
-    /// before it, unless the journal is further than the log has been read.
+    /// Takes the next entry of the log. `documents` is the number of documents after the last
+    /// change before it, unless the journal is further than the log has been read.
     pub fn read(
         &mut self,
         at: u64,

@@ -12,8 +12,8 @@ use crate::machine::commands::{Reason, RemoveMany};
 use crate::storage::{DirectoryLock, Disk, RealDisk};
 
 impl Engine {
-    /// Opens the directory of a node, recovers, and starts the threads. The node answers look-ups at
-    /// once, and catches up with the log. Blocks.
+    /// Opens the directory of a node, recovers, and starts the threads. The node answers look-ups
+    /// at once, and catches up with the log. Blocks.
     ///
     /// # Errors
     /// [`OpenError`]; [`OpenError::NotANode`] if the directory is not that of a node.

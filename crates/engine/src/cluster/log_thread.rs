@@ -1,7 +1,7 @@
 //! The thread that reads the log for a node.
 //!
-//! It decides nothing: what comes goes to the writer, in order, and waits there in bounded number. It
-//! is also the writer's clock, because it has something to tell many times a second.
+//! It decides nothing: what comes goes to the writer, in order, and waits there in bounded number.
+//! It is also the writer's clock, because it has something to tell many times a second.
 
 use std::sync::Arc;
 use std::thread::{self, Thread};
@@ -38,7 +38,8 @@ pub(crate) enum News {
     Entry(Entry),
     /// All entries that it had a moment ago were told.
     End,
-    /// There is always more, but all entries that it had less than [`CAUGHT_UP_WITHIN`] ago were told.
+    /// There is always more, but all entries that it had less than [`CAUGHT_UP_WITHIN`] ago were
+    /// told.
     CaughtUp,
     /// It cannot be read now.
     Fault(String),
@@ -137,7 +138,8 @@ pub(crate) struct LogThread {
     pub(crate) news: Sender<News>,
 }
 
-/// Finds out when all is read of a log that grows meanwhile, so that reading may never come to its end.
+/// Finds out when all is read of a log that grows meanwhile, so that reading may never come to its
+/// end.
 struct CatchingUp {
     /// Where the log ended when it was last asked.
     last: Option<u64>,

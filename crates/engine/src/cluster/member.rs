@@ -77,7 +77,8 @@ pub enum EngineEnd {
     Failed,
     /// Another node leads now, and what this one had decided did not count: open it again.
     Deposed,
-    /// The log has discarded what the node has not read: it has to begin with the content of another.
+    /// The log has discarded what the node has not read: it has to begin with the content of
+    /// another.
     Outdated,
 }
 

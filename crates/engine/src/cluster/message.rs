@@ -45,8 +45,9 @@ const DIGEST_BYTES: usize = 16;
 const RECORD_HEADER_BYTES: usize = 8;
 const TOUCH_BYTES: usize = 24;
 
-/// What is left of a message for records and touches. A group is no larger, so it is one message, and
-/// no record needs to be split: the largest that the machine makes take less than a third of it.
+/// What is left of a message for records and touches. A group is no larger, so it is one message,
+/// and no record needs to be split: the largest that the machine makes take less than a third of
+/// it.
 pub(crate) const ROOM_BYTES: usize =
     MESSAGE_BYTES_MAX - HEADER_BYTES - 2 - ADDRESS_BYTES_MAX - DIGEST_BYTES;
 

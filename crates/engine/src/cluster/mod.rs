@@ -1,5 +1,5 @@
-//! Several nodes with one content: one of them decides the writes, and its changes reach all through
-//! a replicated [log](crate::log) that exists already.
+//! Several nodes with one content: one of them decides the writes, and its changes reach all
+//! through a replicated [log](crate::log) that exists already.
 //!
 //! ```text
 //!   message   the bytes in the log: records as in the journal, chained by digests
@@ -11,13 +11,13 @@
 //!
 //! Each message names the digest of the one that it was decided after, and counts only if that is
 //! the last one that counted. All nodes read one order, so all of them count the same messages, and
-//! each was decided on exactly the state after the one before it, whoever led: together they are one
-//! sequential run of the machine. The log is trusted for its order only; it may lose, repeat and
-//! reorder what is sent. No clock takes part in what counts.
+//! each was decided on exactly the state after the one before it, whoever led: together they are
+//! one sequential run of the machine. The log is trusted for its order only; it may lose, repeat
+//! and reorder what is sent. No clock takes part in what counts.
 //!
-//! The core of a node is tested as a whole, three of them on simulated disks over a simulated log, by
-//! `simulation/cluster`. The rule alone is tested without the engine (`tests`). Both draw crashes,
-//! pauses and partitions, and must catch mutants.
+//! The core of a node is tested as a whole, three of them on simulated disks over a simulated log,
+//! by `simulation/cluster`. The rule alone is tested without the engine (`tests`). Both draw
+//! crashes, pauses and partitions, and must catch mutants.
 
 pub mod chain;
 mod handle;

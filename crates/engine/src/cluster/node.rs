@@ -1,7 +1,7 @@
 //! A node: decides groups and sends them, reads the log, journals what counts, and answers.
 //!
-//! Synchronous, without threads, clock, log or channels, as the core that it owns: whoever drives it
-//! appends the entries that it returns, gives it what the log has, in order, and lets it sync.
+//! Synchronous, without threads, clock, log or channels, as the core that it owns: whoever drives
+//! it appends the entries that it returns, gives it what the log has, in order, and lets it sync.
 //!
 //! ```text
 //!   decide   the machine runs ahead; the records become a message and are kept in it only
@@ -119,8 +119,8 @@ struct Group {
     state: Durable,
 }
 
-/// Whether a group has room for another write with such bounds: writes together have at most so many
-/// changes, the last one aside, and fit a message. Each write alone does.
+/// Whether a group has room for another write with such bounds: writes together have at most so
+/// many changes, the last one aside, and fit a message. Each write alone does.
 pub(crate) fn room_in_group(changes_max: usize) -> impl FnMut(&Bounds) -> bool {
     let (mut changes, mut room) = (0, 0);
     move |bounds| {

@@ -43,8 +43,8 @@ fn is_unfilled(names: &[String]) -> Result<bool, OpenError> {
 /// After a crash at any point, [`needs_seed`] says that it has to begin again.
 ///
 /// # Errors
-/// [`OpenError::NotANode`] if it has documents of its own; [`OpenError::SeedIsNoNode`] if the export
-/// is not that of a node, and then the directory is empty; those of the source and the disk.
+/// [`OpenError::NotANode`] if it has documents of its own; [`OpenError::SeedIsNoNode`] if the
+/// export is not that of a node, and then the directory is empty; those of the source and the disk.
 pub fn seed(source: &mut dyn Read, path: &Path) -> Result<Exported, OpenError> {
     let disk = RealDisk::open(path)?;
     let _lock = DirectoryLock::acquire(path)?;

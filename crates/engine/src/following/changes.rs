@@ -2,8 +2,8 @@
 //!
 //! The messages are those of a [cluster](crate::cluster::message), in a stream that is a log of its
 //! own: it begins with the digest 0, and its messages have no role. They contain what readers see,
-//! so nothing that a follower has can be taken back by a crash of the primary, as long as the primary
-//! syncs before it acknowledges.
+//! so nothing that a follower has can be taken back by a crash of the primary, as long as the
+//! primary syncs before it acknowledges.
 //!
 //! When everything is sent, an empty message says so, with the number of documents; and so does one
 //! every second without changes. Cost: a sequential read of the journal, a copy and a pass of XXH3.
@@ -253,8 +253,8 @@ fn read_records(
     Ok((found, (file.name, offset)))
 }
 
-/// The file with the record of a change, and the offset at which it begins; `read_upto` is where the
-/// last read has ended.
+/// The file with the record of a change, and the offset at which it begins; `read_upto` is where
+/// the last read has ended.
 fn find_record(
     records: &Records,
     next: u64,

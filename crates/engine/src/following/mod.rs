@@ -6,9 +6,9 @@
 //! ```
 //!
 //! The copy begins with an export of the primary ([`follower::seed`]), so both have the same
-//! identity and the same secrets. From there on the follower asks for what it lacks, by sequence: its
-//! own journal is its position. It cannot ask for records that the primary has packed, because packs
-//! leave removals out; then it begins again with an export.
+//! identity and the same secrets. From there on the follower asks for what it lacks, by sequence:
+//! its own journal is its position. It cannot ask for records that the primary has packed, because
+//! packs leave removals out; then it begins again with an export.
 //!
 //! A primary whose history is another one is noticed: it must have the record that the follower has
 //! last, and once a second it names the number of its documents.

@@ -39,9 +39,9 @@ struct Received {
 type Enacting = oneshot::Receiver<Result<Sequence, Refused>>;
 
 impl Engine {
-    /// Follows the changes of a primary from this copy's position on, until the stream ends. `heard`
-    /// is called after each message, with whether everything is enacted with it; it ends the
-    /// following when it returns false. Blocks.
+    /// Follows the changes of a primary from this copy's position on, until the stream ends.
+    /// `heard` is called after each message, with whether everything is enacted with it; it ends
+    /// the following when it returns false. Blocks.
     ///
     /// The next message is read while the one before it is made durable.
     pub fn follow(&self, source: &mut dyn Read, heard: &mut dyn FnMut(bool) -> bool) -> FollowEnd {

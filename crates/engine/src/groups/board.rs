@@ -1,8 +1,8 @@
 //! The board: which searches for groups wait, which one runs, and the results that are kept.
 //!
-//! What has ended makes room for new jobs and results: the oldest of the client that has most, be it
-//! in number or in bytes. Whoever has as much as anybody makes room by its own results, so a client
-//! never loses one to another that would then have more.
+//! What has ended makes room for new jobs and results: the oldest of the client that has most, be
+//! it in number or in bytes. Whoever has as much as anybody makes room by its own results, so a
+//! client never loses one to another that would then have more.
 
 use std::cmp::Reverse;
 use std::collections::HashMap;
@@ -77,11 +77,12 @@ impl Board {
         self.jobs.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Adds a job. If as many are kept as may be, one that has ended makes room for it. Its number grows
-    /// with the time, so no two jobs have the same, not even after a restart.
+    /// Adds a job. If as many are kept as may be, one that has ended makes room for it. Its number
+    /// grows with the time, so no two jobs have the same, not even after a restart.
     ///
     /// # Errors
-    /// [`Refused::TooManyGroups`] if as many run or wait as may, or as the share of the owner allows.
+    /// [`Refused::TooManyGroups`] if as many run or wait as may, or as the share of the owner
+    /// allows.
     pub(crate) fn add(
         &self,
         owner: Option<Client>,

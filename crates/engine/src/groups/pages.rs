@@ -1,7 +1,7 @@
 //! The groups that a job has found, by pages.
 //!
-//! A result names documents by their changes. Their records are read from the current state, which does
-//! without those that were removed or have expired since.
+//! A result names documents by their changes. Their records are read from the current state, which
+//! does without those that were removed or have expired since.
 
 use nearprint_fingerprint::Fingerprint;
 use nearprint_index::groups::{Group, Member};

@@ -1,9 +1,9 @@
 //! The replicated log that a cluster writes its messages to.
 //!
-//! Knows no message: entries are bytes at positions, numbered from 1 without gaps. Asked of a log is
-//! one order for all readers, entries of [`MESSAGE_BYTES_MAX`] bytes, and reading from a position.
-//! It may lose, repeat or reorder what is appended, and leave an append unanswered. Nothing more is
-//! used: no conditional append, no deduplication, no state of readers.
+//! Knows no message: entries are bytes at positions, numbered from 1 without gaps. Asked of a log
+//! is one order for all readers, entries of [`MESSAGE_BYTES_MAX`] bytes, and reading from a
+//! position. It may lose, repeat or reorder what is appended, and leave an append unanswered.
+//! Nothing more is used: no conditional append, no deduplication, no state of readers.
 //!
 //! A log that forgets what it acknowledged is noticed by [`chain`](crate::cluster::chain). A reader
 //! reports it too where its log lets it see that; [`required`] is what a node asks of a log before
@@ -26,8 +26,8 @@ pub(crate) mod simulated;
 
 /// A replicated log.
 pub trait Log: Debug + Send + Sync {
-    /// Sends an entry, after those that were sent before, and returns without waiting. The answer is
-    /// its position. Without one it may have been appended or not, or be appended later. Only
+    /// Sends an entry, after those that were sent before, and returns without waiting. The answer
+    /// is its position. Without one it may have been appended or not, or be appended later. Only
     /// [reading](Log::read) it shows that it was.
     fn append(&self, entry: Arc<[u8]>) -> oneshot::Receiver<Result<u64, LogError>>;
 
@@ -53,8 +53,8 @@ pub trait Reader: Debug + Send {
     /// so the reader has come to the end.
     ///
     /// # Errors
-    /// [`LogError::Unreachable`] if there is neither an entry nor an end; it can be asked again. All
-    /// others say that there will be no next entry here.
+    /// [`LogError::Unreachable`] if there is neither an entry nor an end; it can be asked again.
+    /// All others say that there will be no next entry here.
     fn next(&mut self, wait: Duration) -> Result<Option<Entry>, LogError>;
 }
 

@@ -363,8 +363,9 @@ impl Machine {
         }
     }
 
-    /// What expires now or earlier expires in the next second: so, unless the clock is set back, all
-    /// that is stored later expires later, and the search for expired documents need not look back.
+    /// What expires now or earlier expires in the next second: so, unless the clock is set back,
+    /// all that is stored later expires later, and the search for expired documents need not look
+    /// back.
     fn not_before_now(&self, expiry: Option<Expiry>) -> Option<Expiry> {
         let next = Expiry::at(self.now_ms() / 1_000 + 1).unwrap_or(Expiry::MAX);
         expiry.map(|expiry| expiry.max(next))

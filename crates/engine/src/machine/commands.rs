@@ -117,8 +117,8 @@ pub(crate) struct EndJob {
     pub state: JobState,
 }
 
-/// Changes nothing but the time, so that the newest record has a right one: for a clock that was set
-/// back.
+/// Changes nothing but the time, so that the newest record has a right one: for a clock that was
+/// set back.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct NoteTime;
 

@@ -1,8 +1,9 @@
 //! Jobs: work on many documents that goes on after the reply to the request that began it.
 //!
 //! A purge is part of the state, so it survives a restart and its count is exact: each step is one
-//! change, which removes documents and says how far the purge has come with it. The number of a purge
-//! is that of the change that began it. Other jobs change nothing, and are kept outside the state.
+//! change, which removes documents and says how far the purge has come with it. The number of a
+//! purge is that of the change that began it. Other jobs change nothing, and are kept outside the
+//! state.
 
 use nearprint_index::namespace_key::NamespaceKey;
 use nearprint_index::namespaces::NamespaceNumber;

@@ -7,8 +7,8 @@
 //!   recovery  Machine::enact(change)                 enacts what was decided before
 //! ```
 //!
-//! Time comes with the commands ([`Machine::set_time`](apply::Machine::set_time)), also backwards: the
-//! order of changes is that of their sequences, not that of their times.
+//! Time comes with the commands ([`Machine::set_time`](apply::Machine::set_time)), also backwards:
+//! the order of changes is that of their sequences, not that of their times.
 //!
 //! It knows no file, socket, clock, thread or random number. The sketches of stored documents come
 //! from a function of the caller, because they are in the journal. A verdict does not depend on the

@@ -63,8 +63,8 @@ impl Model {
     }
 
     /// When each change counts as made: no later than any after it. But if the clock was set back,
-    /// and then forward again by at least half of that, the changes in between count as made when it
-    /// was set back, and those before it keep their time.
+    /// and then forward again by at least half of that, the changes in between count as made when
+    /// it was set back, and those before it keep their time.
     fn counted_s(&self) -> Vec<u64> {
         let (mut counted, mut before): (Vec<u64>, Option<(Vec<u64>, u64)>) = (Vec::new(), None);
         // As for a change that is made now.

@@ -29,9 +29,9 @@ pub enum SearchKind {
     #[default]
     Exact,
     /// In addition, similar texts beyond the distance, which share a label
-    /// ([`nearprint_index::labels`]) and whose sketches confirm them. If one hit is enough, they are
-    /// searched only if none within the distance counts. Documents that did not come as texts are
-    /// searched exactly.
+    /// ([`nearprint_index::labels`]) and whose sketches confirm them. If one hit is enough, they
+    /// are searched only if none within the distance counts. Documents that did not come as texts
+    /// are searched exactly.
     Likely,
 }
 

@@ -101,8 +101,8 @@ fn ids() -> impl Strategy<Value = DocumentId> {
     (0..8_u8).prop_map(|id| DocumentId::new(id.to_string()).unwrap())
 }
 
-/// Sketches that resemble each other more or less: the first bins agree. Some share labels, some have
-/// numbers.
+/// Sketches that resemble each other more or less: the first bins agree. Some share labels, some
+/// have numbers.
 fn sketches() -> impl Strategy<Value = Box<Sketch>> {
     let numbers = prop::sample::select(vec![0, 0x11, 0x12, 0x2000_0012]);
     (0..4_u8, 0..30_usize, numbers).prop_map(|(code, changed, numbers)| {

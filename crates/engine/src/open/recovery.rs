@@ -58,8 +58,8 @@ pub(crate) fn recover(
     Ok(Recovered { core, snapshots, model })
 }
 
-/// Refuses a directory that follows a primary where writes are to be taken, and the other way round;
-/// and that of a node of a cluster where it is to start alone.
+/// Refuses a directory that follows a primary where writes are to be taken, and the other way
+/// round; and that of a node of a cluster where it is to start alone.
 fn check_role(disk: &dyn Disk, options: &Options) -> Result<(), OpenError> {
     if !options.is_node && ClusterFile::is_there(disk)? {
         return Err(OpenError::NodeOfCluster);

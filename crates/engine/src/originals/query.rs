@@ -63,9 +63,9 @@ impl Engine {
         self.shared.touches.get(sequence)
     }
 
-    /// A page of the documents that were named as originals. Takes one pass over all counts, in turn
-    /// with other long work of lists, and reads a record for each document of the page. It may have
-    /// fewer than the limit, or none, although more follow.
+    /// A page of the documents that were named as originals. Takes one pass over all counts, in
+    /// turn with other long work of lists, and reads a record for each document of the page. It may
+    /// have fewer than the limit, or none, although more follow.
     ///
     /// # Errors
     /// [`Refused::Unreadable`].

@@ -1,8 +1,8 @@
 //! Lists: documents in the order in which they were stored, and namespaces.
 //!
 //! [`runs`](crate::read::runs) tell which documents there are, without a read from the disk; their
-//! records give the rest. [`scans`](crate::read::scans) bound the work of one request, and of all of
-//! them together.
+//! records give the rest. [`scans`](crate::read::scans) bound the work of one request, and of all
+//! of them together.
 
 use std::sync::Arc;
 

@@ -8,8 +8,8 @@ use crate::document::{Document, DocumentId, Metadata, Namespace};
 /// The most bytes of a page apart from its documents.
 const ENVELOPE: usize = 4 << 10;
 
-/// The most bytes of a document in a list, apart from its strings: its numbers, and the names of its
-/// fields.
+/// The most bytes of a document in a list, apart from its strings: its numbers, and the names of
+/// its fields.
 const FIELDS: usize = 272;
 
 /// The most bytes of the strings of a document. A control character takes six bytes in JSON.

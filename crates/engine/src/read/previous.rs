@@ -63,8 +63,8 @@ impl PreviousUnread {
         self.records = records.clone();
     }
 
-    /// Reads the record off the async threads. `None` if it cannot be read: the write has been done,
-    /// and does not fail because of it.
+    /// Reads the record off the async threads. `None` if it cannot be read: the write has been
+    /// done, and does not fail because of it.
     pub async fn read(self: Box<Self>) -> Option<Previous> {
         off_async(move || Ok(self.read_now())).await.ok().flatten()
     }

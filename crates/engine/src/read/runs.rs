@@ -1,12 +1,12 @@
 //! Runs: long pieces of lists in the order of age, kept for the pages that come next.
 //!
-//! The index is sorted by fingerprint, and knows namespaces by their hash, so the order of age takes
-//! a pass over everything in memory. A pass finds a run of up to [`RUN_MAX`] items. The run then
-//! serves the pages and streams of all clients, so that a page costs its own length.
+//! The index is sorted by fingerprint, and knows namespaces by their hash, so the order of age
+//! takes a pass over everything in memory. A pass finds a run of up to [`RUN_MAX`] items. The run
+//! then serves the pages and streams of all clients, so that a page costs its own length.
 //!
-//! A run serves the state that it was made from and all later ones: numbers are not given twice, what
-//! is stored later comes after all runs, and its readers leave out what was removed since. It does
-//! not serve a stream of an earlier state, because it lacks what was removed in between.
+//! A run serves the state that it was made from and all later ones: numbers are not given twice,
+//! what is stored later comes after all runs, and its readers leave out what was removed since. It
+//! does not serve a stream of an earlier state, because it lacks what was removed in between.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, PoisonError};

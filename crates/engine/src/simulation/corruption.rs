@@ -270,9 +270,9 @@ fn a_build_that_checks_no_checksums_is_caught_within_ten_flips() {
     assert!(caught, "the harness proves nothing");
 }
 
-/// A life in which a write goes astray, a power cut, and what opens then; an error is a wrong state.
-/// Each group says that those before it were durable, so the last group alone may be missing, or
-/// what a write at a wrong place after it has covered at the end of the journal.
+/// A life in which a write goes astray, a power cut, and what opens then; an error is a wrong
+/// state. Each group says that those before it were durable, so the last group alone may be
+/// missing, or what a write at a wrong place after it has covered at the end of the journal.
 fn fate_of_a_stray_write(seed: u64, stray: Stray) -> Result<Fate, String> {
     let mut dice = Dice::new(seed);
     let disk = SimulatedDisk::new();

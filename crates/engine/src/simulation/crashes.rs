@@ -1,6 +1,7 @@
 //! Promise: a crash leaves a prefix with everything promised: with `always` what was acknowledged,
 //! with `interval` and `none` what was synced, or what was acknowledged if only the process died.
-//! Method: seeded lives of the core, each with settings of its own. A failing seed is printed; `seed_replays` runs it alone.
+//! Method: seeded lives of the core, each with settings of its own. A failing seed is printed;
+//! `seed_replays` runs it alone.
 
 use std::panic::catch_unwind;
 use std::sync::Arc;

@@ -297,8 +297,8 @@ impl Rig {
         Ok(Ok(()))
     }
 
-    /// When the commands of a group were accepted: some waited for long, and the clock may have been
-    /// set before them or between them. Reads the clock after them.
+    /// When the commands of a group were accepted: some waited for long, and the clock may have
+    /// been set before them or between them. Reads the clock after them.
     fn accepted_ms(&mut self, dice: &mut Dice) -> Vec<u64> {
         let mut accepted = Vec::new();
         for _ in 0..=dice.below(self.pace.group) {

@@ -101,8 +101,8 @@ impl Sizes {
         bytes.fold(unread, u64::saturating_add)
     }
 
-    /// Numbers of 8 bytes: the bytes of records of unknown size, the number of classes that have any; for each its index, its changes
-    /// and their bytes.
+    /// Numbers of 8 bytes: the bytes of records of unknown size, the number of classes that have
+    /// any; for each its index, its changes and their bytes.
     pub(crate) fn encode(&self, out: &mut Vec<u8>) {
         let used = self.classes.iter().enumerate().filter(|(_, class)| class.changes > 0);
         out.extend_from_slice(&self.unread.to_le_bytes());

@@ -112,8 +112,8 @@ impl Core {
         &self.records
     }
 
-    /// Begins a group at this time: reserves space on the disk for this many commands, before any is
-    /// decided, and leaves `free_bytes_min` bytes free.
+    /// Begins a group at this time: reserves space on the disk for this many commands, before any
+    /// is decided, and leaves `free_bytes_min` bytes free.
     ///
     /// # Errors
     /// [`StorageError`]. If the disk [is full](StorageError::is_full), nothing changed; after any

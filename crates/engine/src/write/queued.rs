@@ -155,8 +155,8 @@ impl<R> Pending<R> {
 }
 
 /// Decides writes in order, as one group, when the clock says this. Those that add documents leave
-/// `free_bytes_min` bytes of the disk free. None of them may be acknowledged before the core has made
-/// them durable.
+/// `free_bytes_min` bytes of the disk free. None of them may be acknowledged before the core has
+/// made them durable.
 ///
 /// # Errors
 /// [`StorageError`]: the core must not be used again. A full disk is not such an error: it refuses

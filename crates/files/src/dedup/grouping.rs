@@ -179,8 +179,8 @@ impl Index {
         Ok(())
     }
 
-    /// The pairs of similar texts beyond the distance, each with its first document first, sorted. 8
-    /// bytes each.
+    /// The pairs of similar texts beyond the distance, each with its first document first, sorted.
+    /// 8 bytes each.
     fn likely_pairs(
         &self,
         scanned: &Scanned,

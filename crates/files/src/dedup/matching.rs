@@ -1,13 +1,13 @@
-//! The records of files that are near one of a set of queries: the batch of Manku, Jain and Das Sarma
-//! (2007, section 4).
+//! The records of files that are near one of a set of queries: the batch of Manku, Jain and Das
+//! Sarma (2007, section 4).
 //!
-//! The queries are in memory, with an index of their fingerprints. The records are read once, in the
-//! order of their files, and each is looked up in it: two fingerprints are as far apart whichever is
-//! looked up. So memory depends on the queries alone, and the files may have any size.
+//! The queries are in memory, with an index of their fingerprints. The records are read once, in
+//! the order of their files, and each is looked up in it: two fingerprints are as far apart
+//! whichever is looked up. So memory depends on the queries alone, and the files may have any size.
 //!
-//! Every pair within the distance is found, and beyond it the pairs of similar texts, as by `dedup`. A
-//! pair of texts whose sketches refute it does not count, and neither does a pair of different
-//! namespaces.
+//! Every pair within the distance is found, and beyond it the pairs of similar texts, as by
+//! `dedup`. A pair of texts whose sketches refute it does not count, and neither does a pair of
+//! different namespaces.
 //!
 //! Tested against the comparison of all pairs.
 
@@ -96,8 +96,8 @@ pub struct Queries {
     near_waiting_max: usize,
 }
 
-/// The records of a batch that have a fingerprint near one of the queries, and what else there is to
-/// count.
+/// The records of a batch that have a fingerprint near one of the queries, and what else there is
+/// to count.
 struct Found {
     records: u64,
     without_fingerprint: u64,
@@ -213,8 +213,8 @@ impl Queries {
         Found { records: entries.len() as u64, without_fingerprint, near }
     }
 
-    /// The fingerprints of queries near some of records, each with the number of the record, by both;
-    /// `None` if there are more than `max`.
+    /// The fingerprints of queries near some of records, each with the number of the record, by
+    /// both; `None` if there are more than `max`.
     fn near(&self, records: &[Fingerprint], max: usize) -> Option<Vec<(usize, Fingerprint)>> {
         let permutation = &self.view.shape().permutation;
         let (mut lookup, mut found, mut is_whole) = (Lookup::default(), Vec::new(), true);

@@ -8,15 +8,15 @@
 //! ```
 //!
 //! The files are read twice because the record that stays may come after those that go, and because
-//! texts need not fit in memory: a document takes [`scan::DOCUMENT_BYTES`] while groups are searched,
-//! and its sketch lies in a temporary file. A document without a fingerprint (no letter or number in
-//! it) stays.
+//! texts need not fit in memory: a document takes [`scan::DOCUMENT_BYTES`] while groups are
+//! searched, and its sketch lies in a temporary file. A document without a fingerprint (no letter
+//! or number in it) stays.
 //!
 //! [`matching`] is the other way round: a set of queries is scanned and indexed, and the records of
 //! files of any size are looked up in it, once and in constant memory.
 //!
-//! Everything is written under another name and renamed once it is whole and on the disk, so after a
-//! crash there is the whole of it or none.
+//! Everything is written under another name and renamed once it is whole and on the disk, so after
+//! a crash there is the whole of it or none.
 //!
 //! Tested by `tests/dedup_command` against the comparison of all pairs.
 

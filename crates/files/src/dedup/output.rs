@@ -150,8 +150,8 @@ impl Output {
         is_object.then(|| repeated_in_object(raw)).flatten()
     }
 
-    /// A record that could not be read, as its file has it. Returns whether the copy has it: a record
-    /// with other cells than its table cannot get the order of another one.
+    /// A record that could not be read, as its file has it. Returns whether the copy has it: a
+    /// record with other cells than its table cannot get the order of another one.
     ///
     /// # Errors
     /// The file cannot be written.

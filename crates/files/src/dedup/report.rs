@@ -16,7 +16,8 @@ pub struct Report {
     pub documents: u64,
     /// Those of them that have no fingerprint, and stay.
     pub without_fingerprint: u64,
-    /// Records that could not be read. The copy has them as they are, unless they are to be dropped.
+    /// Records that could not be read. The copy has them as they are, unless they are to be
+    /// dropped.
     pub failed: u64,
     /// Groups of near-duplicates.
     pub groups: u64,

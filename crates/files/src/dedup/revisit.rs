@@ -1,5 +1,5 @@
-//! Revisit records (WARC 1.1, section 6.7): what stays of a page that goes, so that its address still
-//! leads to the page that stays.
+//! Revisit records (WARC 1.1, section 6.7): what stays of a page that goes, so that its address
+//! still leads to the page that stays.
 
 use std::borrow::Cow;
 use std::collections::HashSet;

@@ -117,8 +117,8 @@ pub(crate) fn is_passed_over(folder: &OsStr) -> bool {
     PASSED_FOLDERS.iter().any(|known| *known == folder)
 }
 
-/// Whether a file of a folder is a by-product of other programs, by its name: resource forks of macOS
-/// (`._a.txt`), checksums of Hadoop (`.a.csv.crc`), and [`BY_PRODUCTS`].
+/// Whether a file of a folder is a by-product of other programs, by its name: resource forks of
+/// macOS (`._a.txt`), checksums of Hadoop (`.a.csv.crc`), and [`BY_PRODUCTS`].
 pub(crate) fn is_by_product(path: &Path) -> bool {
     let Some(name) = path.file_name() else { return false };
     let lower = name.to_string_lossy().to_ascii_lowercase();

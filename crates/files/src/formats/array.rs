@@ -224,9 +224,9 @@ impl Iterator for JsonArray {
     }
 }
 
-/// Whether the brace at `at` begins an element: a comma, or the beginning of an array that is not the
-/// value of a field, comes before it, and a name after it. A name has a quote, which a string would
-/// have to escape.
+/// Whether the brace at `at` begins an element: a comma, or the beginning of an array that is not
+/// the value of a field, comes before it, and a name after it. A name has a quote, which a string
+/// would have to escape.
 fn begins_element(bytes: &[u8], at: usize) -> bool {
     let near = bytes[at.saturating_sub(GAP_BYTES_MAX)..at].trim_ascii_end();
     let is_next_array = |open: &[u8]| !open.trim_ascii_end().ends_with(b":");

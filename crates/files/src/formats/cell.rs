@@ -1,12 +1,12 @@
 //! Cells of Arrow arrays as JSON.
 //!
-//! Bytes that are UTF-8 are text, as many programs write texts, and others are written in hex; UUIDs
-//! have their dashes. Times are RFC 3339 in UTC, whatever their time zone. Decimals keep all their
-//! digits; infinity and NaN are null. Null fields of a structure and null entries of a map are
-//! omitted.
+//! Bytes that are UTF-8 are text, as many programs write texts, and others are written in hex;
+//! UUIDs have their dashes. Times are RFC 3339 in UTC, whatever their time zone. Decimals keep all
+//! their digits; infinity and NaN are null. Null fields of a structure and null entries of a map
+//! are omitted.
 //!
-//! The crate arrow-json does the same but for texts and UUIDs, and tests compare the two. The program does without it,
-//! because it brings half of Arrow into the build.
+//! The crate arrow-json does the same but for texts and UUIDs, and tests compare the two. The
+//! program does without it, because it brings half of Arrow into the build.
 
 use std::io::Write as _;
 

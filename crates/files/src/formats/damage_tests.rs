@@ -1,5 +1,5 @@
-//! Damage costs the damaged record only. Method: a small file of each format, with a few bytes of it
-//! replaced at every offset in turn. All records that the damage does not touch are read as they
+//! Damage costs the damaged record only. Method: a small file of each format, with a few bytes of
+//! it replaced at every offset in turn. All records that the damage does not touch are read as they
 //! were, and a record that is not read is reported.
 
 use std::ops::Range;

@@ -28,8 +28,8 @@ pub fn read_document(path: &Path, html: bool) -> io::Result<Option<Content<'stat
 }
 
 /// Reads the rest of a file as one document, with its path as id; `None` for a binary file. A label
-/// names the encoding. Bytes of the path that are not UTF-8 are escaped: with replacement characters
-/// two paths could become one.
+/// names the encoding. Bytes of the path that are not UTF-8 are escaped: with replacement
+/// characters two paths could become one.
 pub(crate) fn read_entry(
     path: &Path,
     source: &mut dyn BufRead,

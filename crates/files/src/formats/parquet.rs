@@ -2,8 +2,8 @@
 //!
 //! Only the columns that a document may need are read, unless the rows themselves are asked for. A
 //! batch has about [`BATCH_BYTES`] of cells; in addition, a page of each column is in memory. Texts
-//! are read as bytes, so that one that is not UTF-8 costs its cell alone. A row group that cannot be
-//! read is reported, and reading goes on with the next one.
+//! are read as bytes, so that one that is not UTF-8 costs its cell alone. A row group that cannot
+//! be read is reported, and reading goes on with the next one.
 
 use std::borrow::Cow;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -65,9 +65,10 @@ pub(crate) fn footer(path: &Path) -> Result<ArrowReaderMetadata, ParquetError> {
     guarded(|| ArrowReaderMetadata::load(&source, ArrowReaderOptions::new()))
 }
 
-/// The same file, whose texts are bytes: the crate would refuse all rows of a page, or of a row group,
-/// with a text that is not UTF-8. Without `keeps_types`, texts and bytes are views of its pages: a
-/// text is not copied for each row that has it from a dictionary, nor a long one out of its page.
+/// The same file, whose texts are bytes: the crate would refuse all rows of a page, or of a row
+/// group, with a text that is not UTF-8. Without `keeps_types`, texts and bytes are views of its
+/// pages: a text is not copied for each row that has it from a dictionary, nor a long one out of
+/// its page.
 fn with_bytes(
     source: &std::fs::File,
     metadata: &ArrowReaderMetadata,

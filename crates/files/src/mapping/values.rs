@@ -50,8 +50,8 @@ fn whole(json: &str) -> Option<i64> {
     (number.fract() == 0.0 && number.abs() <= EXACT_MAX).then_some(number as i64)
 }
 
-/// The path to an id in an object, as it is written on a command line; `None` if the object says how
-/// to make the id, or has none.
+/// The path to an id in an object, as it is written on a command line; `None` if the object says
+/// how to make the id, or has none.
 pub(super) fn nested_id(name: &str, json: &str) -> Option<String> {
     let fields = JsonFields::parse(json).ok()?;
     let inner = fields.scalar().filter(|inner| *inner != "from")?;
@@ -105,8 +105,8 @@ fn fingerprint(value: &RecordValue<'_>, format: FingerprintFormat) -> Result<Fin
     found.ok_or_else(|| Value::Cell(text).fault(takes))
 }
 
-/// The JSON of a value. A cell of CSV is JSON itself unless it `is_text`; what is not JSON becomes a
-/// string.
+/// The JSON of a value. A cell of CSV is JSON itself unless it `is_text`; what is not JSON becomes
+/// a string.
 pub(super) fn json(value: RecordValue<'_>, is_text: bool) -> String {
     match value {
         RecordValue::Json(json) => json.into_owned(),
@@ -137,8 +137,8 @@ pub fn parse_features(json: &str) -> Result<Content<'static>, Fault> {
 /// Parses a dense vector: an array of numbers.
 ///
 /// # Errors
-/// The text is not JSON, or no array of at most [`nearprint_text::DIMENSIONS_MAX`] numbers; the error
-/// says which.
+/// The text is not JSON, or no array of at most [`nearprint_text::DIMENSIONS_MAX`] numbers; the
+/// error says which.
 pub fn parse_vector(json: &str) -> Result<Content<'static>, Fault> {
     let vector = Vec::<f32>::read(Value::Json(checked(json)?))?;
     // The service would refuse it as well, but JSON has no infinite number to send it as.

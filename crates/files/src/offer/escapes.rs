@@ -38,8 +38,8 @@ pub(crate) fn unescaped(inner: &str) -> Result<Cow<'_, str>, &'static str> {
     Ok(text.into())
 }
 
-/// The same with U+FFFD for each half of a surrogate pair, as programs that read files do; `None` if
-/// another escape stands for no character.
+/// The same with U+FFFD for each half of a surrogate pair, as programs that read files do; `None`
+/// if another escape stands for no character.
 pub(crate) fn mended(inner: &str) -> Option<String> {
     let mut text = String::with_capacity(inner.len());
     let mut rest = inner;

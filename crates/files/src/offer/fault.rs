@@ -127,7 +127,8 @@ impl Fault {
         self
     }
 
-    /// What is wrong, and where in the whole input: the column, and the line unless it is the first.
+    /// What is wrong, and where in the whole input: the column, and the line unless it is the
+    /// first.
     pub fn in_text(&self, input: &[u8]) -> String {
         match self.place(input) {
             // A line of a batch, and a body of one line, need no line number.
@@ -136,7 +137,8 @@ impl Fault {
         }
     }
 
-    /// Where the fault is in the whole input: its line and its column in bytes, each counted from 1.
+    /// Where the fault is in the whole input: its line and its column in bytes, each counted from
+    /// 1.
     pub fn place(&self, input: &[u8]) -> (usize, usize) {
         if let FaultKind::Syntax { place: Some(place), .. } = self.kind {
             return place;

@@ -77,8 +77,8 @@ pub trait FieldSet<'v>: Default {
     /// The first field that both have.
     fn given_in_both(&self, other: &Self) -> Option<&'static str>;
 
-    /// The same as [`Self::set`], where an unknown name is a fault, and null is as good as a missing
-    /// field.
+    /// The same as [`Self::set`], where an unknown name is a fault, and null is as good as a
+    /// missing field.
     ///
     /// # Errors
     /// No field has this name, it was there before, or it takes other values.

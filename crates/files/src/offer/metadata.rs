@@ -1,5 +1,5 @@
-//! Metadata as it is offered: JSON, kept as text, because parsing it into a tree would cost more than
-//! everything else, and could not keep its numbers and the order of its keys.
+//! Metadata as it is offered: JSON, kept as text, because parsing it into a tree would cost more
+//! than everything else, and could not keep its numbers and the order of its keys.
 
 use nearprint_engine::document::Metadata;
 

@@ -1,11 +1,11 @@
 //! The door by which documents come in: what an offer of a document contains, and the one table of
 //! its fields and options.
 //!
-//! [`fields!`](crate::fields) declares fields once: their names, types, ranges and descriptions. JSON
-//! bodies, lines of NDJSON, query strings and records of files are read by these tables, and the
-//! OpenAPI document is made from them. Commands pass their options on as a query string. [`json`]
-//! reads objects, [`value`] the values of fields, and a [`Fault`] says what is wrong, with which
-//! field, and where.
+//! [`fields!`](crate::fields) declares fields once: their names, types, ranges and descriptions.
+//! JSON bodies, lines of NDJSON, query strings and records of files are read by these tables, and
+//! the OpenAPI document is made from them. Commands pass their options on as a query string.
+//! [`json`] reads objects, [`value`] the values of fields, and a [`Fault`] says what is wrong, with
+//! which field, and where.
 
 pub(crate) mod escapes;
 mod fault;
@@ -133,7 +133,8 @@ pub struct HitParts {
 }
 
 crate::fields! {
-    /// The fields of a document: exactly one of `text`, `html`, `features`, `vector`, `fingerprint`.
+    /// The fields of a document: exactly one of `text`, `html`, `features`, `vector`,
+    /// `fingerprint`.
     pub struct DocumentFields<'v> {
         /// Plain text.
         text: Cow<'v, str> [FieldKind::STRING],
@@ -141,15 +142,16 @@ crate::fields! {
         html: Cow<'v, str> [FieldKind::STRING],
         /// Weighted features: `{"token": weight}` or `[["token", weight]]`.
         features: Vec<(Cow<'v, str>, f64)> [FieldKind::Features],
-        /// A dense vector, for recipes of vectors: as many numbers as the recipe has dimensions, read
-        /// in single precision, not all zero.
+        /// A dense vector, for recipes of vectors: as many numbers as the recipe has dimensions,
+        /// read in single precision, not all zero.
         vector: Vec<f32> [FieldKind::Vector],
-        /// A fingerprint: 16 hex digits with or without `0x`, or a 64-bit integer, signed or unsigned.
+        /// A fingerprint: 16 hex digits with or without `0x`, or a 64-bit integer, signed or
+        /// unsigned.
         fingerprint: Fingerprint [FieldKind::Fingerprint],
         /// The recipe of `fingerprint`; refused (409) unless it is the service's.
         recipe: Box<str> [FieldKind::STRING],
-        /// The sketch of the text of `fingerprint`, as lists and exports show it: 312 hex digits. It
-        /// verifies hits, and needs `recipe`.
+        /// The sketch of the text of `fingerprint`, as lists and exports show it: 312 hex digits.
+        /// It verifies hits, and needs `recipe`.
         sketch: Box<Sketch> [FieldKind::Form("^[0-9a-fA-F]{312}$")],
         /// The caller's name for the document, usually its URL; or what to make it from.
         id: OfferedId [FieldKind::Id],
@@ -157,8 +159,8 @@ crate::fields! {
 }
 
 crate::fields! {
-    /// The options of a document and its look-up. Their ranges are checked against the configuration
-    /// of the service.
+    /// The options of a document and its look-up. Their ranges are checked against the
+    /// configuration of the service.
     #[derive(Clone)]
     pub struct OfferOptions {
         /// The largest Hamming distance of a hit, 0 to the configured maximum.
@@ -167,14 +169,15 @@ crate::fields! {
         limit: u64 [FieldKind::Whole(1, 1_000)],
         /// The similarity that confirms a hit; 0 switches verification off.
         min_similarity: f64 [FieldKind::SIMILARITY],
-        /// The share of their numbers that two texts must have in common for a hit to count, 0 to 1; 0
-        /// demands none. Hits where a text has no number count all the same.
+        /// The share of their numbers that two texts must have in common for a hit to count, 0 to
+        /// 1; 0 demands none. Hits where a text has no number count all the same.
         min_numbers: f64 [FieldKind::SIMILARITY],
         /// `exact` finds fingerprints within the distance and no others; `likely`, for a text, also
         /// likely ones beyond it.
         search: SearchKind [FieldKind::Choice(&["likely", "exact"])],
-        /// `false` ends the search at the first hit that counts, and lists it alone; `true` searches
-        /// and verifies all. The default is true for a query and false for a check-and-insert.
+        /// `false` ends the search at the first hit that counts, and lists it alone; `true`
+        /// searches and verifies all. The default is true for a query and false for a
+        /// check-and-insert.
         counts: bool [FieldKind::Boolean],
         /// `insert` stores duplicates too.
         on_duplicate: DuplicateAction [FieldKind::Choice(&["skip", "insert"])],

@@ -1,9 +1,9 @@
-//! The values of fields, whatever door they come by: JSON, a cell of a table, a query parameter or an
-//! option of the command line.
+//! The values of fields, whatever door they come by: JSON, a cell of a table, a query parameter or
+//! an option of the command line.
 //!
-//! This is the one place that knows how lenient we are: ids may be integers, fingerprints may be hex
-//! or integers of either sign, null is as good as a missing field, and half of a surrogate pair is
-//! U+FFFD in a text, but not in a name.
+//! This is the one place that knows how lenient we are: ids may be integers, fingerprints may be
+//! hex or integers of either sign, null is as good as a missing field, and half of a surrogate pair
+//! is U+FFFD in a text, but not in a name.
 
 use std::borrow::Cow;
 
@@ -45,8 +45,8 @@ impl<'v> Value<'v> {
     /// The text of a string that names something: an id, a namespace, a choice.
     ///
     /// # Errors
-    /// The value is something else than a string, and the field `takes` this; or an escape stands for
-    /// no character.
+    /// The value is something else than a string, and the field `takes` this; or an escape stands
+    /// for no character.
     pub fn string(self, takes: &'static str) -> Result<Cow<'v, str>, Fault> {
         match self {
             Self::Cell(text) | Self::Parameter(text) => Ok(text.into()),
@@ -54,8 +54,8 @@ impl<'v> Value<'v> {
         }
     }
 
-    /// The text of a string that is content: half of a surrogate pair becomes U+FFFD, as the bytes of
-    /// a broken character do.
+    /// The text of a string that is content: half of a surrogate pair becomes U+FFFD, as the bytes
+    /// of a broken character do.
     ///
     /// # Errors
     /// The value is something else than a string, and the field `takes` this.

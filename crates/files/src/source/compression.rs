@@ -1,8 +1,8 @@
 //! Compressed files, recognised by their first bytes: gzip, Zstandard, bzip2 and xz.
 //!
-//! Files of several members, frames or streams are read as one. Memory is bounded by the formats and
-//! by [`XZ_MEMORY_KIB_MAX`]; Zstandard refuses windows above 128 MiB by itself; a program
-//! that takes more memory can be put in front.
+//! Files of several members, frames or streams are read as one. Memory is bounded by the formats
+//! and by [`XZ_MEMORY_KIB_MAX`]; Zstandard refuses windows above 128 MiB by itself; a program that
+//! takes more memory can be put in front.
 
 use std::convert;
 use std::io::{self, BufRead, BufReader, Read};

@@ -4,7 +4,7 @@
 //! each:
 //!
 //! ```text
-//!   +-- 32 bits: where the first begins --+-- 8 --+-- 8 --+-- 8 --+-- 8: where each ends, from there
+//!   +- 32 bits: where the first begins -+-- 8 --+-- 8 --+-- 8 --+-- 8: where each ends, from there
 //! ```
 //!
 //! If four buckets have more than 255 words together, the highest bit of the entry is set, and the

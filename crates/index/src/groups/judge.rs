@@ -16,8 +16,8 @@ use crate::visibility::Visibility;
 /// with other sampled bins: texts with the same bins are nearly the same.
 pub(super) const SKETCHES_COMPARED_MAX: usize = 256;
 
-/// Fingerprints whose sketches each judge keeps: at most 8 MiB, and a tenth of it as a rule, because
-/// few fingerprints have many documents.
+/// Fingerprints whose sketches each judge keeps: at most 8 MiB, and a tenth of it as a rule,
+/// because few fingerprints have many documents.
 const KEPT: usize = 4_096;
 
 /// Samples of a fingerprint that are compared before any sketch is read; of one with more, the

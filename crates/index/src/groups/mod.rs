@@ -1,11 +1,11 @@
 //! Groups: stored documents that are connected by pairs within a distance.
 //!
 //! ```text
-//!   Search::begin       all documents of a selection, sorted by fingerprint     one pass, one sort
-//!   Search::run         looks up the fingerprints in the view, and joins the    in pieces, on any
-//!                       groups of each pair that counts                         number of threads
-//!   Search::run_likely  joins the groups of similar texts beyond the distance   the same
-//!   Search::finish      the groups, largest first                               two passes, one sort
+//!   Search::begin       all documents of a selection, sorted by fingerprint   one pass, one sort
+//!   Search::run         looks up the fingerprints in the view, and joins the  in pieces, on any
+//!                       groups of each pair that counts                       number of threads
+//!   Search::run_likely  joins groups of similar texts beyond the distance     the same
+//!   Search::finish      the groups, largest first                             two passes, one sort
 //! ```
 //!
 //! Two documents are in one group if a chain of pairs leads from one to the other. Documents with
@@ -127,8 +127,8 @@ pub struct Member {
     pub masked: Fingerprint,
 }
 
-/// The groups of a view, the largest first; of the same size, the one with the oldest document first.
-/// `M` is what is kept of each document.
+/// The groups of a view, the largest first; of the same size, the one with the oldest document
+/// first. `M` is what is kept of each document.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Groups<M = Member> {
     all: Vec<Group>,
@@ -268,8 +268,8 @@ impl<'a> Search<'a> {
         is_apart
     }
 
-    /// The groups of at least `size_min` documents, once all pieces were run. `member` makes what is
-    /// kept of each document.
+    /// The groups of at least `size_min` documents, once all pieces were run. `member` makes what
+    /// is kept of each document.
     pub fn finish<M>(self, size_min: u32, member: impl Fn(Member) -> M) -> Groups<M> {
         let Self { view, documents, joined, partly_compared, .. } = self;
         // By root: the size of its group, and then where the next member of the group goes.

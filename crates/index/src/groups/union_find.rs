@@ -43,8 +43,8 @@ impl UnionFind {
         }
     }
 
-    /// Whether two numbers are in one set. If other threads join sets meanwhile, false may be out of
-    /// date.
+    /// Whether two numbers are in one set. If other threads join sets meanwhile, false may be out
+    /// of date.
     pub fn are_joined(&self, one: usize, other: usize) -> bool {
         self.root(one) == self.root(other)
     }

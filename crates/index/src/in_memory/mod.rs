@@ -104,8 +104,8 @@ impl InMemoryIndex {
     }
 
     /// Stores a text, which [`Self::similar`] finds by the labels of its sketch, and returns the
-    /// fingerprint that its id had before. The index keeps the labels and a sample of the sketch, 41
-    /// bytes in addition to those of [`Self::insert`]; the caller keeps the sketch.
+    /// fingerprint that its id had before. The index keeps the labels and a sample of the sketch,
+    /// 41 bytes in addition to those of [`Self::insert`]; the caller keeps the sketch.
     pub fn insert_text(
         &mut self,
         id: &str,
@@ -166,9 +166,9 @@ impl InMemoryIndex {
         self.view.nearest(queries, distance, Visibility::DEFAULT).collect()
     }
 
-    /// The fingerprints of stored texts beyond a distance that share a label with this one and whose
-    /// samples do not refute it ([`crate::labels`]): the nearest first. Whether they are similar, a
-    /// comparison of sketches tells.
+    /// The fingerprints of stored texts beyond a distance that share a label with this one and
+    /// whose samples do not refute it ([`crate::labels`]): the nearest first. Whether they are
+    /// similar, a comparison of sketches tells.
     pub fn similar(
         &self,
         query: Fingerprint,

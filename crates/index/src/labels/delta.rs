@@ -53,8 +53,8 @@ impl DeltaLabels {
         Self { capacity, made: OnceLock::new() }
     }
 
-    /// Adds a text of a node, whose last text is `last` or [`NONE`], unless the node has it already.
-    /// Returns its number. Only the one writer may.
+    /// Adds a text of a node, whose last text is `last` or [`NONE`], unless the node has it
+    /// already. Returns its number. Only the one writer may.
     pub(crate) fn push(&self, keys: LabelKeys, (node, event): (u32, u32), last: u32) -> u32 {
         let made = self.made.get_or_init(|| Made::new(self.capacity));
         let older = |&number: &u32| Some(made.text(number).older).filter(|&older| older != NONE);

@@ -1,15 +1,16 @@
 //! Sorted labels: texts that are similar beyond the distance.
 //!
 //! Similar texts are likely to share the beginning of a [`Label`]. So the labels of all texts are
-//! sorted, in one table for each of the [`LABELS`] labels of a text, and a look-up goes to the place
-//! of its own label in each table: those that share the longest beginning are its neighbours (LSH
-//! forest; Bawa, Condie and Ganesan 2005).
+//! sorted, in one table for each of the [`LABELS`] labels of a text, and a look-up goes to the
+//! place of its own label in each table: those that share the longest beginning are its neighbours
+//! (LSH forest; Bawa, Condie and Ganesan 2005).
 //!
 //! **The rule.** A fingerprint is *similar* if, in at least one table, a document of it
 //!
 //! 1. shares the first two minima of the label, and
-//! 2. differs from the query in at most [`SAMPLED_DISTANCE_MAX`] of the lowest [`SAMPLED_BITS`] bits
-//!    of the fingerprint, which refutes two thirds of the unlike texts where they are found, and
+//! 2. differs from the query in at most [`SAMPLED_DISTANCE_MAX`] of the lowest [`SAMPLED_BITS`]
+//!    bits of the fingerprint, which refutes two thirds of the unlike texts where they are found,
+//!    and
 //! 3. is among the nearest such rows that may count: at most [`ROWS_MAX`] of at most
 //!    [`LOOKED_AT_MAX`] that share the two minima and have a document in scope.
 //!
@@ -27,8 +28,8 @@
 //! another namespace.
 //!
 //! Cost of a look-up: for each table of each level one line of a directory and one or two of rows.
-//! Memory: 31 to 33 bytes a text, nothing for other documents. Tested against a scan of all documents in
-//! `naive.rs`.
+//! Memory: 31 to 33 bytes a text, nothing for other documents. Tested against a scan of all
+//! documents in `naive.rs`.
 
 pub(crate) mod delta;
 pub mod naive;

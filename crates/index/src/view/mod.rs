@@ -157,8 +157,8 @@ impl View {
         self.near_unless_crowded(query, distance, visibility, usize::MAX).expect("never too many")
     }
 
-    /// The same; `None`, after a small part of the work, if more than about `crowd` fingerprints are
-    /// that near, each counted in every table that leads to it.
+    /// The same; `None`, after a small part of the work, if more than about `crowd` fingerprints
+    /// are that near, each counted in every table that leads to it.
     pub fn near_unless_crowded(
         &self,
         query: Fingerprint,

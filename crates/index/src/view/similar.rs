@@ -93,9 +93,9 @@ impl View {
         (near, is_cut)
     }
 
-    /// The fingerprints with a change after a sequence that `is_wanted` accepts, each once; some may
-    /// have no document in scope. `None` as for [`Self::near_changed_since`]. Cost: in proportion to
-    /// the number of those changes.
+    /// The fingerprints with a change after a sequence that `is_wanted` accepts, each once; some
+    /// may have no document in scope. `None` as for [`Self::near_changed_since`]. Cost: in
+    /// proportion to the number of those changes.
     pub fn changed_since(
         &self,
         since: Sequence,
@@ -219,8 +219,8 @@ impl View {
         }
     }
 
-    /// Keeps the nearest [`ROWS_MAX`] rows that count. The same fingerprint in several levels is one.
-    /// Returns whether there are more.
+    /// Keeps the nearest [`ROWS_MAX`] rows that count. The same fingerprint in several levels is
+    /// one. Returns whether there are more.
     fn keep_nearest_rows(
         &self,
         rows: &mut Rows,

@@ -1,13 +1,14 @@
 //! What each character becomes in a normalised text: one table for the Basic Multilingual Plane.
 //!
 //! Most characters become one or several characters or a separator, whatever their neighbours; the
-//! table has the result, so that a character that stands for a phrase costs no more than the phrase.
-//! The others (combining marks, Hangul letters, most of what is beyond the plane) are *entangled*:
-//! [`normalise`] decides what becomes of them, on a stretch that begins with the character before
-//! them. Marks that compose with nothing (most of Arabic, Hebrew, Indic and Thai) stay what they are
-//! as long as they are in order ([`Letters::marks_that_stay`]). Beyond the plane, Han and emoji are known without a table. It is built from the Unicode
-//! tables on first use, in a few milliseconds, and has 512 KiB, of which a text in one script
-//! touches little. Tested against those tables for every character.
+//! table has the result, so that a character that stands for a phrase costs no more than the
+//! phrase. The others (combining marks, Hangul letters, most of what is beyond the plane) are
+//! *entangled*: [`normalise`] decides what becomes of them, on a stretch that begins with the
+//! character before them. Marks that compose with nothing (most of Arabic, Hebrew, Indic and Thai)
+//! stay what they are as long as they are in order ([`Letters::marks_that_stay`]). Beyond the
+//! plane, Han and emoji are known without a table. It is built from the Unicode tables on first
+//! use, in a few milliseconds, and has 512 KiB, of which a text in one script touches little.
+//! Tested against those tables for every character.
 
 use std::sync::LazyLock;
 
@@ -45,8 +46,8 @@ pub(crate) enum Kind {
 }
 
 /// A normalised character: its kind and its spelling, in one word. Of [`Kind::Several`], where they
-/// are in the table, and their number. Of an entangled mark that composes with nothing, its spelling
-/// and its combining class; of other entangled characters nothing.
+/// are in the table, and their number. Of an entangled mark that composes with nothing, its
+/// spelling and its combining class; of other entangled characters nothing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Letter {
     /// Its UTF-8 bytes, the first one lowest; unused bytes are 0.

@@ -1,13 +1,13 @@
 //! Reads a text once and passes it on normalised, without copying it.
 //!
-//! Equivalent to [`crate::features::normalise`] followed by [`crate::features::runs`],
-//! but faster: ASCII and Han are passed on in stretches, and other characters by a table
-//! ([`crate::features::letters`]). Entangled characters go through the Unicode tables in
-//! stretches: from the character before them, which may combine with them, to the next one that
-//! combines with nothing before it. Normalising such a stretch by itself gives what it becomes
-//! within the text. Marks that compose with nothing need no tables where they are in order. A
-//! stretch that is longer than a piece is normalised character by character, so that memory does not
-//! grow with what a text becomes.
+//! Equivalent to [`crate::features::normalise`] followed by [`crate::features::runs`], but faster:
+//! ASCII and Han are passed on in stretches, and other characters by a table
+//! ([`crate::features::letters`]). Entangled characters go through the Unicode tables in stretches:
+//! from the character before them, which may combine with them, to the next one that combines with
+//! nothing before it. Normalising such a stretch by itself gives what it becomes within the text.
+//! Marks that compose with nothing need no tables where they are in order. A stretch that is longer
+//! than a piece is normalised character by character, so that memory does not grow with what a text
+//! becomes.
 
 use crate::features::letters::{Kind, Letter, Letters};
 use crate::features::normalise::{PIECE, normalise, normalise_by_character};
@@ -100,8 +100,8 @@ fn end_of_entangled(text: &str, mut at: usize) -> usize {
 }
 
 /// The end of a stretch that begins with a character and what combines with it. Where such
-/// characters are frequent, as many as fit into a piece are normalised together, because the Unicode
-/// tables cost more to begin with than to go on with.
+/// characters are frequent, as many as fit into a piece are normalised together, because the
+/// Unicode tables cost more to begin with than to go on with.
 fn end_of_stretch(text: &str, from: usize) -> usize {
     let mut end = end_of_entangled(text, text.ceil_char_boundary(from + 1));
     while end - from < PIECE / 4 {

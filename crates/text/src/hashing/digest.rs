@@ -513,8 +513,8 @@ impl<const WINDOW: usize> CharacterSink for Digest<WINDOW> {
             let squeezed =
                 squeeze(self.simd, piece, in_word, &mut segment.bytes[from..], &mut *self.ends);
             segment.length += squeezed.bytes;
-            // Between words of other scripts, there are spaces alone. A short stretch is read in the
-            // text, because what was just written is read slowly.
+            // Between words of other scripts, there are spaces alone. A short stretch is read in
+            // the text, because what was just written is read slowly.
             let has_digits =
                 squeezed.bytes > squeezed.words && (piece.len() > MANY || kernel::has_digit(piece));
             self.words((from, squeezed.bytes), squeezed.words, has_digits);

@@ -14,8 +14,8 @@ const SOFT_HYPHEN: char = '\u{ad}';
 pub(super) const BOILERPLATE_TIMES: usize = 3;
 
 /// Main content is thin, so that the page counts, if it has fewer letters and digits than this, and
-/// the text outside has as many as [`OUTSIDE_MIN`], without those of links. The stubs of mdBook have
-/// 45; as a multiple of the main content, a long notice would count on every short page.
+/// the text outside has as many as [`OUTSIDE_MIN`], without those of links. The stubs of mdBook
+/// have 45; as a multiple of the main content, a long notice would count on every short page.
 const MAIN_MIN: usize = 40;
 
 /// If the rest of the page has less text than this, short main content counts alone: each page of

@@ -8,9 +8,9 @@
 //! short ones. A feature is such a word with its weight; with `-wL` the weight becomes a step, 1 to
 //! L, in proportion to that of the heaviest. Its hash is XXH3-64, seed 0, of its UTF-8 bytes.
 //!
-//! Words of other languages get the median IDF: the recipe is meant for Chinese. The
-//! dictionaries are read at the first use, in about a second and some 100 MiB; then about
-//! 100 ns a character. In memory are the distinct words, and for TextRank which are near each other.
+//! Words of other languages get the median IDF: the recipe is meant for Chinese. The dictionaries
+//! are read at the first use, in about a second and some 100 MiB; then about 100 ns a character. In
+//! memory are the distinct words, and for TextRank which are near each other.
 
 use std::sync::LazyLock;
 

@@ -215,7 +215,8 @@ mod tests {
     }
 
     proptest! {
-        /// Words that overlap, words with letters, digits and signs, rows of letters, and separators.
+        /// Words that overlap, words with letters, digits and signs, rows of letters, and
+        /// separators.
         #[test]
         fn pieces_have_the_words_of_the_whole(
             parts in prop::collection::vec(

@@ -2,8 +2,8 @@
 //!
 //! The same ranks as those of the crate `jieba-rs`, but in a defined order of summation: the crate
 //! sums in the order of a hash map, which differs between platforms. `docs/recipes.md` defines
-//! them. Linear in the tokens except for a sort; about 40 bytes a token and 30 a word at most. Tested
-//! against a plain version with a matrix, a worked example, and the crate's own ranks.
+//! them. Linear in the tokens except for a sort; about 40 bytes a token and 30 a word at most.
+//! Tested against a plain version with a matrix, a worked example, and the crate's own ranks.
 
 use std::ops::Range;
 

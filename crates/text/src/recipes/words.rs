@@ -3,8 +3,8 @@
 //! A word is a token of the recipe `np2`: a word run, or one CJK character. With `-stop`, stop
 //! words of eleven languages are removed first. The words of a feature are joined by a space; a
 //! text of fewer than N words is one feature. A feature counts once per occurrence, and its hash is
-//! XXH3-64, seed 0, of its UTF-8 bytes. Linear in the text, about 30 ns a word; only one row of words
-//! is in memory.
+//! XXH3-64, seed 0, of its UTF-8 bytes. Linear in the text, about 30 ns a word; only one row of
+//! words is in memory.
 
 use std::collections::{HashSet, VecDeque};
 use std::sync::LazyLock;

@@ -19,8 +19,8 @@ const ASK_AGAIN: Duration = Duration::from_millis(200);
 /// Which log.
 #[derive(Debug, clap::Args)]
 pub(super) struct LogArgs {
-    /// The size from which the log discards its oldest entries, such as 64g. A node that was away for
-    /// longer is filled from another one [default: 64 GiB]
+    /// The size from which the log discards its oldest entries, such as 64g. A node that was away
+    /// for longer is filled from another one [default: 64 GiB]
     #[arg(long, value_name = "BYTES", value_parser = count)]
     max_bytes: Option<u64>,
     /// Take the log that the servers have already; it must be empty

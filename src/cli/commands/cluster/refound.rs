@@ -1,4 +1,5 @@
-//! `cluster refound`: a new log for a cluster that has lost its own, which goes on at a stopped node.
+//! `cluster refound`: a new log for a cluster that has lost its own, which goes on at a stopped
+//! node.
 
 use std::io::Write;
 

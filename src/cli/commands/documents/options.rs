@@ -60,8 +60,8 @@ pub(super) struct SearchArgs {
     /// service]
     #[arg(long, value_name = "SIMILARITY")]
     min_similarity: Option<f64>,
-    /// How many of their numbers two texts must share, 0 to 1; 0 does not compare them [default: that
-    /// of the service]
+    /// How many of their numbers two texts must share, 0 to 1; 0 does not compare them [default:
+    /// that of the service]
     #[arg(long, value_name = "SHARE")]
     min_numbers: Option<f64>,
     /// Leave out documents that were stored longer ago than this

@@ -5,8 +5,8 @@
 //! one id stays). Memory is a few batches, whatever the input; `--groups` adds a name for each
 //! document that has a near-duplicate.
 //!
-//! How the fields of files are understood goes to standard error before the first of their documents
-//! is stored.
+//! How the fields of files are understood goes to standard error before the first of their
+//! documents is stored.
 
 use std::io::{self, Write};
 use std::path::PathBuf;
@@ -65,9 +65,9 @@ Examples:
     group = clap::ArgGroup::new("checking").args(["check", "groups"]).multiple(true),
 )]
 pub(crate) struct ImportArgs {
-    /// Files, folders and patterns ('*.warc.gz'); - is standard input. NDJSON, JSON arrays, CSV, TSV,
-    /// Parquet, WARC and WET, lines of hex, texts, HTML and manual pages; compressed with gzip, zstd,
-    /// bzip2, xz or not
+    /// Files, folders and patterns ('*.warc.gz'); - is standard input. NDJSON, JSON arrays, CSV,
+    /// TSV, Parquet, WARC and WET, lines of hex, texts, HTML and manual pages; compressed with
+    /// gzip, zstd, bzip2, xz or not
     #[arg(value_name = "PATH", required = true)]
     paths: Vec<PathBuf>,
     #[command(flatten)]
@@ -78,8 +78,8 @@ pub(crate) struct ImportArgs {
     /// What to do about a record that cannot be read or stored
     #[arg(long, value_enum, value_name = "ACTION", default_value_t = OnError::Skip)]
     on_error: OnError,
-    /// Read and check everything and report what fails, but store nothing. The limits and the recipe
-    /// are those of the configuration (`nearprint check-config`), not those of a service
+    /// Read and check everything and report what fails, but store nothing. The limits and the
+    /// recipe are those of the configuration (`nearprint check-config`), not those of a service
     #[arg(long, conflicts_with_all = ["data", "groups", "check"])]
     dry_run: bool,
     #[command(flatten)]
@@ -87,7 +87,8 @@ pub(crate) struct ImportArgs {
     #[command(flatten)]
     options: ImportOptions,
     /// Keep in this file how far the import has come. The same command continues there after it was
-    /// interrupted [default: a file in `$XDG_STATE_HOME/nearprint`, or in `~/.local/state/nearprint`]
+    /// interrupted [default: a file in `$XDG_STATE_HOME/nearprint`, or in
+    /// `~/.local/state/nearprint`]
     #[arg(long, value_name = "FILE", conflicts_with = "groups")]
     state: Option<PathBuf>,
     /// Read everything, also what an interrupted import has stored
@@ -97,8 +98,8 @@ pub(crate) struct ImportArgs {
     /// time: distance, similarity, the share of its numbers that are the same, and when that was
     #[arg(long, conflicts_with = "dry_run")]
     show_previous: bool,
-    /// Print this many of the largest groups of near-duplicates, by the ids of their members; implies
-    /// --check
+    /// Print this many of the largest groups of near-duplicates, by the ids of their members;
+    /// implies --check
     #[arg(long, value_name = "COUNT", conflicts_with = "id_from")]
     groups: Option<usize>,
 }

@@ -48,7 +48,8 @@ const COLUMNS: [RowColumn; 4] = [
 #[derive(Debug, clap::Args)]
 #[command(after_help = AFTER_HELP)]
 pub(crate) struct MatchArgs {
-    /// The file, folder or pattern with the queries, which are kept in memory; - is the standard input
+    /// The file, folder or pattern with the queries, which are kept in memory; - is the standard
+    /// input
     #[arg(value_name = "QUERIES")]
     queries: PathBuf,
     /// Files, folders and patterns ('*.warc.gz') of any size, as for import, which are read once; -
@@ -77,8 +78,8 @@ pub(crate) struct MatchArgs {
     /// How many threads make fingerprints and search [default: one for each core]
     #[arg(long, value_name = "COUNT", value_parser = clap::value_parser!(u16).range(1..=1_024))]
     threads: Option<u16>,
-    /// End with an error rather than take more memory for the queries than this: 500m, 16g [default:
-    /// what is free]
+    /// End with an error rather than take more memory for the queries than this: 500m, 16g
+    /// [default: what is free]
     #[arg(long, value_name = "BYTES", value_parser = size)]
     max_memory: Option<u64>,
     /// What to do about a record that cannot be read

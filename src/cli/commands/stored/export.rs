@@ -31,8 +31,8 @@ Examples:
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct ExportArgs {
-    /// The file, or a pipe; - is the standard output. A file is there when it is whole. A name that ends with .gz or
-    /// .zst compresses NDJSON and CSV
+    /// The file, or a pipe; - is the standard output. A file is there when it is whole. A name that
+    /// ends with .gz or .zst compresses NDJSON and CSV
     #[arg(short, long, value_name = "FILE")]
     output: PathBuf,
     /// The format [default: by the name of the file, or ndjson]

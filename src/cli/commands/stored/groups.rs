@@ -31,14 +31,15 @@ pub(crate) struct GroupsArgs {
     /// The largest distance of two near-duplicates [default: that of look-ups]
     #[arg(long, value_name = "BITS")]
     distance: Option<u64>,
-    /// How much of two texts must agree, 0 to 1; 0 does not compare them [default: that of look-ups]
+    /// How much of two texts must agree, 0 to 1; 0 does not compare them [default: that of
+    /// look-ups]
     #[arg(long, value_name = "SIMILARITY")]
     min_similarity: Option<f64>,
     /// How many of their numbers two texts must share, 0 to 1 [default: that of look-ups]
     #[arg(long, value_name = "SHARE")]
     min_numbers: Option<f64>,
-    /// How texts are searched: exact joins only what is within the distance; likely also similar texts
-    /// beyond it [default: that of look-ups]
+    /// How texts are searched: exact joins only what is within the distance; likely also similar
+    /// texts beyond it [default: that of look-ups]
     #[arg(long, value_enum, value_name = "HOW")]
     search: Option<SearchRule>,
     /// The namespace; without it, the default one

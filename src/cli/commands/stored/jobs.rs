@@ -1,4 +1,5 @@
-//! `jobs`: the jobs of a running service, how to end one, and how commands watch the one that they began.
+//! `jobs`: the jobs of a running service, how to end one, and how commands watch the one that they
+//! began.
 
 use std::io::Write;
 use std::time::Duration;

@@ -1,5 +1,5 @@
-//! `/v1/groups`: begins jobs that find groups of near-duplicates, shows what they found, and removes
-//! them.
+//! `/v1/groups`: begins jobs that find groups of near-duplicates, shows what they found, and
+//! removes them.
 
 use std::sync::Arc;
 
@@ -28,8 +28,8 @@ const GROUP_AT: usize = 4;
 
 /// Find groups of near-duplicates.
 ///
-/// Begins a job over the documents that are stored now, and replies at once. Two documents are in one
-/// group if a chain of near-duplicates leads from one to the other.
+/// Begins a job over the documents that are stored now, and replies at once. Two documents are in
+/// one group if a chain of near-duplicates leads from one to the other.
 #[utoipa::path(post, path = "/v1/groups", tag = "groups",
     request_body = GroupsBody,
     responses((status = 202, description = "The job", body = JobReply)))]

@@ -34,11 +34,11 @@ pub(crate) enum DocumentOrPage<'a> {
 /// With `Accept: application/x-ndjson`: all of them from `after` on as one stream, as of now, one
 /// document a line, and a blank line after each second in which it finds none. If the stream fails,
 /// its last line is an error. At most `server.exports_max` streams and exports run at one time; a
-/// further one takes the place of one whose client has read nothing for `server.export_stall_ms`, or
-/// gets 503.
+/// further one takes the place of one whose client has read nothing for `server.export_stall_ms`,
+/// or gets 503.
 ///
-/// A page ends when it has looked at `engine.list_scan_max` documents: with a prefix it may have few
-/// documents, or none, although `next` is given.
+/// A page ends when it has looked at `engine.list_scan_max` documents: with a prefix it may have
+/// few documents, or none, although `next` is given.
 #[utoipa::path(get, path = "/v1/documents", tag = "documents",
     params(ListParameters),
     responses((status = 200, description = "A page, a stream, or one document", content(

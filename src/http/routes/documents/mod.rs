@@ -1,6 +1,6 @@
 //! What is stored: [`single`] documents by their ids, [`list`]s of documents, all of them as a
-//! [`stream`], all documents of one of the [`fingerprints`], and
-//! [`groups`] of near-duplicates, the [`originals`] of many duplicates, and [`removals`] by many ids.
+//! [`stream`], all documents of one of the [`fingerprints`], and [`groups`] of near-duplicates, the
+//! [`originals`] of many duplicates, and [`removals`] by many ids.
 
 pub(crate) mod fingerprints;
 pub(crate) mod groups;

@@ -90,8 +90,8 @@ impl Snapshots {
     }
 
     /// An export of the newest snapshot, the files of records, and last the file `directory`,
-    /// without which a half-restored directory does not open. The file `cluster` of a node is opened
-    /// before the files of records, so that they have all that it says was read.
+    /// without which a half-restored directory does not open. The file `cluster` of a node is
+    /// opened before the files of records, so that they have all that it says was read.
     ///
     /// # Errors
     /// [`StorageError`].

@@ -4,8 +4,8 @@
 //! answered again. Method: seeded schedules of three nodes over the simulated log, each checked
 //! against one machine that runs what counts; and mutants, which the same schedules must catch.
 //!
-//! `NEARPRINT_SIMULATION_SEEDS` sets the number of schedules, `NEARPRINT_SIMULATION_SEED` one that is
-//! replayed.
+//! `NEARPRINT_SIMULATION_SEEDS` sets the number of schedules, `NEARPRINT_SIMULATION_SEED` one that
+//! is replayed.
 
 mod node;
 mod world;

@@ -39,8 +39,8 @@ impl Match {
 /// that a search may end early.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Stage {
-    /// Its fingerprint and its sample, with a digest of the sketch, are those of the probe: it is an
-    /// identical text. So that is found among any number of texts with the same fingerprint.
+    /// Its fingerprint and its sample, with a digest of the sketch, are those of the probe: it is
+    /// an identical text. So that is found among any number of texts with the same fingerprint.
     Identical,
     /// Its sample does not refute it.
     MayReach,

@@ -46,8 +46,8 @@ pub(crate) const MATCHES_KEPT_MAX: usize = SKETCHES_COMPARED_MAX + 1_000;
 /// others, and says so where they might have been confirmed ([`Search::unverified`]).
 pub(crate) const MATCHES_VISITED_MAX: usize = 4_096;
 
-/// The maximum number of documents of a fingerprint that a likely search looks at. Of those with the
-/// same sampled bins, nearly the same as a rule, it compares the oldest.
+/// The maximum number of documents of a fingerprint that a likely search looks at. Of those with
+/// the same sampled bins, nearly the same as a rule, it compares the oldest.
 const COPIES_MAX: usize = 4_096;
 
 /// A fingerprint that a likely search found, with the documents whose samples do not refute it.

@@ -5,8 +5,8 @@
 //! groups under way, crashes at any operation of the disk, pauses, snapshots, sweeps and seeding;
 //! each checked against the model; and mutants, which the same schedules must catch.
 //!
-//! `NEARPRINT_SIMULATION_SEEDS` sets the number of schedules, `NEARPRINT_SIMULATION_SEED` one that is
-//! replayed.
+//! `NEARPRINT_SIMULATION_SEEDS` sets the number of schedules, `NEARPRINT_SIMULATION_SEED` one that
+//! is replayed.
 
 mod alone;
 mod asked;

@@ -168,8 +168,8 @@ impl World {
         Ok(())
     }
 
-    /// Whether a state after so many messages is the right one. `is_ahead` says that the journal has
-    /// more than was read.
+    /// Whether a state after so many messages is the right one. `is_ahead` says that the journal
+    /// has more than was read.
     pub(super) fn check(
         &mut self,
         messages: usize,

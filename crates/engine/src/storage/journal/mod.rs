@@ -12,7 +12,8 @@
 //! - [`reclaim`] rewrites closed files as packs (`pack`) of the records that are still needed.
 //! - [`salvage`] examines damaged files and saves what can be read.
 //! - `file`, `index` and `window` read one file: with a sparse index of sequences, in large pieces.
-//! - [`crate::storage::sizes`] counts records by size, which bounds how much of the files is garbage.
+//! - [`crate::storage::sizes`] counts records by size, which bounds how much of the files is
+//!   garbage.
 
 pub(crate) mod continuity;
 mod file;

@@ -249,8 +249,8 @@ impl Journal {
         self.or_poison(sealed)
     }
 
-    /// Syncs everything, and then a seal that says so. A disk that has lost a record in spite of the
-    /// sync then shows damage, and not an older journal.
+    /// Syncs everything, and then a seal that says so. A disk that has lost a record in spite of
+    /// the sync then shows damage, and not an older journal.
     ///
     /// # Errors
     /// [`StorageError::Io`], [`StorageError::Poisoned`].

@@ -1,8 +1,8 @@
 //! The key-value metadata in the footers of Parquet files, and what of it a copy keeps.
 //!
-//! Programs keep their own descriptions there: `pandas` the index, `huggingface` the features, `geo`
-//! the encoding of shapes. What becomes wrong in a copy with other rows or columns is mended or
-//! left out.
+//! Programs keep their own descriptions there: `pandas` the index, `huggingface` the features,
+//! `geo` the encoding of shapes. What becomes wrong in a copy with other rows or columns is mended
+//! or left out.
 
 use parquet::arrow::ARROW_SCHEMA_META_KEY;
 use parquet::file::metadata::KeyValue;

@@ -1,4 +1,5 @@
-//! The types of a column in several files: one type that holds all of their values, if there is one.
+//! The types of a column in several files: one type that holds all of their values, if there is
+//! one.
 //!
 //! The crate arrow-cast converts between more types, also between some that lose something, and
 //! brings half of Arrow into the build.

@@ -112,8 +112,8 @@ impl TableRows {
         self.damage.take().map_or_else(|| self.window.grow(), Err)
     }
 
-    /// Lets the window grow to this many bytes, if the source has them. What is in the window before
-    /// damage has to be read first.
+    /// Lets the window grow to this many bytes, if the source has them. What is in the window
+    /// before damage has to be read first.
     fn look_ahead(&mut self, bytes: usize) {
         while self.damage.is_none() && self.window.bytes().len() < bytes {
             match self.window.grow() {

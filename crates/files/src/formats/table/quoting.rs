@@ -125,8 +125,8 @@ fn is_of_records(sample: &[u8], dialect: Dialect, columns: usize) -> bool {
     true
 }
 
-/// Whether each quoted cell ends with its second quote: `csv_core` takes what follows as part of the
-/// cell.
+/// Whether each quoted cell ends with its second quote: `csv_core` takes what follows as part of
+/// the cell.
 pub(super) fn is_well_quoted(record: &[u8], delimiter: u8) -> bool {
     let mut rest = record.trim_ascii_end();
     loop {

@@ -1,9 +1,10 @@
 //! Undoes the codings of a body of HTTP: chunks, gzip, deflate, br and zstd.
 //!
-//! Headers lie: crawlers decode bodies and leave the headers as they were, servers name charsets and
-//! other words as codings, and what comes over the network may be cut. So a coding that the bytes do
-//! not have is ignored, as browsers ignore those that they do not know, and what was decoded before
-//! damage is the body. Bytes that are compressed all the same are undone by their first bytes.
+//! Headers lie: crawlers decode bodies and leave the headers as they were, servers name charsets
+//! and other words as codings, and what comes over the network may be cut. So a coding that the
+//! bytes do not have is ignored, as browsers ignore those that they do not know, and what was
+//! decoded before damage is the body. Bytes that are compressed all the same are undone by their
+//! first bytes.
 
 use std::borrow::Cow;
 use std::io::Read;

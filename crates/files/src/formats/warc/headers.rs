@@ -13,8 +13,8 @@ pub(crate) struct Headers<'a> {
 }
 
 impl<'a> Headers<'a> {
-    /// Reads what it can. A line that begins with white space continues the one before it. Bytes that
-    /// are not UTF-8 are escaped as in addresses, so that two addresses stay two.
+    /// Reads what it can. A line that begins with white space continues the one before it. Bytes
+    /// that are not UTF-8 are escaped as in addresses, so that two addresses stay two.
     pub(crate) fn parse(header: &'a [u8]) -> Self {
         let mut lines = header.split(|&byte| byte == b'\n').map(<[u8]>::trim_ascii_end);
         let first = String::from_utf8_lossy(lines.next().unwrap_or_default());
