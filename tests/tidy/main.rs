@@ -3,6 +3,9 @@
 //! If a rule makes the code worse, change the rule in the commit that breaks it. Cargo itself
 //! limits what a crate may import.
 
+mod structure;
+mod tokens;
+
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -85,7 +88,7 @@ fn private_words_stay_out() {
             .iter()
             .any(|at| file.path.starts_with(at));
         // The list itself is here.
-        if is_searched && file.path != "tests/tidy.rs" {
+        if is_searched && file.path != "tests/tidy/main.rs" {
             let lines = (1..).zip(file.text.lines());
             let found = lines.filter_map(|(line, text)| Some((line, private_word(text)?)));
             broken.extend(found.map(|(line, word)| format!("{}:{line}: {word}", file.path)));
