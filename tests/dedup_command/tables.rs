@@ -282,8 +282,11 @@ fn a_cell_of_parquet_that_is_not_utf_8_costs_its_row_or_nothing() {
 fn a_page_of_parquet_whose_checksum_is_wrong_is_not_read() {
     let folder = folder();
     let mut bytes = fs::read(fixtures().join("pyarrow-checksums.parquet")).unwrap();
-    let at = bytes.windows(6).position(|six| six == b"garden").unwrap();
-    bytes[at] = b'h';
+    // Statistics have the same bytes, and no checksum.
+    let places = bytes.windows(6).enumerate().filter(|(_, six)| six == b"garden");
+    for at in places.map(|(at, _)| at).collect::<Vec<_>>() {
+        bytes[at] = b'h';
+    }
     write(folder.path(), "a.parquet", bytes);
     let (read, bad) = rows_of(&folder.path().join("a.parquet"));
     assert_eq!((read.len(), bad.len()), (2, 1), "{read:?} {bad:?}");
