@@ -19,7 +19,7 @@ fn expires_at(server: &Server, id: &str) -> Value {
 
 #[test]
 fn a_document_is_no_hit_once_it_has_expired() {
-    let server = Server::start();
+    let server = Server::with(|config| config.engine.expired_kept_ms = 0);
     server.insert_all([
         json!({"id": "soon", "fingerprint": hex(1), "expires_in": 1}),
         json!({"id": "late", "fingerprint": hex(1), "expires_in": 1_000}),
@@ -176,7 +176,10 @@ fn an_expiry_is_taken_off_by_an_insert_that_says_never() {
 
 #[test]
 fn a_document_that_never_expires_does_not_get_the_expiry_of_the_configuration() {
-    let server = Server::with(|config| config.documents.expires_in_s = 1);
+    let server = Server::with(|config| {
+        config.documents.expires_in_s = 1;
+        config.engine.expired_kept_ms = 0;
+    });
     server.insert_all([
         json!({"id": "kept", "fingerprint": hex(1), "expires_in": "never"}),
         json!({"id": "gone", "fingerprint": hex(2)}),
