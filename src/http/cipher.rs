@@ -1,6 +1,6 @@
 //! What clients hand back: where a page ended, and which job they mean. Both are numbers that grow
-//! with the changes of all namespaces, so clients get them encrypted; and so are those that copies
-//! of a directory tell each other.
+//! with the changes of all namespaces, so clients get them encrypted. The numbers that copies of a
+//! directory exchange are encrypted, too.
 //!
 //! A Feistel network of four rounds with HMAC-SHA256, which is a strong pseudorandom permutation of
 //! 128 bits (Luby, Rackoff 1988), encrypts the value in the lower bits. The other bits are zero,

@@ -166,8 +166,8 @@ impl ShareSpent {
             )
         } else {
             format!(
-                "{held} {what} of this client run already, which is your share of {limit} ({max}). \
-                 Send fewer at one time, or try again after the time in Retry-After."
+                "This client already has {held} of the {max} places for {what} ({limit}), which is \
+                 its share now. Send fewer at one time, or try again after the time in Retry-After."
             )
         };
         Problem::new(Code::Overloaded, detail)

@@ -202,7 +202,7 @@ fn revisit_records_of_pages_that_go_are_counted() {
     ];
     write(folder.path(), "in.warc", records.concat());
     let shown = done(folder.path(), &["in.warc", "-o", "out.warc"]);
-    assert!(shown.contains("2  revisit records refer to pages that go"), "{shown}");
+    assert!(shown.contains("2  revisit records refer to dropped pages"), "{shown}");
     let shown = done(folder.path(), &["out.warc", "-o", "again.warc"]);
     assert!(!shown.contains("refer to pages"), "nothing goes: {shown}");
 }

@@ -2,8 +2,8 @@
 //!
 //! A client may take one more of something while it has fewer than are free. So one client takes at
 //! most half of all, a second one half of what the first one leaves, and so on; and when many take
-//! as much as they can, all end up with the same. Whoever has little gets more for as long as
-//! anything is free, whatever others have.
+//! as much as they can, all end up with the same. A client that has none gets one
+//! while any is free.
 
 use std::net::{IpAddr, Ipv6Addr};
 use std::sync::Arc;

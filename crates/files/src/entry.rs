@@ -19,7 +19,7 @@ pub const DOCUMENT_BYTES_MAX: usize = 8 << 20;
 
 /// What is wrong with a cell or a line of text in which there is a NUL byte. File systems leave
 /// blocks of them where they lost what was written.
-pub(super) const NUL: &str = "has NUL bytes, as a damaged file has: a part of it is lost";
+pub(super) const NUL: &str = "has NUL bytes: part of it was lost when the file was damaged";
 
 /// What a reader yields.
 pub(super) type Item = Result<FileRecord, BadEntry>;

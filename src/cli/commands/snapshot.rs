@@ -196,7 +196,9 @@ fn export(
     copy(&mut sink)?;
     if !destinations.iter().all(|one| matches!(one, Destination::File(_))) {
         let bytes = sink.finish().map_err(cannot)?;
-        say!("{bytes} bytes; verify what is kept of them: nearprint snapshot verify --export");
+        say!(
+            "{bytes} bytes written; verify the saved file: nearprint snapshot verify --export FILE"
+        );
         return Ok(());
     }
     let mut whole = None;

@@ -59,7 +59,7 @@ fn delimiter(text: &str) -> Result<u8, String> {
     match text.as_bytes() {
         b"\\t" => Ok(b'\t'),
         [byte] if byte.is_ascii() && !b"\"\r\n".contains(byte) => Ok(*byte),
-        _ => Err("it takes one character of ASCII, and no quote or line end".to_owned()),
+        _ => Err("it must be one ASCII character other than a quote or a line end".to_owned()),
     }
 }
 
@@ -93,8 +93,7 @@ pub(crate) struct Reading {
     /// or UTF-16 with its byte order mark]
     #[arg(long, value_name = "LABEL")]
     charset: Option<Charset>,
-    /// What separates the cells of CSV, if its first line does not show it: | or \t or another
-    /// character of ASCII
+    /// Delimiter of CSV cells, if the first line does not show it: |, \t or another ASCII character
     #[arg(long, value_name = "CHARACTER", value_parser = delimiter)]
     delimiter: Option<u8>,
     /// How cells of CSV and TSV are quoted [default: double; in TSV, a sample of each file decides]

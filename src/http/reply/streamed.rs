@@ -9,7 +9,7 @@
 //!
 //! A FIN does not tell whether a client has closed its socket or only sends no more and waits for
 //! the reply. A write does: a closed socket answers it with a reset. So that an abandoned reply
-//! ends, none may write nothing for long ([`with_blank_lines`]).
+//! ends, every stream of documents writes something at least once a second ([`with_blank_lines`]).
 
 use std::io;
 use std::pin::Pin;

@@ -41,7 +41,7 @@ type Work = Box<dyn FnOnce() + Send>;
 #[derive(Default)]
 struct State {
     clients: BTreeMap<Option<Client>, Turns>,
-    /// What the client has used that was served last.
+    /// Thread time used by the client that was served last.
     level: Duration,
     is_closed: bool,
 }

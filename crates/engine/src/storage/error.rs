@@ -201,7 +201,7 @@ pub enum Refusal {
     },
     /// An older version made a part of a snapshot in another form. What it has is in the records.
     #[error(
-        "it was made by an older version of nearprint; nothing is lost: the next start makes it anew \
+        "it was made by an older version of nearprint; nothing is lost: the next start rebuilds it \
          from the records"
     )]
     OlderPart,

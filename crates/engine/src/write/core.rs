@@ -237,8 +237,8 @@ impl Core {
         self.journal.sync().map(drop)
     }
 
-    /// Makes everything durable, and that it was: a state from which is decided what to remove must
-    /// not be lost in silence, or what was removed for it would be missing from an older one.
+    /// Syncs everything, then writes and syncs a seal that records it. A sweep decides from this
+    /// state what to remove, so the disk must not lose the state unnoticed.
     ///
     /// # Errors
     /// As [`Self::make_durable`].

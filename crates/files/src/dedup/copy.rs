@@ -21,14 +21,14 @@ pub enum CopyError {
     Changed(String),
     /// A record was read, and what the copy needs in addition cannot be read: a column that no
     /// document needs.
-    #[error("not all of a record that was read can be copied: {0}")]
+    #[error("a record can be read only in part, so it cannot be copied: {0}")]
     Unreadable(BadEntry),
     /// The copy cannot be written.
     #[error(transparent)]
     Write(#[from] io::Error),
     /// A record has a field that its mark would repeat. Only the first of each file is looked at
     /// before.
-    #[error("{0} has a field `{1}` of its own, as --mark adds one")]
+    #[error("{0} already has a field `{1}`, which --mark would add")]
     Repeated(String, &'static str),
     /// The user wants no more.
     #[error("it was interrupted")]

@@ -86,7 +86,7 @@ impl JsonArray {
                 Some(b']') => return Ok(Next::Close),
                 Some(b'{') => break,
                 // Where quotes and brackets are lost, what follows need not be an element.
-                Some(_) => return Ok(Next::Broken("is no object")),
+                Some(_) => return Ok(Next::Broken("is not an object")),
                 None if self.window.grow()? => {}
                 None => return Ok(Next::Cut),
             }
@@ -162,7 +162,7 @@ impl JsonArray {
                 }
                 Some(_) => {
                     self.state = State::Lost;
-                    return Ok(Some(Err(self.place().bad("is behind the end of the array"))));
+                    return Ok(Some(Err(self.place().bad("follows the end of the array"))));
                 }
                 None => self.state = State::End,
             }

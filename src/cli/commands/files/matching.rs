@@ -143,8 +143,9 @@ fn check(args: &MatchArgs, inputs: &[PathBuf]) -> Result<bool> {
     let mut streams: Vec<&PathBuf> = inputs.iter().filter(|path| is_stream(path)).collect();
     streams.sort();
     if let Some(twice) = streams.windows(2).find(|two| two[0] == two[1]) {
-        let what = format!("{} is named twice, and can be read once", twice[0].display());
-        return Err(ErrorReport::usage(what, "name files").into());
+        let what =
+            format!("{} is named twice, but a stream can be read only once", twice[0].display());
+        return Err(ErrorReport::usage(what, "save it to a file, and name that").into());
     }
     let mut read = inputs.to_vec();
     read.extend(args.method.model().map(Path::to_path_buf));

@@ -35,7 +35,7 @@ pub(crate) enum DocumentOrPage<'a> {
 /// document a line, and a blank line after each second in which it finds none. If the stream fails,
 /// its last line is an error. At most `server.exports_max` streams and exports run at one time; a
 /// further one takes the place of one whose client has read nothing for `server.export_stall_ms`,
-/// or gets 503.
+/// or of one of the client that has most, or gets 503.
 ///
 /// A page ends when it has looked at `engine.list_scan_max` documents: with a prefix it may have
 /// few documents, or none, although `next` is given.

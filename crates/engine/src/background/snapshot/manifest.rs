@@ -99,7 +99,7 @@ impl PartKind {
     }
 }
 
-/// Says of a file whose kind only older versions wrote that they made it.
+/// Reports a file of a kind that only older versions wrote as made by them.
 pub(super) fn of_older_version(error: StorageError) -> StorageError {
     if let StorageError::Refused { file, why: Refusal::Kind { got, .. } } = &error
         && KINDS_OF_OLDER_VERSIONS.contains(got)

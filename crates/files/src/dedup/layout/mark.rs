@@ -40,10 +40,10 @@ impl Mark {
     /// The bytes of a JSON object with the fields of the mark after its own.
     ///
     /// # Errors
-    /// It is no object.
+    /// It is not an object.
     pub(crate) fn add_to_object(&self, raw: &[u8], line: &mut Vec<u8>) -> io::Result<()> {
         let end = raw.iter().rposition(|&byte| byte == b'}');
-        let end = end.ok_or_else(|| io::Error::other("a record is no object"))?;
+        let end = end.ok_or_else(|| io::Error::other("a record is not an object"))?;
         let object = raw[..end].trim_ascii_end();
         line.extend_from_slice(object);
         if object.last() != Some(&b'{') {

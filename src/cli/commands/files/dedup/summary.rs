@@ -72,10 +72,10 @@ pub(super) fn show(
             row("", copied.others, "other records, copied as they are".to_owned())?;
         }
         if copied.revisits > 0 {
-            row("", copied.revisits, "revisit records of pages that go".to_owned())?;
+            row("", copied.revisits, "revisit records written for dropped pages".to_owned())?;
         }
         if copied.dangling > 0 {
-            let what = "revisit records refer to pages that go";
+            let what = "revisit records refer to dropped pages";
             row("", copied.dangling, what.to_owned())?;
         }
     }

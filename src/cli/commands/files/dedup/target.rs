@@ -37,7 +37,10 @@ impl Target {
         let Some(output) = &args.output else { return Ok(None) };
         let is_folder = output.as_os_str().as_encoded_bytes().ends_with(b"/") || output.is_dir();
         if let Some(stream) = args.paths.iter().find(|path| is_folder && is_stream(path)) {
-            let what = format!("{} is a stream, and has no name in a folder", name_of(stream));
+            let what = format!(
+                "{} is a stream, so its copy would have no file name in the folder",
+                name_of(stream)
+            );
             return Err(usage(what, "name a file for the copy: -o FILE"));
         }
         let inputs = inputs(args, options)?;
@@ -79,7 +82,7 @@ impl Target {
 fn repeated(inputs: &[Input], options: &ReadOptions) -> Option<String> {
     inputs.iter().find_map(|input| {
         let field = repeated_field(&input.path, input.format, options)?;
-        Some(format!("{} has a field `{field}` of its own, as --mark adds one", shown(input)))
+        Some(format!("{} already has a field `{field}`, which --mark would add", shown(input)))
     })
 }
 
