@@ -478,6 +478,28 @@ fn a_file_with_a_wrong_name_is_read_as_what_it_is_or_refused() {
 }
 
 #[test]
+fn a_damaged_beginning_costs_an_array_only_the_elements_that_it_touches() {
+    let folder = tempfile::tempdir().unwrap();
+    let element = |n| format!("{{\"id\": \"{n}\", \"text\": \"{}\"}}", "word ".repeat(20));
+    let all: Vec<_> = (0..40).map(element).collect();
+    let whole = format!("[{}]", all.join(", "));
+    let check = |bytes: &[u8], least: usize| {
+        let (ids, bad) = read(folder.path(), "a.json", bytes);
+        assert!(ids.len() >= least && !bad.is_empty(), "{least}: {ids:?} {bad:?}");
+        let named = records(&folder.path().join("a.json"), Format::Json.into());
+        assert_eq!(named.iter().filter(|item| item.is_ok()).count(), ids.len());
+    };
+    for at in [0, 1, 10, 300, 700, 3_000] {
+        check(&[&whole.as_bytes()[..at], &[0; 5_000], &whole.as_bytes()[at..]].concat(), 38);
+    }
+    for (nuls, least) in [(1, 38), (16, 38), (512, 34)] {
+        check(&[&vec![0; nuls], &whole.as_bytes()[nuls..]].concat(), least);
+    }
+    check(format!("[1, null, {}]", all.join(",")).as_bytes(), 40);
+    check(format!("[[{}]]", all.join("],[")).as_bytes(), 40);
+}
+
+#[test]
 fn how_files_are_understood_is_said_once_for_all_that_are_alike() {
     let folder = tempfile::tempdir().unwrap();
     let at = |name: &str| folder.path().join(name);

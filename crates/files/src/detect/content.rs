@@ -1,9 +1,11 @@
 //! Recognises files of one document a line by their first bytes.
 
+use memchr::memchr_iter;
 use nearprint_fingerprint::Fingerprint;
 use serde_json::{Map, Value};
 
 use super::format::Format;
+use crate::formats::array::begins_element;
 
 /// The mark with which some programs begin UTF-8.
 const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
@@ -46,6 +48,17 @@ pub(crate) fn certain(head: &[u8]) -> Option<Format> {
         _ if begins_like_html(text) => Some(Format::Document),
         _ => None,
     }
+}
+
+/// How much of an array with a damaged beginning is searched for an element.
+pub(crate) const ELEMENT_WITHIN: usize = 64 << 10;
+
+/// Whether this may be a JSON array, whatever comes before its first whole element: it begins with
+/// a bracket, or with a block of NUL bytes that has taken its place.
+pub(crate) fn is_like_array(head: &[u8]) -> bool {
+    let head = &head[..head.len().min(ELEMENT_WITHIN)];
+    matches!(trimmed(head), [b'[' | 0, ..])
+        && memchr_iter(b'{', head).any(|at| begins_element(head, at))
 }
 
 /// Whether a text begins like a page of HTML.

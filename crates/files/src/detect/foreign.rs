@@ -2,6 +2,7 @@
 //!
 //! Read as text, such a file would be stored as a single meaningless document, so it is refused.
 
+use super::content::{ELEMENT_WITHIN, is_like_array};
 use crate::source::Charset;
 
 /// The name of a format, and the extensions of its files.
@@ -57,16 +58,18 @@ pub(crate) fn refused(head: &[u8]) -> Option<String> {
     Some(refusal(foreign))
 }
 
-/// Whether a text has NUL bytes because a block of it was lost: it is mostly text or has lines, and
-/// no other control characters. Only the records of that block cannot be read.
+/// Whether a text has NUL bytes because a block of it was lost: it is mostly text, has lines or is
+/// an array, and has no other control characters. Only the records of that block cannot be read.
 fn is_damaged_text(head: &[u8]) -> bool {
-    let head = &head[..head.len().min(8 << 10)];
-    let is_control = |byte: &&u8| matches!(**byte, 1..=8 | 0x0b | 0x0e..=0x1a | 0x1c..=0x1f | 0x7f);
+    let start = &head[..head.len().min(8 << 10)];
+    let is_text = start.contains(&b'\n') || memchr::memchr_iter(0, start).count() < start.len() / 2;
+    let head = if is_text { start } else { &head[..head.len().min(ELEMENT_WITHIN)] };
+    let is_control = |byte: &u8| matches!(*byte, 1..=8 | 0x0b | 0x0e..=0x1a | 0x1c..=0x1f | 0x7f);
     let blocks = head.windows(2).filter(|two| two[0] == 0 && two[1] != 0).count();
-    (head.contains(&b'\n') || memchr::memchr_iter(0, head).count() < head.len() / 2)
+    (is_text || is_like_array(head))
         && Charset::of_nuls(head).is_none()
         && blocks <= DAMAGED_BLOCKS_MAX
-        && head.iter().filter(is_control).count() == 0
+        && !head.iter().any(is_control)
 }
 
 /// The most blocks of NUL bytes at the start of a text that is only damaged.

@@ -227,7 +227,7 @@ impl Iterator for JsonArray {
 /// Whether the brace at `at` begins an element: a comma, or the beginning of an array that is not
 /// the value of a field, comes before it, and a name after it. A name has a quote, which a string
 /// would have to escape.
-fn begins_element(bytes: &[u8], at: usize) -> bool {
+pub(crate) fn begins_element(bytes: &[u8], at: usize) -> bool {
     let near = bytes[at.saturating_sub(GAP_BYTES_MAX)..at].trim_ascii_end();
     let is_next_array = |open: &[u8]| !open.trim_ascii_end().ends_with(b":");
     (near.ends_with(b",") || near.strip_suffix(b"[").is_some_and(is_next_array))
@@ -370,10 +370,10 @@ mod tests {
     fn an_array_that_is_cut_off_or_followed_by_something_is_reported() {
         check("[{\"id\": \"a\", \"text\": \"t\"}, ", &["a", "cut off"]);
         check("[{\"id\": \"a\", \"text\": \"t\"}", &["a", "cut off"]);
-        check("[{\"id\": \"a\", \"text\": \"t\"}] {}", &["a", "behind the end"]);
+        check("[{\"id\": \"a\", \"text\": \"t\"}] {}", &["a", "follows the end"]);
         check(
             "[{\"id\": \"a\", \"text\": \"t\"}] x, {\"id\": \"b\", \"text\": \"t\"}]",
-            &["a", "behind the end", "b"],
+            &["a", "follows the end", "b"],
         );
         check("{}", &["is no JSON array"]);
     }

@@ -33,12 +33,16 @@ const HEADER_BYTES_MAX: usize = 1 << 20;
 const LENGTH_ERROR_MAX: usize = 8;
 /// The line ends after a record.
 const ENDS_MAX: usize = 4;
+/// The longest content of a record. A Content-Length above it is wrong, and not the length of
+/// something that is skipped.
+const CONTENT_BYTES_MAX: u64 = 100_000_000_000;
 /// How much of a long record is looked at: the header of a response, and the start of its body.
 const LONG_START_BYTES: usize = 64 << 10;
 
 /// What the parts of a record are that is too long to be one piece, after the first.
 pub(crate) const REST: &str = "parts of long web records";
 
+const TOO_FEW: &str = "the file ends before this record does, or its Content-Length is wrong";
 const WRONG_LENGTH: &str = "web records whose Content-Length is wrong by a few bytes";
 const CUT: &str = "web pages whose content encoding is damaged or cut off: they end there";
 
@@ -152,6 +156,9 @@ impl Archive {
         }
         let headers = Headers::parse(&self.window.bytes()[..header]);
         match headers.get("content-length").map(|length| length.trim().parse()) {
+            Some(Ok(content)) if content > CONTENT_BYTES_MAX => {
+                Found::Broken(format!("its Content-Length is above {CONTENT_BYTES_MAX} bytes"))
+            }
             Some(Ok(content)) => Found::Record { header, content },
             Some(Err(_)) => Found::Broken("its Content-Length is not a number".to_owned()),
             None => Found::Broken("has no Content-Length".to_owned()),
@@ -255,8 +262,12 @@ impl Archive {
         Err(place.bad(why))
     }
 
-    /// A record above the limit, which is an error only if it is a document.
+    /// A record above the limit, which is an error only if it is a document. If the file ends
+    /// within the limit, the length is wrong, and other records may follow.
     fn long(&mut self, header: usize, bytes: u64) -> Item {
+        if !self.hold(header + self.bytes_max) && self.damage.is_none() {
+            return self.broken(TOO_FEW);
+        }
         let place = self.place();
         let start = usize::try_from(bytes).unwrap_or(usize::MAX).min(LONG_START_BYTES);
         self.hold(header + start);
@@ -291,7 +302,7 @@ impl Archive {
         };
         let Some((content, next)) = exact.or_else(near).or_else(other_ends) else {
             let why = if end > bytes.len() {
-                "the file ends before this record does, or its Content-Length is wrong"
+                TOO_FEW
             } else {
                 "another record does not begin where its Content-Length says"
             };

@@ -150,6 +150,9 @@ fn reading_goes_on_behind_a_record_that_is_broken() {
     for (broken, why) in [
         (long(60), "another record does not begin where"),
         (long(20), "another record does not begin where"),
+        (replaced("Length: 6", "Length: 1000000000"), "the file ends before this record does, or"),
+        (replaced("Length: 6", "Length: 1000000000000"), "its Content-Length is above"),
+        (replaced("Length: 6", "Length: 18446744073709551615"), "its Content-Length is above"),
         (replaced("Length: 6", "Length: six"), "its Content-Length is not a number"),
         (replaced("Content-Length: 6", "X: y"), "has no Content-Length"),
         (replaced("WARC/1.1", "WORC/1.1"), "no record of a web archive begins here"),
@@ -166,7 +169,12 @@ fn reading_goes_on_behind_a_record_that_is_broken() {
         &[page, "web records that are neither pages", page],
     );
     let far = replaced("Length: 6", "Length: 99999999999999");
-    check(&[&good[..], &far].concat(), &[page, "f record 2", "f record 2"]);
+    check(&[&good[..], &far].concat(), &[page, "f record 2"]);
+    // However much follows.
+    check(&[&far[..], &good.repeat(9)].concat(), &[&["f record 1"][..], &[page; 9]].concat());
+    let film = record("resource", "video/mp4", b"film");
+    let film = String::from_utf8(film).unwrap().replacen("Length: 4", "Length: 999999999", 1);
+    check(&[film.as_bytes(), &good].concat(), &["f record 1", page]);
 }
 
 #[test]
