@@ -10,7 +10,7 @@ use nearprint_fingerprint::{Distance, Fingerprint};
 use nearprint_index::id_key::IdKey;
 use nearprint_index::namespace_key::NamespaceKey;
 use nearprint_text::SpectralModel;
-use tokio::sync::{Notify, Semaphore, mpsc, oneshot, watch};
+use tokio::sync::{Notify, mpsc, oneshot, watch};
 
 use crate::api::error::{OpenError, Refused};
 use crate::api::observer::Observer;
@@ -49,7 +49,7 @@ use crate::read::scheduler::{BatchScheduler, Share, piece};
 use crate::shared::{Life, Message, Shared};
 use crate::storage::{DirectoryLock, Disk, ReadingDisk, RealDisk};
 use crate::write::command::{Command, SearchedCheckAndInsert, SearchedCheckAndInsertPacked};
-use crate::write::queued::{Pending, Queued};
+use crate::write::queued::{Pending, Queued, QueueRoom};
 
 /// A single look-up that visits more cells is a piece of work for the batch scheduler: it takes
 /// more than about 100 us, for which an async thread would serve nobody else.
@@ -140,7 +140,7 @@ impl Engine {
             published: ArcSwap::from_pointee(core.published()),
             identity: snapshots.identity(),
             id_secret: core.machine().id_secret(),
-            permits: Arc::new(Semaphore::new(options.queue_changes_max)),
+            queue: QueueRoom::new(options.queue_changes_max),
             life: watch::Sender::new(Life::Running),
             disk: DiskState::new(&**disk),
             memory_full: false.into(),
@@ -555,17 +555,8 @@ impl Engine {
         if self.shared.options.is_node && !self.shared.leads() {
             return Err(Refused::NoLeader);
         }
-        let changes = bounds.changes.min(self.shared.options.queue_changes_max) as u32;
-        let permits = Arc::clone(&self.shared.permits);
-        let permits = match admission {
-            Admission::Shed => {
-                permits.try_acquire_many_owned(changes).map_err(|_| Refused::Overloaded)?
-            }
-            Admission::Wait => {
-                permits.acquire_many_owned(changes).await.map_err(|_| Refused::Stopping)?
-            }
-        };
-        let (queued, pending) = Queued::new(command, at_ms, Some(permits), bytes);
+        let room = self.shared.queue.take(admission, bounds.changes).await?;
+        let (queued, pending) = Queued::new(command, at_ms, Some(room), bytes);
         let sent = self.shared.writer.send(Message::Write(queued));
         sent.map_err(|_| self.shared.end_refusal())?;
         let wait_max = self.shared.node.as_ref().map(|node| node.options.write_timeout_ms);

@@ -9,7 +9,7 @@ use nearprint_index::compaction::built::Built;
 use nearprint_index::levels::segment::Segment;
 use nearprint_index::view::View;
 use nearprint_text::SpectralModel;
-use tokio::sync::{Notify, Semaphore, mpsc, oneshot, watch};
+use tokio::sync::{Notify, mpsc, oneshot, watch};
 
 use crate::api::error::Refused;
 use crate::api::observer::Observer;
@@ -28,7 +28,7 @@ use crate::read::scheduler::BatchScheduler;
 use crate::storage::{Identity, StorageError};
 use crate::write::command::{Bounds, Command};
 use crate::write::core::Durable;
-use crate::write::queued::{Pending, Queued, QueuedWrite};
+use crate::write::queued::{Pending, Queued, QueueRoom, QueuedWrite};
 use crate::write::writer::memory_stats;
 
 /// State shared by the handle, the writer and the background threads.
@@ -44,8 +44,7 @@ pub(crate) struct Shared {
     pub(crate) scans: Scans,
     pub(crate) model: Option<&'static SpectralModel>,
     pub(crate) writer: mpsc::UnboundedSender<Message>,
-    /// A permit for each change that may wait.
-    pub(crate) permits: Arc<Semaphore>,
+    pub(crate) queue: QueueRoom,
     pub(crate) life: watch::Sender<Life>,
     pub(crate) disk: DiskState,
     pub(crate) memory_full: AtomicBool,

@@ -25,8 +25,7 @@ impl Writes {
     /// The load, by the time since the last write was seen. Waiting writes count as well.
     pub(crate) fn load(&mut self, shared: &Shared) -> Load {
         let view = &shared.published.load().view;
-        let waiting = shared.options.queue_changes_max - shared.permits.available_permits();
-        if view.sequence() != self.last || waiting > 0 {
+        if view.sequence() != self.last || shared.queue.is_used() {
             *self = Self::new(shared);
         }
         Load::after(self.seen_at.elapsed())

@@ -57,7 +57,7 @@ pub(crate) struct NodeWriter {
     node: Node,
     shared: Arc<Shared>,
     inbox: mpsc::UnboundedReceiver<Message>,
-    /// Bounded by the permits of [`Shared`].
+    /// Bounded by the queue room of [`Shared`].
     waiting: VecDeque<Box<dyn QueuedWrite>>,
     /// Requests of the background threads, in order.
     requests: VecDeque<Message>,

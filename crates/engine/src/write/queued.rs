@@ -5,15 +5,75 @@
 //! is durable, and only then acknowledges them.
 
 use std::fmt::Debug;
+use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::sync::{OwnedSemaphorePermit, oneshot};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
 use tokio::time::timeout;
 
 use crate::api::error::Refused;
+use crate::api::replies::Admission;
 use crate::storage::{Records, StorageError};
 use crate::write::command::{Bounds, Command};
 use crate::write::core::{CommandGroup, Core};
+
+/// Single writes have this part of the queue to themselves, at least one change.
+const SINGLE_PART: usize = 8;
+
+/// The changes that may wait for the writer.
+///
+/// Batches wait for room, in order, and whoever waits is served before those that do not. So
+/// single writes have room of their own: batches that always wait would keep them out.
+#[derive(Debug)]
+pub(crate) struct QueueRoom {
+    singles: Room,
+    batches: Room,
+}
+
+#[derive(Debug)]
+struct Room {
+    free: Arc<Semaphore>,
+    max: usize,
+}
+
+impl QueueRoom {
+    /// For this many changes.
+    pub(crate) fn new(changes_max: usize) -> Self {
+        let singles = (changes_max / SINGLE_PART).max(1);
+        let batches = changes_max.saturating_sub(singles).max(1);
+        let room = |max| Room { free: Arc::new(Semaphore::new(max)), max };
+        Self { singles: room(singles), batches: room(batches) }
+    }
+
+    /// Room for the changes of a command, or all that there is for its kind.
+    ///
+    /// # Errors
+    /// [`Refused::Overloaded`] if a single write would have to wait.
+    pub(crate) async fn take(
+        &self,
+        admission: Admission,
+        changes: usize,
+    ) -> Result<OwnedSemaphorePermit, Refused> {
+        let room = match admission {
+            Admission::Shed => &self.singles,
+            Admission::Wait => &self.batches,
+        };
+        let (free, changes) = (Arc::clone(&room.free), changes.min(room.max) as u32);
+        match admission {
+            Admission::Shed => {
+                free.try_acquire_many_owned(changes).map_err(|_| Refused::Overloaded)
+            }
+            Admission::Wait => {
+                free.acquire_many_owned(changes).await.map_err(|_| Refused::Stopping)
+            }
+        }
+    }
+
+    /// Whether any change waits.
+    pub(crate) fn is_used(&self) -> bool {
+        [&self.singles, &self.batches].iter().any(|room| room.free.available_permits() < room.max)
+    }
+}
 
 /// A command in the queue, whatever its type.
 pub(crate) trait QueuedWrite: Debug + Send {
@@ -176,4 +236,26 @@ pub(crate) fn decide_group(
         begun => begun?,
     };
     writes.iter_mut().try_for_each(|write| write.decide(core, &begun)).map(Ok)
+}
+
+#[cfg(test)]
+mod tests {
+    use futures_util::FutureExt as _;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn batches_that_wait_keep_no_single_write_out() {
+        let queue = QueueRoom::new(16);
+        let batch = queue.take(Admission::Wait, 1_000).await.unwrap();
+        let mut next = Box::pin(queue.take(Admission::Wait, 1));
+        assert!(next.as_mut().now_or_never().is_none(), "the room of batches is taken");
+        let single = queue.take(Admission::Shed, 1).await.unwrap();
+        let other = queue.take(Admission::Shed, 1).await.unwrap();
+        assert_eq!(queue.take(Admission::Shed, 1).await.unwrap_err(), Refused::Overloaded);
+        drop(batch);
+        assert!(next.await.is_ok() && queue.is_used());
+        drop((single, other));
+        assert!(!queue.is_used());
+    }
 }

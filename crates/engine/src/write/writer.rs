@@ -25,7 +25,7 @@ pub(crate) struct Writer {
     core: Core,
     shared: Arc<Shared>,
     inbox: mpsc::UnboundedReceiver<Message>,
-    /// Bounded by the permits of [`Shared`].
+    /// Bounded by the queue room of [`Shared`].
     waiting: VecDeque<Box<dyn QueuedWrite>>,
     stopping: bool,
 }
