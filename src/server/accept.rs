@@ -22,6 +22,7 @@ use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::server::graceful::GracefulConnection;
+use nearprint_engine::Client;
 use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
@@ -106,9 +107,10 @@ async fn accept(listener: TcpListener, handler: Arc<Handler>, mut stopping: watc
             sleep(EXHAUSTED_PAUSE).await;
             continue;
         };
-        let (permits, permit, answers) = if let Some(permit) = regular.acquire().await {
+        let client = Client::at(peer.ip());
+        let (permits, permit, answers) = if let Some(permit) = regular.acquire(&client).await {
             (&mut regular, permit, Answers::All)
-        } else if let Some(permit) = surplus.acquire().await {
+        } else if let Some(permit) = surplus.acquire(&client).await {
             (&mut surplus, permit, Answers::Probe)
         } else {
             metrics::connection_turned_away();
@@ -119,7 +121,7 @@ async fn accept(listener: TcpListener, handler: Arc<Handler>, mut stopping: watc
         let connection = Connection { permit, peer, answers, stopping: stopping.clone() };
         let handler = Arc::clone(&handler);
         let task = tokio::spawn(async move { handler.serve(stream, connection).await });
-        permits.register(phase, task.abort_handle());
+        permits.register(client, phase, task.abort_handle());
     }
 }
 

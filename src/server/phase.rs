@@ -58,20 +58,29 @@ impl Phase {
         (!is_over).then(|| Busy(self.clone()))
     }
 
-    /// Whether no request has arrived yet.
-    pub(super) fn is_new(&self) -> bool {
-        self.get() == NEW
-    }
-
     /// Whether a request is being answered.
     pub(super) fn is_busy(&self) -> bool {
         self.get() == BUSY
     }
 
     /// Evicts a connection without a request so far; false if it has made one, or has ended.
-    pub(super) fn evict(&self) -> bool {
+    pub(super) fn evict_new(&self) -> bool {
+        self.evict(NEW)
+    }
+
+    /// Evicts a connection between two requests; false if it does anything else, or has ended.
+    pub(super) fn evict_idle(&self) -> bool {
+        self.evict(IDLE)
+    }
+
+    fn evict(&self, from: u8) -> bool {
         let phase = &self.0.phase;
-        phase.compare_exchange(NEW, EVICTED, Ordering::Relaxed, Ordering::Relaxed).is_ok()
+        phase.compare_exchange(from, EVICTED, Ordering::Relaxed, Ordering::Relaxed).is_ok()
+    }
+
+    /// Whether the connection was neither evicted nor has ended.
+    pub(super) fn is_open(&self) -> bool {
+        !matches!(self.get(), EVICTED | ENDED)
     }
 
     /// Whether no complete head of a request has arrived since the last reply, but perhaps a part.
