@@ -744,6 +744,66 @@ fn a_reader_that_ends_early_is_no_failure() {
     assert_eq!((code(&output), err(&output)), (0, ""));
 }
 
+/// A data directory with so many documents that no export of it fits into a pipe.
+fn data(folder: &Path) -> String {
+    let lines: String = (0..3_000_u64).map(|id| format!("{:016x}\tid-{id}\n", id << 40)).collect();
+    let data = folder.join("data").to_str().expect("UTF-8").to_owned();
+    let output = nearprint(&["import", "--data", &data, "-"], &lines);
+    assert_eq!(code(&output), 0, "{}", err(&output));
+    data
+}
+
+/// Runs a command whose standard output has no reader.
+fn unread(arguments: &[&str]) -> Output {
+    let (reader, writer) = std::io::pipe().unwrap();
+    drop(reader);
+    let mut command = Command::new(env!("CARGO_BIN_EXE_nearprint"));
+    command.args(arguments).stdin(Stdio::null()).stdout(writer).output().unwrap()
+}
+
+#[test]
+fn a_reader_that_leaves_changes_no_verdict() {
+    let folder = tempfile::tempdir().unwrap();
+    let data = data(folder.path());
+    let commands =
+        [["snapshot", "verify", "--data", &data], ["inspect", "journal", "--data", &data]];
+    for arguments in commands {
+        assert_eq!(code(&unread(&arguments)), 0, "{arguments:?}");
+    }
+    let journal = Path::new(&data).join("journal-00000000000000000001.log");
+    let journal = std::fs::File::options().write(true).open(journal).unwrap();
+    std::os::unix::fs::FileExt::write_all_at(&journal, b"damage", 100_000).unwrap();
+    for arguments in commands {
+        let output = unread(&arguments);
+        assert_eq!(code(&output), 1, "{arguments:?}");
+        assert!(err(&output).contains("a file is damaged"), "{}", err(&output));
+    }
+}
+
+#[test]
+fn an_output_that_must_be_whole_fails_if_its_reader_leaves() {
+    let folder = tempfile::tempdir().unwrap();
+    let data = data(folder.path());
+    let pipe = folder.path().join("pipe");
+    assert!(Command::new("mkfifo").arg(&pipe).status().unwrap().success());
+    let pipe = pipe.to_str().unwrap();
+    for action in [&["snapshot", "export"][..], &["export", "-o"]] {
+        let arguments = |output| [action, &[output, "--data", &data]].concat();
+        let output = unread(&arguments("-"));
+        assert_eq!(code(&output), 1, "{action:?}");
+        assert!(err(&output).contains("the standard output is cut short"), "{}", err(&output));
+
+        let leaving = {
+            let pipe = pipe.to_owned();
+            std::thread::spawn(move || drop(std::fs::File::open(pipe).unwrap()))
+        };
+        let output = nearprint(&arguments(pipe), "");
+        leaving.join().unwrap();
+        assert_eq!(code(&output), 1, "{action:?}");
+        assert!(err(&output).contains("pipe is cut short"), "{}", err(&output));
+    }
+}
+
 #[test]
 fn a_dry_run_refuses_what_an_import_refuses() {
     let folder = tempfile::tempdir().unwrap();

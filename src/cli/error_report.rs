@@ -2,7 +2,6 @@
 
 use std::error::Error;
 use std::fmt;
-use std::io;
 
 use crate::cli::exit_code;
 use crate::cli::printable::printable_lines;
@@ -63,14 +62,6 @@ impl Error for ErrorReport {
     }
 }
 
-/// `nearprint ... | head` ends the reader first; that is not a failure. An error with advice is one
-/// nevertheless: a service may have closed its connection.
-pub fn is_closed_pipe(error: &anyhow::Error) -> bool {
-    let is_closed = |cause: &io::Error| cause.kind() == io::ErrorKind::BrokenPipe;
-    report_in(error).is_none()
-        && error.chain().filter_map(|cause| cause.downcast_ref()).any(is_closed)
-}
-
 /// The text of an error, a line each for what, why and next; without a final line end.
 pub fn render(error: &anyhow::Error) -> String {
     let mut shown = error.to_string();
@@ -98,14 +89,6 @@ mod tests {
     fn text_of_others_cannot_command_the_terminal() {
         let error = anyhow::anyhow!("the id \u{202e}").context("refused: \u{1b}[2J");
         assert_eq!(render(&error), "error: refused: \\u{1b}[2J\n  why: the id \\u{202e}");
-    }
-
-    #[test]
-    fn only_an_output_may_be_closed() {
-        let closed = || io::Error::from(io::ErrorKind::BrokenPipe);
-        assert!(is_closed_pipe(&anyhow::Error::from(closed()).context("cannot write to -")));
-        let report = ErrorReport::new("no answer from a service", "start one").because(closed());
-        assert!(!is_closed_pipe(&report.into()));
     }
 
     #[test]

@@ -3,7 +3,8 @@
 //! Results go to standard output, everything else to standard error. An error says what failed,
 //! why, and what to do next ([`error_report`]). The exit code is 0 when the command succeeded, 1
 //! when it failed, 2 for a wrong command line; `import` and `dedup` also have 3. What looks a
-//! document up exits with 0 if it is found, 1 if not, and 2 for all errors.
+//! document up exits with 0 if it is found, 1 if not, and 2 for all errors. None of that changes if
+//! the reader of the standard output leaves early ([`standard_output`]).
 //!
 //! Only this module prints and uses `anyhow`. Tested by `tests/cli_commands.rs` on the real binary.
 
@@ -25,7 +26,7 @@ mod offline;
 mod outputs;
 mod printable;
 mod reply;
-mod times;
+mod standard_output;
 
 use std::io::{self, Write};
 use std::process::ExitCode;
@@ -40,7 +41,7 @@ use commands::{
     check_config, cluster, compare, fingerprint, generate, health, inspect, plan, serve, snapshot,
     token, train,
 };
-use error_report::is_closed_pipe;
+use standard_output::StandardOutput;
 
 /// A networked near-duplicate lookup service.
 #[derive(Debug, Parser)]
@@ -144,7 +145,6 @@ pub fn main() -> ExitCode {
     let code_of_failure = command.exit_code_of_failure();
     match run(command) {
         Ok(code) => ExitCode::from(code),
-        Err(error) if is_closed_pipe(&error) => ExitCode::SUCCESS,
         Err(error) => {
             say!("{}", error_report::render(&error));
             ExitCode::from(error_report::exit_code_of(&error).max(code_of_failure))
@@ -175,7 +175,7 @@ fn parse() -> Result<Cli, u8> {
 
 /// Runs a command, and returns its exit code.
 fn run(command: Command) -> anyhow::Result<u8> {
-    let mut out = io::stdout().lock();
+    let mut out = StandardOutput::lock();
     let mut code = 0;
     let looked_up = |found: bool| code = if found { 0 } else { exit_code::NOT_FOUND };
     match command {

@@ -208,7 +208,7 @@ fn arguments_that_make_no_sense_are_refused_before_anything_is_read() {
     write(folder, "queries.hex", QUERIES);
     write(folder, "in.hex", "00000000000000fe\tx\n");
     for (arguments, part) in [
-        (&["-", "-"][..], "read once"),
+        (&["-", "-"][..], "read only once"),
         (&["queries.hex"], "<IN>"),
         (&["queries.hex", "in.hex", "-o", "in.hex"], "in.hex"),
         (&["queries.hex", "in.hex", "-o", "queries.hex"], "queries.hex"),

@@ -47,6 +47,7 @@ fn a_standard_output_that_nobody_reads_hides_no_failure() {
     let folder = folder();
     let bad = format!("{}broken\n", of(&lines(), &[0, 1, 2]));
     write(folder.path(), "bad.jsonl", bad);
+    write(folder.path(), "good.jsonl", of(&lines(), &[0]));
     let run = |arguments: &[&str], output: Stdio| {
         let mut command = Command::new(env!("CARGO_BIN_EXE_nearprint"));
         let command = command.args(arguments).current_dir(folder.path()).stdin(Stdio::null());
@@ -62,12 +63,22 @@ fn a_standard_output_that_nobody_reads_hides_no_failure() {
         &["import", "--dry-run", "bad.jsonl"][..],
         &["dedup", "bad.jsonl", "--groups", "groups"],
         &["dedup", "bad.jsonl", "--groups", "groups", "--json"],
+        &["dedup", "good.jsonl", "-o", "-"],
         &["match", "bad.jsonl", "bad.jsonl", "-o", "pairs.jsonl"],
+        &["match", "bad.jsonl", "good.jsonl"],
+        &["match", "good.jsonl", "bad.jsonl"],
+        &["fingerprint", "missing", "good.jsonl"],
+        &["fingerprint", "good.jsonl", "missing"],
     ] {
         assert_eq!(run(arguments, closed()), Some(1), "{arguments:?}");
         assert_eq!(run(arguments, full()), Some(1), "{arguments:?}");
     }
-    for arguments in [&["--help"][..], &["--version"], &["completions", "bash"]] {
+    for arguments in [
+        &["--help"][..],
+        &["--version"],
+        &["completions", "bash"],
+        &["match", "good.jsonl", "good.jsonl"],
+    ] {
         assert_eq!(run(arguments, closed()), Some(0), "{arguments:?}");
         assert_eq!(run(arguments, full()), Some(1), "{arguments:?}");
     }
@@ -135,7 +146,12 @@ fn a_stream_is_read_once_whatever_its_name() {
 fn what_cannot_come_from_a_stream_is_refused_with_a_remedy() {
     let folder = folder();
     for (arguments, input, code, why) in [
-        (&["dedup", "/dev/stdin", "-o", "new/"][..], "{}", 2, "is a stream, and has no name in"),
+        (
+            &["dedup", "/dev/stdin", "-o", "new/"][..],
+            "{}",
+            2,
+            "would have no file name in the folder",
+        ),
         (&["dedup", "/dev/stdin", "-o", "x"], "PAR1....", 1, "save it as a file, and name that"),
         (&["import", "--dry-run", "/dev/stdin"], "PAR1....", 1, "save it as a file, and name that"),
         (&["match", "/dev/stdin", "/dev/stdin", "-o", "x"], "", 2, "named twice"),

@@ -215,7 +215,7 @@ fn a_field_that_a_mark_would_repeat_is_refused() {
         [("a.jsonl", "group"), ("a.json", "group"), ("a.csv", "distance"), (marked, "duplicate_of")]
     {
         let error = failed(folder.path(), 2, &["plain.jsonl", name, "--mark", "-o", "x/"]);
-        let why = format!("{name} has a field `{field}` of its own");
+        let why = format!("{name} already has a field `{field}`");
         assert!(error.contains(&why) && error.contains("rename it"), "{error}");
         assert!(!error.contains("memory:"), "nothing was read: {error}");
     }

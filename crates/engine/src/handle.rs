@@ -49,7 +49,7 @@ use crate::read::scheduler::{BatchScheduler, Share, piece};
 use crate::shared::{Life, Message, Shared};
 use crate::storage::{DirectoryLock, Disk, ReadingDisk, RealDisk};
 use crate::write::command::{Command, SearchedCheckAndInsert, SearchedCheckAndInsertPacked};
-use crate::write::queued::{Pending, Queued, QueueRoom};
+use crate::write::queued::{Pending, QueueRoom, Queued};
 
 /// A single look-up that visits more cells is a piece of work for the batch scheduler: it takes
 /// more than about 100 us, for which an async thread would serve nobody else.

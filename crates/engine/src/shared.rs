@@ -28,7 +28,7 @@ use crate::read::scheduler::BatchScheduler;
 use crate::storage::{Identity, StorageError};
 use crate::write::command::{Bounds, Command};
 use crate::write::core::Durable;
-use crate::write::queued::{Pending, Queued, QueueRoom, QueuedWrite};
+use crate::write::queued::{Pending, QueueRoom, Queued, QueuedWrite};
 use crate::write::writer::memory_stats;
 
 /// State shared by the handle, the writer and the background threads.

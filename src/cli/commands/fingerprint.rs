@@ -10,6 +10,7 @@ use serde_json::json;
 
 use crate::cli::document::{self, MethodArgs};
 use crate::cli::explanation::why;
+use crate::cli::standard_output::StandardOutput;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -48,7 +49,7 @@ pub(crate) struct FingerprintArgs {
     json: bool,
 }
 
-pub(crate) fn run(args: &FingerprintArgs, out: &mut dyn Write) -> Result<()> {
+pub(crate) fn run(args: &FingerprintArgs, out: &mut StandardOutput) -> Result<()> {
     let stdin = [PathBuf::from("-")];
     let files = if args.files.is_empty() { &stdin[..] } else { &args.files };
     if args.ndjson {
@@ -58,8 +59,8 @@ pub(crate) fn run(args: &FingerprintArgs, out: &mut dyn Write) -> Result<()> {
     let mut failed = 0;
     for file in files {
         if let Err(error) = print(args, file, method, out) {
-            // A closed pipe ends the run; a bad file affects only its own line.
-            if crate::cli::error_report::is_closed_pipe(&error) || files.len() == 1 {
+            // A bad file affects only its own line.
+            if files.len() == 1 {
                 return Err(error);
             }
             failed += 1;
@@ -113,9 +114,10 @@ fn print_analysis(
     Ok(())
 }
 
-/// Prints the fingerprint of each line of some files.
-fn print_lines(args: &FingerprintArgs, files: &[PathBuf], out: &mut dyn Write) -> Result<()> {
+/// Prints the fingerprint of each line of some files, as long as somebody reads them.
+fn print_lines(args: &FingerprintArgs, files: &[PathBuf], out: &mut StandardOutput) -> Result<()> {
     let method = args.method.method()?;
+    let closed = out.closed();
     let (mut lines, mut failed) = (0_u64, 0_u64);
     for entry in Documents::new(files.to_vec(), Format::Ndjson) {
         lines += 1;
@@ -130,6 +132,9 @@ fn print_lines(args: &FingerprintArgs, files: &[PathBuf], out: &mut dyn Write) -
                 failed += 1;
                 say!("{}", crate::cli::error_report::render(&error));
             }
+        }
+        if closed.is_closed() {
+            break;
         }
     }
     if failed > 0 {

@@ -15,7 +15,7 @@ use crate::cli::collection::{ClientCredentials, Collection, RemoteService, URL_V
 use crate::cli::columns::{Column, json_lines, table};
 use crate::cli::error_report::ErrorReport;
 use crate::cli::offline::{self, bar, damage_report};
-use crate::cli::outputs;
+use crate::cli::outputs::{self, cut_short};
 
 /// Of all actions, which are most often used one after the other.
 const EXAMPLES: &str = "\
@@ -191,9 +191,15 @@ fn export(
         let what = format!("{} exists already", file.display());
         return Err(ErrorReport::new(what, "choose a name that is not taken").into());
     }
-    let cannot = |error: io::Error| cannot_write(file).because(error);
+    let cannot = |error: io::Error| {
+        if error.kind() == io::ErrorKind::BrokenPipe {
+            cut_short(file, error.into())
+        } else {
+            cannot_write(file).because(error).into()
+        }
+    };
     let mut sink = AtomicFile::create(file, None).map_err(cannot)?;
-    copy(&mut sink)?;
+    copy(&mut sink).map_err(|error| cut_short(file, error))?;
     if !destinations.iter().all(|one| matches!(one, Destination::File(_))) {
         let bytes = sink.finish().map_err(cannot)?;
         say!(

@@ -14,7 +14,7 @@ use nearprint_text::{SAMPLE_MIN, TrainingSample, check_vector};
 use crate::cli::error_report::ErrorReport;
 use crate::cli::measure::numbers::count;
 use crate::cli::messages::StandardError;
-use crate::cli::outputs;
+use crate::cli::outputs::{self, cut_short};
 
 /// How often the progress is printed, in vectors.
 const PROGRESS_VECTORS: u64 = 10_000;
@@ -66,7 +66,9 @@ pub(crate) fn run(args: &TrainArgs, out: &mut dyn Write) -> Result<()> {
         file.write_all(&model.to_bytes())?;
         file.finish()
     });
-    written.with_context(|| format!("cannot write {}", args.output.display()))?;
+    written
+        .with_context(|| format!("cannot write {}", args.output.display()))
+        .map_err(|error| cut_short(&args.output, error))?;
     let recipe = Recipe::Spectral { dimensions: model.dimensions() };
     let mut standard_error = StandardError;
     let is_stdout = destinations.contains(&Destination::StandardOutput);

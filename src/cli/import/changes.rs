@@ -5,9 +5,9 @@ use std::io::{self, Write};
 use nearprint_files::Entry;
 
 use crate::cli::collection::ProblemReply;
+use crate::cli::measure::times;
 use crate::cli::printable::printable;
 use crate::cli::reply::Reply;
-use crate::cli::times;
 use crate::http::reply::previous::PreviousReply;
 
 /// A table of changed documents, a line each as they come.

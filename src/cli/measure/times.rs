@@ -4,12 +4,12 @@ use time::OffsetDateTime;
 use time::format_description::well_known::Rfc3339;
 
 /// A time of the service, such as `2026-03-01T12:00:00Z`. Empty if there is none.
-pub(super) fn shown_ms(ms: Option<u64>) -> String {
+pub(crate) fn shown_ms(ms: Option<u64>) -> String {
     shown(ms.map(|ms| ms / 1_000))
 }
 
 /// A second since 1970, such as `2026-03-01T12:00:00Z`. Empty if there is none.
-pub(super) fn shown(second: Option<u64>) -> String {
+pub(crate) fn shown(second: Option<u64>) -> String {
     let Some(second) = second else { return String::new() };
     let time = i64::try_from(second).ok().map(OffsetDateTime::from_unix_timestamp);
     let text = time.and_then(|time| time.ok()?.format(&Rfc3339).ok());
@@ -19,7 +19,7 @@ pub(super) fn shown(second: Option<u64>) -> String {
 /// Reads RFC 3339 (`2026-03-01T12:00:00Z`, `2026-03-01T13:00:00+01:00`), a day in UTC
 /// (`2026-03-01`), or seconds since 1970, and returns the second since 1970. A part of a second is
 /// left out.
-pub(super) fn parse(text: &str) -> Result<u64, String> {
+pub(crate) fn parse(text: &str) -> Result<u64, String> {
     if let Ok(second) = text.parse() {
         return Ok(second);
     }

@@ -5,7 +5,6 @@ use nearprint_fingerprint::Fingerprint;
 use serde_json::{Map, Value};
 
 use super::format::Format;
-use crate::formats::array::begins_element;
 
 /// The mark with which some programs begin UTF-8.
 const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
@@ -59,6 +58,19 @@ pub(crate) fn is_like_array(head: &[u8]) -> bool {
     let head = &head[..head.len().min(ELEMENT_WITHIN)];
     matches!(trimmed(head), [b'[' | 0, ..])
         && memchr_iter(b'{', head).any(|at| begins_element(head, at))
+}
+
+/// White space between two elements that is looked back over when a broken one is skipped.
+pub(crate) const GAP_BYTES_MAX: usize = 1 << 10;
+
+/// Whether the brace at `at` begins an element: a comma, or the beginning of an array that is not
+/// the value of a field, comes before it, and a name after it. A name has a quote, which a string
+/// would have to escape.
+pub(crate) fn begins_element(bytes: &[u8], at: usize) -> bool {
+    let near = bytes[at.saturating_sub(GAP_BYTES_MAX)..at].trim_ascii_end();
+    let is_next_array = |open: &[u8]| !open.trim_ascii_end().ends_with(b":");
+    (near.ends_with(b",") || near.strip_suffix(b"[").is_some_and(is_next_array))
+        && bytes[at + 1..].trim_ascii_start().starts_with(b"\"")
 }
 
 /// Whether a text begins like a page of HTML.

@@ -12,9 +12,6 @@ use crate::entry::{DOCUMENT_BYTES_MAX, Item, Place, Raw};
 use crate::mapping::JsonFields;
 use crate::source::Window;
 
-/// White space between two elements that is looked back over when a broken one is skipped.
-const GAP_BYTES_MAX: usize = 1 << 10;
-
 /// The elements of an array.
 pub(crate) struct JsonArray {
     file: File,
@@ -115,17 +112,17 @@ impl JsonArray {
                 return Ok(false);
             }
             let mut braces = memchr_iter(b'{', bytes.get(from..).unwrap_or_default());
-            if let Some(at) = braces.find(|at| begins_element(bytes, from + at)) {
+            if let Some(at) = braces.find(|at| content::begins_element(bytes, from + at)) {
                 self.window.skip(from + at);
                 return Ok(true);
             }
             if bytes.len() > self.bytes_max {
-                self.window.skip_all_but(GAP_BYTES_MAX);
+                self.window.skip_all_but(content::GAP_BYTES_MAX);
                 // An endless search would be as expensive as reading is.
                 self.budget = Budget::default();
             }
             // What follows the last brace may not be in the window yet.
-            from = self.window.bytes().len().saturating_sub(GAP_BYTES_MAX).max(1);
+            from = self.window.bytes().len().saturating_sub(content::GAP_BYTES_MAX).max(1);
             if !self.window.grow()? {
                 return Ok(false);
             }
@@ -222,16 +219,6 @@ impl Iterator for JsonArray {
             Some(Err(place.bad(error)))
         })
     }
-}
-
-/// Whether the brace at `at` begins an element: a comma, or the beginning of an array that is not
-/// the value of a field, comes before it, and a name after it. A name has a quote, which a string
-/// would have to escape.
-pub(crate) fn begins_element(bytes: &[u8], at: usize) -> bool {
-    let near = bytes[at.saturating_sub(GAP_BYTES_MAX)..at].trim_ascii_end();
-    let is_next_array = |open: &[u8]| !open.trim_ascii_end().ends_with(b":");
-    (near.ends_with(b",") || near.strip_suffix(b"[").is_some_and(is_next_array))
-        && bytes[at + 1..].trim_ascii_start().starts_with(b"\"")
 }
 
 /// Searches the end of an object, which begins at the first byte, in a window that grows.

@@ -8,8 +8,8 @@ use serde_json::value::RawValue;
 use super::options::{NamespaceArgs, ReplyArgs};
 use crate::cli::collection;
 use crate::cli::measure::numbers::count;
+use crate::cli::measure::times;
 use crate::cli::printable::printable;
-use crate::cli::times;
 use crate::http::reply::documents::DocumentReply;
 
 const AFTER_HELP: &str = "\

@@ -3,9 +3,9 @@
 use std::io::{self, Write};
 
 use crate::cli::measure::numbers::count;
+use crate::cli::measure::times;
 use crate::cli::printable::printable;
 use crate::cli::reply::Reply;
-use crate::cli::times;
 use crate::http::reply::previous::PreviousReply;
 use crate::http::reply::wire::{HitDocumentReply, HitReply};
 

@@ -23,7 +23,8 @@ use crate::cli::import::progress::{ImportProgress, input_bytes};
 use crate::cli::measure::arguments::{count as size, distance, similarity};
 use crate::cli::measure::numbers::{bytes, count};
 use crate::cli::messages::StandardError;
-use crate::cli::outputs;
+use crate::cli::outputs::{self, cut_short};
+use crate::cli::standard_output::{Closed, StandardOutput};
 use crate::config::Config;
 
 const AFTER_HELP: &str = "\
@@ -92,7 +93,7 @@ pub(crate) struct MatchArgs {
     reading: Reading,
 }
 
-pub(crate) fn run(args: &MatchArgs, out: &mut dyn Write) -> Result<()> {
+pub(crate) fn run(args: &MatchArgs, out: &mut StandardOutput) -> Result<()> {
     let (queries, inputs) = (expand(vec![args.queries.clone()]), expand(args.inputs.clone()));
     let total = input_bytes(&inputs)?;
     let is_stdout = check(args, &[&queries[..], &inputs].concat())?;
@@ -113,15 +114,17 @@ pub(crate) fn run(args: &MatchArgs, out: &mut dyn Write) -> Result<()> {
         Queries::new(scanned, matching).context("the temporary file of sketches cannot be read")?;
     let mut documents = Documents::new(inputs, options);
     let progress = ImportProgress::new(total, documents.records().bytes_read());
-    let mut shown = Shown { progress, interrupt: &interrupt };
+    // Pairs that nobody reads need not be found.
+    let closed = if is_stdout { out.closed() } else { Closed::default() };
+    let mut shown = Shown { progress, interrupt: &interrupt, closed: closed.clone() };
     // The summary stays out of what is written to the standard output.
     let mut standard_error = StandardError;
-    let (out, sink): (&mut dyn Write, _) =
+    let (out, sink): (&mut dyn Write, Option<&mut dyn Write>) =
         if is_stdout { (&mut standard_error, Some(out)) } else { (out, None) };
     let mut rows = rows(&args.output, sink)?;
     let matched = queries.run(&mut documents, &mut shown, &mut |pair| add(&mut rows, pair));
     drop(shown);
-    let matched = matched.with_context(|| cannot_write(&args.output))?;
+    let matched = matched.map_err(|error| not_written(&args.output, error))?;
     scanning::say_doubts(&documents);
     if interrupt.is_noted() {
         return Err(interrupted());
@@ -130,7 +133,10 @@ pub(crate) fn run(args: &MatchArgs, out: &mut dyn Write) -> Result<()> {
     if matched.records == 0 && matched.failed == 0 {
         return Err(scanning::nothing_read().into());
     }
-    let written = rows.finish().with_context(|| cannot_write(&args.output))?;
+    if closed.is_closed() {
+        return verdict(bad_queries + matched.failed);
+    }
+    let written = rows.finish().map_err(|error| not_written(&args.output, error))?;
     let written = (!is_stdout).then_some(written);
     let printed = summary(args, (asked, &matched, written), out);
     verdict(bad_queries + matched.failed)?;
@@ -188,7 +194,7 @@ fn rows<'a>(path: &Path, sink: Option<&'a mut dyn Write>) -> Result<RowWriter<'a
         Some(sink) => RowWriter::to(sink, RowFormat::Ndjson, columns),
         None => RowWriter::create(path, RowFormat::of(path), columns),
     };
-    rows.with_context(|| cannot_write(path))
+    rows.map_err(|error| not_written(path, error))
 }
 
 fn add(rows: &mut RowWriter<'_>, pair: Match<'_>) -> io::Result<()> {
@@ -196,8 +202,9 @@ fn add(rows: &mut RowWriter<'_>, pair: Match<'_>) -> io::Result<()> {
     rows.row(&[pair.query.into(), pair.record.into(), distance.into(), pair.similarity.into()])
 }
 
-fn cannot_write(path: &Path) -> String {
-    format!("cannot write the pairs to {}", path.display())
+fn not_written(path: &Path, error: io::Error) -> anyhow::Error {
+    let error = anyhow::Error::from(error);
+    cut_short(path, error.context(format!("cannot write the pairs to {}", path.display())))
 }
 
 fn interrupted() -> anyhow::Error {

@@ -15,6 +15,7 @@ use crate::cli::import::interrupt::Interrupt;
 use crate::cli::import::progress::{ImportProgress, input_bytes};
 use crate::cli::measure::numbers::{bytes, count};
 use crate::cli::printable::printable;
+use crate::cli::standard_output::Closed;
 use crate::memory;
 
 /// The least limit of memory.
@@ -24,6 +25,8 @@ const MEMORY_MIN: u64 = FIXED_BYTES + (4 << 20);
 pub(super) struct Shown<'a> {
     pub(super) progress: ImportProgress,
     pub(super) interrupt: &'a Interrupt,
+    /// Tells whether nobody reads the output of the pass any more.
+    pub(super) closed: Closed,
 }
 
 impl Watcher for Shown<'_> {
@@ -36,7 +39,7 @@ impl Watcher for Shown<'_> {
     }
 
     fn goes_on(&self) -> bool {
-        !self.interrupt.is_noted()
+        !self.interrupt.is_noted() && !self.closed.is_closed()
     }
 }
 
@@ -82,7 +85,7 @@ pub(super) fn scan(
 ) -> Result<Scanned> {
     let paths: Vec<_> = paths.iter().map(|path| path.as_ref().to_path_buf()).collect();
     let progress = ImportProgress::new(input_bytes(&paths)?, documents.records().bytes_read());
-    let mut shown = Shown { progress, interrupt };
+    let mut shown = Shown { progress, interrupt, closed: Closed::default() };
     let scanned = Scanned::of(documents, wishes, &mut shown);
     drop(shown);
     say_doubts(documents);

@@ -17,7 +17,8 @@ use super::selection::SelectionArgs;
 use crate::cli::collection::CollectionArgs;
 use crate::cli::error_report::ErrorReport;
 use crate::cli::measure::numbers::count;
-use crate::cli::outputs;
+use crate::cli::outputs::{self, cut_short};
+use crate::cli::standard_output::StandardOutput;
 
 /// Documents between two movements of the progress.
 const SHOWN_EVERY: u64 = 4_096;
@@ -50,7 +51,7 @@ pub(crate) struct ExportArgs {
     collection: CollectionArgs,
 }
 
-pub(crate) fn run(args: &ExportArgs, out: &mut dyn Write) -> Result<()> {
+pub(crate) fn run(args: &ExportArgs, out: &mut StandardOutput) -> Result<()> {
     let format = args.format.unwrap_or_else(|| RowFormat::of(&args.output));
     let inputs: Vec<PathBuf> = args.collection.data().map(Path::to_path_buf).into_iter().collect();
     let destinations = outputs::checked(&[("--output", &*args.output)], &inputs)?;
@@ -63,10 +64,12 @@ pub(crate) fn run(args: &ExportArgs, out: &mut dyn Write) -> Result<()> {
     let path = list::path(&args.selection, [args.metadata, args.sketch]);
     let collection = args.collection.open()?;
     let mut lines = collection.get_lines(&path)?;
-    if is_stdout {
-        return export_to(out, args, format, &mut lines);
-    }
-    export(args, format, &mut lines, out)
+    let exported = if is_stdout {
+        export_to(out.whole(), args, format, &mut lines)
+    } else {
+        export(args, format, &mut lines, out)
+    };
+    exported.map_err(|error| cut_short(&args.output, error))
 }
 
 /// To the standard output.
@@ -112,7 +115,7 @@ fn copy(lines: &mut dyn BufRead, rows: &mut ExportRows<'_>, progress: &ProgressB
             progress.set_message(format!("{} documents", count(documents)));
             progress.tick();
         }
-        Ok(())
+        Ok(true)
     })?;
     Ok(documents)
 }

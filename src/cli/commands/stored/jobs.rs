@@ -14,7 +14,7 @@ use crate::cli::collection::{self, Collection, ServiceArgs, foreign};
 use crate::cli::columns::{Column, json_lines, table};
 use crate::cli::import::interrupt::Interrupt;
 use crate::cli::measure::numbers::count;
-use crate::cli::times;
+use crate::cli::measure::times;
 
 /// The time between two looks at a job: short at first, as many jobs end at once.
 const LOOKS: [Duration; 2] = [Duration::from_millis(20), Duration::from_secs(1)];

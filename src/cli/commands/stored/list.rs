@@ -10,6 +10,7 @@ use super::selection::SelectionArgs;
 use crate::cli::collection::{self, ServiceArgs, foreign};
 use crate::cli::error_report::ErrorReport;
 use crate::cli::reply::Reply;
+use crate::cli::standard_output::{Closed, StandardOutput};
 
 /// Lines are written once they fill this.
 const BUFFER_BYTES: usize = 64 << 10;
@@ -43,12 +44,13 @@ pub(crate) struct ListArgs {
     service: ServiceArgs,
 }
 
-pub(crate) fn run(args: &ListArgs, out: &mut dyn Write) -> Result<()> {
+pub(crate) fn run(args: &ListArgs, out: &mut StandardOutput) -> Result<()> {
     let path = path(&args.selection, [args.metadata, args.sketch]);
     let service = args.service.open()?;
     let mut lines = service.get_lines(&path)?;
+    let closed = out.closed();
     let mut out = BufWriter::with_capacity(BUFFER_BYTES, out);
-    let listed = copy_lines(&mut lines, args.limit.unwrap_or(u64::MAX), &mut out);
+    let listed = copy_lines(&mut lines, args.limit.unwrap_or(u64::MAX), &mut out, &closed);
     out.flush()?;
     listed
 }
@@ -71,13 +73,22 @@ pub(super) fn path(selection: &SelectionArgs, [metadata, sketch]: [bool; 2]) -> 
     )
 }
 
-/// Copies at most `limit` lines.
-fn copy_lines(lines: &mut dyn BufRead, limit: u64, out: &mut dyn Write) -> Result<()> {
-    each_line(lines, limit, "list", &mut |line| out.write_all(line))
+/// Copies at most `limit` lines, as long as somebody reads them.
+fn copy_lines(
+    lines: &mut dyn BufRead,
+    limit: u64,
+    out: &mut dyn Write,
+    closed: &Closed,
+) -> Result<()> {
+    each_line(lines, limit, "list", &mut |line| {
+        out.write_all(line)?;
+        Ok(!closed.is_closed())
+    })
 }
 
 /// Passes at most `limit` lines on, with their ends, and skips blank ones, which a service sends
-/// while it finds nothing. What comes of them is a list or an export.
+/// while it finds nothing. What comes of them is a list or an export. `take` returns whether it
+/// wants more.
 ///
 /// # Errors
 /// Those of `take`, and if the service cuts the lines off.
@@ -85,7 +96,7 @@ pub(super) fn each_line(
     lines: &mut dyn BufRead,
     limit: u64,
     what: &str,
-    take: &mut dyn FnMut(&[u8]) -> io::Result<()>,
+    take: &mut dyn FnMut(&[u8]) -> io::Result<bool>,
 ) -> Result<()> {
     let (mut line, mut left) = (Vec::new(), limit);
     while left > 0 {
@@ -98,8 +109,7 @@ pub(super) fn each_line(
                 return Err(foreign(anyhow!("a line is not a JSON object")).into());
             }
             Ok(_) if line.ends_with(b"\n") && !line.starts_with(ERROR) => {
-                take(&line)?;
-                left -= 1;
+                left = if take(&line)? { left - 1 } else { 0 };
                 continue;
             }
             Ok(_) => reason(&line),
@@ -128,7 +138,7 @@ mod tests {
     fn copied(lines: &str, limit: u64) -> (String, Result<()>) {
         let mut out = Vec::new();
         let mut lines = BufReader::with_capacity(4, lines.as_bytes());
-        let copied = copy_lines(&mut lines, limit, &mut out);
+        let copied = copy_lines(&mut lines, limit, &mut out, &Closed::default());
         (String::from_utf8(out).unwrap(), copied)
     }
 

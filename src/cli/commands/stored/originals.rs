@@ -7,7 +7,7 @@ use anyhow::Result;
 use crate::cli::collection::{self, ServiceArgs};
 use crate::cli::columns::{Column, json_lines, table};
 use crate::cli::measure::numbers::count;
-use crate::cli::times;
+use crate::cli::measure::times;
 use crate::http::reply::documents::DocumentReply;
 
 const EXAMPLES: &str = "\

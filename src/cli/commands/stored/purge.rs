@@ -15,9 +15,9 @@ use crate::cli::error_report::ErrorReport;
 use crate::cli::exit_code;
 use crate::cli::import::interrupt::Interrupt;
 use crate::cli::measure::numbers::count;
+use crate::cli::measure::times;
 use crate::cli::messages;
 use crate::cli::printable::printable;
-use crate::cli::times;
 
 const EXAMPLES: &str = "\
 Examples:

@@ -8,8 +8,8 @@ use serde_json::Value;
 
 use crate::cli::collection::{self, ServiceArgs, foreign};
 use crate::cli::measure::numbers::{bytes, count};
+use crate::cli::measure::times;
 use crate::cli::printable::printable;
-use crate::cli::times;
 
 const AFTER_HELP: &str = "\
 Examples:

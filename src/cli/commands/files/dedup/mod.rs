@@ -18,7 +18,8 @@ use crate::cli::import::options::OnError;
 use crate::cli::import::progress::{ImportProgress, input_bytes};
 use crate::cli::measure::numbers::count;
 use crate::cli::messages::StandardError;
-use crate::cli::outputs;
+use crate::cli::outputs::{self, cut_short};
+use crate::cli::standard_output::Closed;
 use nearprint_files::dedup::choice::Choice;
 use nearprint_files::dedup::copy::{Copied, Copy, CopyError, Stamps};
 use nearprint_files::dedup::grouping::{DuplicateGroups, GroupingCriteria, Index};
@@ -108,14 +109,15 @@ fn write_tables(
 ) -> Result<()> {
     let cannot = |path: &Path| format!("cannot write {}", path.display());
     if let Some(path) = &args.groups {
-        write_groups(path, scanned, groups, choice).with_context(|| cannot(path))?;
+        let written = write_groups(path, scanned, groups, choice).with_context(|| cannot(path));
+        written.map_err(|error| cut_short(path, error))?;
     }
     if let Some(path) = &args.pairs {
         let written = Pairs::create(path, scanned).and_then(|mut pairs| {
             index.pairs(scanned, criteria(args), &mut |pair| pairs.add(pair))?;
             pairs.finish()
         });
-        written.with_context(|| cannot(path))?;
+        written.with_context(|| cannot(path)).map_err(|error| cut_short(path, error))?;
     }
     Ok(())
 }
@@ -240,23 +242,22 @@ fn copied(
     (options, stamps): (ReadOptions, &Stamps),
     interrupt: &Interrupt,
 ) -> Result<(Copied, WrittenFiles)> {
-    let path = args.output.as_deref().unwrap_or(Path::new("")).display();
+    let path = args.output.as_deref().unwrap_or(Path::new(""));
     let failed = |error: CopyError| {
-        let next = match &error {
-            // Of a closed pipe there is nothing to advise.
-            CopyError::Write(closed) if closed.kind() == io::ErrorKind::BrokenPipe => {
-                return anyhow::Error::from(error);
+        let next = match error {
+            CopyError::Write(error) if error.kind() == io::ErrorKind::BrokenPipe => {
+                return cut_short(path, error.into());
             }
             CopyError::Unreadable(_) => "repair the file, or leave the damaged column out of it",
             CopyError::Changed(_) => "run it again when nothing writes to the files",
             CopyError::Interrupted => "run it again; it begins anew",
             CopyError::Repeated(..) => "rename it, or leave out --mark and use --groups FILE",
-            CopyError::Write(error) if error.raw_os_error().is_some() => {
+            CopyError::Write(ref error) if error.raw_os_error().is_some() => {
                 "look at its folder, the space there, and its permissions"
             }
             CopyError::Write(_) => "run it again, or copy into a folder: -o FOLDER/",
         };
-        ErrorReport::new(format!("{path} was not written"), next).because(error).into()
+        ErrorReport::new(format!("{} was not written", path.display()), next).because(error).into()
     };
     stamps.check().map_err(failed)?;
     let mut outputs =
@@ -265,7 +266,7 @@ fn copied(
     let options = ReadOptions { form: RecordForm::Raw, ..options };
     let mut records = FileRecords::new(args.paths.clone(), options);
     let progress = ImportProgress::new(total, records.bytes_read());
-    let mut shown = Shown { progress, interrupt };
+    let mut shown = Shown { progress, interrupt, closed: Closed::default() };
     let written = copy.write(&mut records, &mut outputs, &mut shown);
     drop(shown);
     let copied = written.and_then(|copied| stamps.check().map(|()| copied)).map_err(failed)?;
