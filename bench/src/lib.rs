@@ -57,12 +57,13 @@ mod text;
 mod verified;
 mod verify;
 
-use std::io::{self, Write};
+use std::io::Write;
 use std::process::ExitCode;
 
 use anyhow::Result;
 use clap::{Parser, Subcommand};
-use nearprint::cli::error_report::{self, is_closed_pipe};
+use nearprint::cli::error_report;
+use nearprint::cli::standard_output::StandardOutput;
 
 use crate::report::Report;
 use crate::verify::Verdict;
@@ -107,11 +108,10 @@ enum What {
 
 /// Runs the command line of the process.
 pub fn main() -> ExitCode {
-    let mut out = io::stdout().lock();
+    let mut out = StandardOutput::lock();
     let done = run(&Args::parse(), &mut out).and_then(|()| Ok(out.flush()?));
     match done {
         Ok(()) => ExitCode::SUCCESS,
-        Err(error) if is_closed_pipe(&error) => ExitCode::SUCCESS,
         Err(error) => {
             eprintln!("{}", error_report::render(&error));
             ExitCode::from(error_report::exit_code_of(&error))

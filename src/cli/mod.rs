@@ -26,7 +26,7 @@ mod offline;
 mod outputs;
 mod printable;
 mod reply;
-mod standard_output;
+pub mod standard_output;
 
 use std::io::{self, Write};
 use std::process::ExitCode;

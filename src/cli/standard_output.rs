@@ -7,7 +7,7 @@ use std::rc::Rc;
 /// The standard output. When its reader has left (`nearprint ... | head`), it swallows what
 /// follows, so that a command ends with its own verdict.
 #[derive(Debug)]
-pub(crate) struct StandardOutput {
+pub struct StandardOutput {
     sink: StdoutLock<'static>,
     closed: Closed,
 }
@@ -23,7 +23,8 @@ impl Closed {
 }
 
 impl StandardOutput {
-    pub(crate) fn lock() -> Self {
+    /// Takes the standard output until it is dropped.
+    pub fn lock() -> Self {
         Self { sink: io::stdout().lock(), closed: Closed::default() }
     }
 
