@@ -114,8 +114,8 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * The service is recovered and accepts writes, or is a follower or a node that is fit for look-ups;
-         *     503 with the reason otherwise.
+         * The service is recovered and accepts writes, or is a follower or a node that is fit for
+         *     look-ups; 503 with the reason otherwise.
          */
         get: operations["get_readyz"];
         put?: never;
@@ -262,11 +262,11 @@ export interface paths {
          * @description With `Accept: application/x-ndjson`: all of them from `after` on as one stream, as of now, one
          *     document a line, and a blank line after each second in which it finds none. If the stream fails,
          *     its last line is an error. At most `server.exports_max` streams and exports run at one time; a
-         *     further one takes the place of one whose client has read nothing for `server.export_stall_ms`, or
-         *     gets 503.
+         *     further one takes the place of one whose client has read nothing for `server.export_stall_ms`,
+         *     or of one of the client that has most, or gets 503.
          *
-         *     A page ends when it has looked at `engine.list_scan_max` documents: with a prefix it may have few
-         *     documents, or none, although `next` is given.
+         *     A page ends when it has looked at `engine.list_scan_max` documents: with a prefix it may have
+         *     few documents, or none, although `next` is given.
          */
         get: operations["get_documents"];
         put?: never;
@@ -375,8 +375,8 @@ export interface paths {
         put?: never;
         /**
          * Find groups of near-duplicates.
-         * @description Begins a job over the documents that are stored now, and replies at once. Two documents are in one
-         *     group if a chain of near-duplicates leads from one to the other.
+         * @description Begins a job over the documents that are stored now, and replies at once. Two documents are in
+         *     one group if a chain of near-duplicates leads from one to the other.
          */
         post: operations["post_groups"];
         delete?: never;
@@ -473,9 +473,9 @@ export interface paths {
         };
         /**
          * List the jobs.
-         * @description Removals first, then searches for groups, each oldest first: all that have not ended, the last 100
-         *     removals that have, and the searches whose results are kept. Only those whose namespace the token
-         *     reaches.
+         * @description Removals first, then searches for groups, each oldest first: all that have not ended, the last
+         *     100 removals that have, and the searches whose results are kept. Only those whose namespace the
+         *     token reaches.
          */
         get: operations["get_jobs"];
         put?: never;
@@ -664,8 +664,8 @@ export interface paths {
          * @description For administrators only: it contains every id and the secrets of the directory. The service
          *     takes a snapshot and sends it with all records up to now; writes continue meanwhile. The
          *     checksums of a stream that was cut off do not match: `nearprint snapshot verify --export FILE`.
-         *     At most `server.exports_max` exports and streams of documents run at one time; a further one takes
-         *     the place of one whose client has read nothing for `server.export_stall_ms`, or gets 503.
+         *     At most `server.exports_max` exports and streams of documents run at one time; a further one
+         *     takes the place of one whose client has read nothing for `server.export_stall_ms`, or gets 503.
          */
         get: operations["get_export"];
         put?: never;
@@ -706,8 +706,8 @@ export interface components {
             bit: number;
             /**
              * Format: int32
-             * @description The place of its sum among those of all bits by magnitude, 0 to 63: a small change of the text
-             *     flips the bit of rank 0 first. Null for a bare fingerprint.
+             * @description The place of its sum among those of all bits by magnitude, 0 to 63: a small change of the
+             *     text flips the bit of rank 0 first. Null for a bare fingerprint.
              */
             rank?: number | null;
             /**
@@ -730,8 +730,8 @@ export interface components {
             /** @description Those that count first, then by distance, age (oldest first) and fingerprint. */
             hits: components["schemas"]["HitReply"][];
             /**
-             * @description `true` if the document is not stored because of a text whose words agree and whose numbers do
-             *     not (below 0.3), as of a form that is filled in differently; otherwise missing.
+             * @description `true` if the document is not stored because of a text whose words agree and whose numbers
+             *     do not (below 0.3), as of a form that is filled in differently; otherwise missing.
              */
             numbers_differ?: boolean;
             outcome: components["schemas"]["Outcome"];
@@ -886,8 +886,8 @@ export interface components {
             a: components["schemas"]["ComparedReply"];
             b: components["schemas"]["ComparedReply"];
             /**
-             * @description Whether the similarity reaches `min_similarity`, and `numbers` reaches `min_numbers` where it
-             *     is not null; null if there is no similarity.
+             * @description Whether the similarity reaches `min_similarity`, and `numbers` reaches `min_numbers` where
+             *     it is not null; null if there is no similarity.
              */
             confirmed?: boolean | null;
             /**
@@ -1314,8 +1314,8 @@ export interface components {
         /** @description One stored fingerprint near the query. */
         HitReply: {
             /**
-             * @description Whether the similarity reaches `min_similarity`, and `numbers` reaches `min_numbers` where it
-             *     is not null; null if there is no similarity.
+             * @description Whether the similarity reaches `min_similarity`, and `numbers` reaches `min_numbers` where
+             *     it is not null; null if there is no similarity.
              */
             confirmed?: boolean | null;
             /** @description With `"explain": true`: the bits in which it differs, with their sums in the query. */
@@ -2024,8 +2024,8 @@ export interface components {
             removed?: number;
             /**
              * Format: int64
-             * @description `groups`: the last change that it sees; null until it runs, missing if the token is limited to
-             *     namespaces.
+             * @description `groups`: the last change that it sees; null until it runs, missing if the token is limited
+             *     to namespaces.
              */
             sequence?: number | null;
             /**
