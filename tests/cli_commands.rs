@@ -1,6 +1,7 @@
 //! The commands that need no service, run as a person runs them: arguments in, text and exit code
 //! out. Those that connect to one are in `tests/process/commands.rs`.
 
+use std::fs::File;
 use std::io::Write;
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
@@ -43,11 +44,8 @@ fn err(output: &Output) -> &str {
 
 fn file(folder: &Path, name: &str, text: &str) -> String {
     let path = folder.join(name);
-    let mut file = std::fs::File::options()
-        .create_new(true)
-        .write(true)
-        .open(&path)
-        .expect("the folder is fresh");
+    let mut file =
+        File::options().create_new(true).write(true).open(&path).expect("the folder is fresh");
     file.write_all(text.as_bytes()).expect("the disk has space");
     path.to_str().expect("UTF-8").to_owned()
 }
@@ -746,19 +744,20 @@ fn a_reader_that_ends_early_is_no_failure() {
 
 /// A data directory with so many documents that no export of it fits into a pipe.
 fn data(folder: &Path) -> String {
-    let lines: String = (0..3_000_u64).map(|id| format!("{:016x}\tid-{id}\n", id << 40)).collect();
+    let lines: Vec<_> = (0..3_000_u64).map(|id| format!("{:016x}\tid-{id}\n", id << 40)).collect();
     let data = folder.join("data").to_str().expect("UTF-8").to_owned();
-    let output = nearprint(&["import", "--data", &data, "-"], &lines);
+    let output = nearprint(&["import", "--data", &data, "-"], &lines.concat());
     assert_eq!(code(&output), 0, "{}", err(&output));
     data
 }
 
 /// Runs a command whose standard output has no reader.
 fn unread(arguments: &[&str]) -> Output {
-    let (reader, writer) = std::io::pipe().unwrap();
+    let (reader, writer) = std::io::pipe().expect("the system has descriptors");
     drop(reader);
     let mut command = Command::new(env!("CARGO_BIN_EXE_nearprint"));
-    command.args(arguments).stdin(Stdio::null()).stdout(writer).output().unwrap()
+    let output = command.args(arguments).stdin(Stdio::null()).stdout(writer).output();
+    output.expect("the binary runs")
 }
 
 #[test]
@@ -771,7 +770,7 @@ fn a_reader_that_leaves_changes_no_verdict() {
         assert_eq!(code(&unread(&arguments)), 0, "{arguments:?}");
     }
     let journal = Path::new(&data).join("journal-00000000000000000001.log");
-    let journal = std::fs::File::options().write(true).open(journal).unwrap();
+    let journal = File::options().write(true).open(journal).unwrap();
     std::os::unix::fs::FileExt::write_all_at(&journal, b"damage", 100_000).unwrap();
     for arguments in commands {
         let output = unread(&arguments);
@@ -795,7 +794,8 @@ fn an_output_that_must_be_whole_fails_if_its_reader_leaves() {
 
         let leaving = {
             let pipe = pipe.to_owned();
-            std::thread::spawn(move || drop(std::fs::File::open(pipe).unwrap()))
+            let reader = File::options().read(true).clone();
+            std::thread::spawn(move || drop(reader.open(pipe).unwrap()))
         };
         let output = nearprint(&arguments(pipe), "");
         leaving.join().unwrap();

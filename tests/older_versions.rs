@@ -3,6 +3,8 @@
 //! directories of each form that was ever written, kept under `tests/fixtures`, and the same with
 //! the headers of earlier versions; every command that opens a directory is run on them.
 
+#![expect(clippy::disallowed_methods, reason = "a test lays out its own files")]
+
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};

@@ -226,7 +226,7 @@ fn a_field_that_a_mark_would_repeat_is_refused() {
         format!("{{\"id\": \"b\", \"text\": \"t\"}}\n{}", own("a")),
     );
     let error = failed(folder.path(), 1, &["later.jsonl", "--mark", "-o", "x"]);
-    assert!(error.contains("later.jsonl line 2 (byte 25) has a field `group`"), "{error}");
+    assert!(error.contains("later.jsonl line 2 (byte 25) already has a field `group`"), "{error}");
     assert!(error.contains("rename it"), "{error}");
     assert!(!folder.path().join("x").exists());
 }

@@ -4,7 +4,7 @@ use std::io;
 use std::time::Duration;
 
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
-use tokio::net::TcpStream;
+use tokio::net::{TcpSocket, TcpStream};
 use tokio::time::timeout;
 
 /// The longest wait for a reply.
@@ -26,7 +26,18 @@ pub(crate) struct Reply {
 
 impl Connection {
     pub(crate) async fn open(address: &str) -> io::Result<Self> {
-        let stream = TcpStream::connect(address).await?;
+        Self::over(TcpStream::connect(address).await?)
+    }
+
+    /// From another address of this machine, which is another client to the service.
+    pub(crate) async fn open_from_elsewhere(address: &str) -> io::Result<Self> {
+        let socket = TcpSocket::new_v4()?;
+        socket.bind(([127, 0, 0, 2], 0).into())?;
+        let address = address.parse().map_err(io::Error::other)?;
+        Self::over(socket.connect(address).await?)
+    }
+
+    fn over(stream: TcpStream) -> io::Result<Self> {
         stream.set_nodelay(true)?;
         Ok(Self { stream, received: Vec::new() })
     }

@@ -309,11 +309,12 @@ fn functions(file: &Product) -> Vec<(&str, usize)> {
     let mut found = Vec::new();
     for at in 0..file.tokens.len() {
         // `fn(` is the type of a pointer.
-        if file.text(at) == "fn" && file.text(at + 1) != "(" {
-            if let Some(end) = end_of_body(file, at + 1) {
-                let lines = file.tokens[at..end].iter().flat_map(|it| it.first_line..=it.last_line);
-                found.push((file.text(at + 1), lines.collect::<BTreeSet<_>>().len()));
-            }
+        if file.text(at) == "fn"
+            && file.text(at + 1) != "("
+            && let Some(end) = end_of_body(file, at + 1)
+        {
+            let lines = file.tokens[at..end].iter().flat_map(|it| it.first_line..=it.last_line);
+            found.push((file.text(at + 1), lines.collect::<BTreeSet<_>>().len()));
         }
     }
     found

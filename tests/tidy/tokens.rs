@@ -89,7 +89,9 @@ fn flatten(stream: TokenStream, into: &mut Vec<Token>) {
                 flatten(group.stream(), into);
                 into.push(Token { text: close.to_owned(), first_line: end, last_line: end });
             }
-            other => push(other.to_string(), start, end),
+            other @ (TokenTree::Ident(_) | TokenTree::Punct(_) | TokenTree::Literal(_)) => {
+                push(other.to_string(), start, end);
+            }
         }
     }
 }
