@@ -6,11 +6,11 @@ use std::path::Path;
 
 use procfs::{Current as _, Meminfo};
 
-/// Where the first version of control groups has the memory, and the file with its limit.
+/// Where version 1 of control groups has the controller of memory, and the file with its limit.
 const VERSION_1: (&str, &[&str]) = ("sys/fs/cgroup/memory", &["memory.limit_in_bytes"]);
 
-/// Where the second version has all, and the files with the limits: above one the kernel kills, and
-/// above the other it slows the process down until it is of no use.
+/// Where version 2 has all controllers, and the files with the limits of memory: above the first
+/// the kernel kills the process, and above the second it slows it down until it is of no use.
 const VERSION_2: (&str, &[&str]) = ("sys/fs/cgroup", &["memory.max", "memory.high"]);
 
 /// The memory of the machine, or of the container if that is less; `None` if the kernel does not

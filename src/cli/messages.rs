@@ -1,7 +1,7 @@
-//! What a command says to people, and asks them, on standard error.
+//! Messages and questions for people, on standard error.
 //!
-//! A message that cannot be written (the disk of a log is full, its reader has gone) is lost, and
-//! that is all: the work goes on, and the exit code says how it ended. `eprintln!` would panic.
+//! A message that cannot be written (the disk of a log is full, its reader has left) is lost; the
+//! work goes on, and the exit code tells how it ended. `eprintln!` would panic.
 
 use std::fmt;
 use std::io::{self, BufRead as _, IsTerminal as _, Write};

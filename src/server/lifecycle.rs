@@ -120,14 +120,7 @@ async fn start(
     if credentials.tls.is_none() && !address.ip().is_loopback() {
         tracing::warn!(%address, "tokens and documents travel in the clear: there is no TLS");
     }
-    tracing::info!(
-        max_bytes = settings.http.memory_bytes_max,
-        index_bytes = settings.engine.memory_bytes_max,
-        bodies_bytes = settings.http.bodies_held_bytes_max,
-        replies_bytes = settings.http.replies_held_bytes_max,
-        groups_bytes = settings.engine.groups_memory_bytes_max,
-        "the memory limit (engine.memory_bytes_max; 0 is none)"
-    );
+    log_memory(&settings);
     // 3. Signals stop the process cleanly, even during recovery.
     let _reloads = reload_on_hangup(&credentials).map_err(ServeError::Runtime)?;
     // 4. A copy of another service that has nothing yet is filled, and begins again with what came.
@@ -178,6 +171,18 @@ async fn start(
     };
     // Who has stopped it does not want it to begin again.
     outcome.map(|ended| if signalled.get() { Ended::Stopped } else { ended })
+}
+
+/// Logs how much memory each part may take.
+fn log_memory(settings: &Settings) {
+    tracing::info!(
+        max_bytes = settings.http.memory_bytes_max,
+        index_bytes = settings.engine.memory_bytes_max,
+        bodies_bytes = settings.http.bodies_held_bytes_max,
+        replies_bytes = settings.http.replies_held_bytes_max,
+        groups_bytes = settings.engine.groups_memory_bytes_max,
+        "the memory limit (engine.memory_bytes_max; 0 is none)"
+    );
 }
 
 /// What the service is among others.

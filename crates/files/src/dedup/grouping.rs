@@ -380,20 +380,8 @@ mod tests {
     use nearprint_text::Method;
 
     use super::*;
-    use crate::dedup::scan::{Watcher, Wishes};
+    use crate::dedup::scan::{Silent, Wishes};
     use crate::{Documents, ReadOptions};
-
-    struct Silent;
-
-    impl Watcher for Silent {
-        fn at(&mut self, _: u64) {}
-
-        fn note(&mut self, _: &str) {}
-
-        fn goes_on(&self) -> bool {
-            true
-        }
-    }
 
     /// How many sketches are read to group so many short texts that differ in their number alone.
     fn sketches_read(texts: usize) -> u64 {

@@ -342,19 +342,7 @@ mod tests {
 
     use super::*;
     use crate::ReadOptions;
-    use crate::dedup::scan::Wishes;
-
-    struct Silent;
-
-    impl Watcher for Silent {
-        fn at(&mut self, _: u64) {}
-
-        fn note(&mut self, _: &str) {}
-
-        fn goes_on(&self) -> bool {
-            true
-        }
-    }
+    use crate::dedup::scan::{Silent, Wishes};
 
     fn options(distance: u8, min_similarity: f64) -> MatchOptions {
         MatchOptions {

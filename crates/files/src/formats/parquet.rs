@@ -102,15 +102,15 @@ fn without_texts(stored: &TypePtr) -> Result<TypePtr, ParquetError> {
 
 /// The same columns with bytes for texts.
 pub(crate) fn as_bytes(columns: &Columns) -> Columns {
-    let bytes = |column: &FieldRef| {
-        Arc::new(column.as_ref().clone().with_data_type(type_as_bytes(column.data_type())))
-    };
-    columns.iter().map(bytes).collect()
+    columns.iter().map(bytes_of).collect()
+}
+
+fn bytes_of(column: &FieldRef) -> FieldRef {
+    Arc::new(column.as_ref().clone().with_data_type(type_as_bytes(column.data_type())))
 }
 
 #[expect(clippy::wildcard_enum_match_arm, reason = "no other type holds texts")]
 fn type_as_bytes(kind: &DataType) -> DataType {
-    let inner = |column: &FieldRef| as_bytes(&vec![Arc::clone(column)].into())[0].clone();
     match kind {
         DataType::Utf8 => DataType::Binary,
         DataType::LargeUtf8 => DataType::LargeBinary,
@@ -118,15 +118,26 @@ fn type_as_bytes(kind: &DataType) -> DataType {
         DataType::Dictionary(key, words) => {
             DataType::Dictionary(key.clone(), Box::new(type_as_bytes(words)))
         }
-        DataType::Struct(columns) => DataType::Struct(as_bytes(columns)),
-        DataType::List(item) => DataType::List(inner(item)),
-        DataType::LargeList(item) => DataType::LargeList(inner(item)),
-        DataType::FixedSizeList(item, length) => DataType::FixedSizeList(inner(item), *length),
-        DataType::ListView(item) => DataType::ListView(inner(item)),
-        DataType::LargeListView(item) => DataType::LargeListView(inner(item)),
-        DataType::Map(entry, is_sorted) => DataType::Map(inner(entry), *is_sorted),
-        kind => kind.clone(),
+        kind => with_columns(kind, &mut bytes_of).unwrap_or_else(|| kind.clone()),
     }
+}
+
+/// A type with columns of its own, each replaced by another one; `None` for all other types.
+#[expect(clippy::wildcard_enum_match_arm, reason = "all other types are stored in one column")]
+fn with_columns(
+    kind: &DataType,
+    replaced: &mut dyn FnMut(&FieldRef) -> FieldRef,
+) -> Option<DataType> {
+    Some(match kind {
+        DataType::Struct(columns) => DataType::Struct(columns.iter().map(replaced).collect()),
+        DataType::List(item) => DataType::List(replaced(item)),
+        DataType::LargeList(item) => DataType::LargeList(replaced(item)),
+        DataType::FixedSizeList(item, length) => DataType::FixedSizeList(replaced(item), *length),
+        DataType::ListView(item) => DataType::ListView(replaced(item)),
+        DataType::LargeListView(item) => DataType::LargeListView(replaced(item)),
+        DataType::Map(entry, is_sorted) => DataType::Map(replaced(entry), *is_sorted),
+        _ => return None,
+    })
 }
 
 fn with_view(column: &FieldRef) -> FieldRef {
@@ -148,27 +159,17 @@ fn marked(columns: &Columns, leaves: &mut std::slice::Iter<'_, ColumnDescPtr>) -
     columns.iter().map(|column| Arc::new(with_mark(column, leaves))).collect()
 }
 
-#[expect(clippy::wildcard_enum_match_arm, reason = "all other types are stored in one column")]
 fn with_mark(column: &FieldRef, leaves: &mut std::slice::Iter<'_, ColumnDescPtr>) -> Field {
-    let mut inner = |column| Arc::new(with_mark(column, leaves));
-    let kind = match column.data_type() {
-        DataType::Struct(columns) => DataType::Struct(marked(columns, leaves)),
-        DataType::List(item) => DataType::List(inner(item)),
-        DataType::LargeList(item) => DataType::LargeList(inner(item)),
-        DataType::FixedSizeList(item, length) => DataType::FixedSizeList(inner(item), *length),
-        DataType::ListView(item) => DataType::ListView(inner(item)),
-        DataType::LargeListView(item) => DataType::LargeListView(inner(item)),
-        DataType::Map(entry, is_sorted) => DataType::Map(inner(entry), *is_sorted),
-        kind => {
-            let leaf = leaves.next();
-            return match (kind, leaf.and_then(|leaf| leaf.logical_type_ref())) {
-                (DataType::FixedSizeBinary(16), Some(LogicalType::Uuid)) => cell::uuid(column),
-                _ if leaf.is_some_and(is_text) => cell::text(column),
-                _ => column.as_ref().clone(),
-            };
-        }
-    };
-    column.as_ref().clone().with_data_type(kind)
+    let kind = column.data_type();
+    if let Some(kind) = with_columns(kind, &mut |inner| Arc::new(with_mark(inner, leaves))) {
+        return column.as_ref().clone().with_data_type(kind);
+    }
+    let leaf = leaves.next();
+    match (kind, leaf.and_then(|leaf| leaf.logical_type_ref())) {
+        (DataType::FixedSizeBinary(16), Some(LogicalType::Uuid)) => cell::uuid(column),
+        _ if leaf.is_some_and(is_text) => cell::text(column),
+        _ => column.as_ref().clone(),
+    }
 }
 
 /// Whether a column of bytes is declared to be text.

@@ -27,9 +27,7 @@ pub(super) fn show(
     let part = |of: u64, all: u64| 100.0 * ratio(of, all.max(1));
     let dropped = part(report.dropped, report.documents);
     let saved = part(report.dropped_bytes, report.content_bytes);
-    let mut row = |name: &str, number: u64, what: String| {
-        writeln!(out, "{}", format!("{name:<12}{:>14}  {what}", count(number)).trim_end())
-    };
+    let mut row = |name: &str, number, what: String| show_row(out, (name, number), &what);
     row("documents", report.documents, String::new())?;
     row("groups", report.groups, format!("with {} documents", count(report.in_groups)))?;
     if report.partly_compared > 0 {
@@ -52,34 +50,42 @@ pub(super) fn show(
     if report.failed > 0 {
         row("failed", report.failed, "could not be read".to_owned())?;
     }
-    if let Some(CopySummary { path, is_marked, copied, written }) = copy {
-        let what = if *is_marked { "marked documents" } else { "documents" };
-        let size = bytes(written.bytes);
-        let path = match *path {
-            path if path == Path::new("-") => "the standard output".to_owned(),
-            path => path.display().to_string(),
-        };
-        let files = match written.files {
-            0 | 1 => String::new(),
-            files => format!(", {} files", count(files)),
-        };
-        row("written", copied.documents, format!("{what} in {path}, {size}{files}"))?;
-        if copied.unreadable > 0 {
-            let what = "records that could not be read, copied as they are";
-            row("", copied.unreadable, what.to_owned())?;
-        }
-        if copied.others > 0 {
-            row("", copied.others, "other records, copied as they are".to_owned())?;
-        }
-        if copied.revisits > 0 {
-            row("", copied.revisits, "revisit records written for dropped pages".to_owned())?;
-        }
-        if copied.dangling > 0 {
-            let what = "revisit records refer to dropped pages";
-            row("", copied.dangling, what.to_owned())?;
-        }
+    if let Some(copy) = copy {
+        show_copy(copy, out)?;
     }
     show_largest(&report.largest, out)
+}
+
+fn show_row(out: &mut dyn Write, (name, number): (&str, u64), what: &str) -> io::Result<()> {
+    writeln!(out, "{}", format!("{name:<12}{:>14}  {what}", count(number)).trim_end())
+}
+
+/// What the copy has.
+fn show_copy(copy: &CopySummary<'_>, out: &mut dyn Write) -> io::Result<()> {
+    let CopySummary { path, is_marked, copied, written } = copy;
+    let what = if *is_marked { "marked documents" } else { "documents" };
+    let size = bytes(written.bytes);
+    let path = match *path {
+        path if path == Path::new("-") => "the standard output".to_owned(),
+        path => path.display().to_string(),
+    };
+    let files = match written.files {
+        0 | 1 => String::new(),
+        files => format!(", {} files", count(files)),
+    };
+    let what = format!("{what} in {path}, {size}{files}");
+    show_row(out, ("written", copied.documents), &what)?;
+    for (number, what) in [
+        (copied.unreadable, "records that could not be read, copied as they are"),
+        (copied.others, "other records, copied as they are"),
+        (copied.revisits, "revisit records written for dropped pages"),
+        (copied.dangling, "revisit records refer to dropped pages"),
+    ] {
+        if number > 0 {
+            show_row(out, ("", number), what)?;
+        }
+    }
+    Ok(())
 }
 
 /// The largest groups, by the names of their documents if these were kept.
