@@ -1,7 +1,8 @@
 //! Promise: a process that is refused memory ends at once, and has lost nothing that was answered.
 //! Method: this program starts itself; the child stores and removes documents in an engine with all
-//! its threads, prints what was answered, and its allocator fails at the N-th allocation, for many
-//! N from the first to the last. Then the directory is opened, and has everything that was printed.
+//! its threads, prints what was answered, and its allocator fails at the N-th allocation after the
+//! start or after one of the documents. Then the directory is opened, and has everything that was
+//! printed. Counted from a document, as the threads of the background allocate more in a slow run.
 
 #![expect(unsafe_code, reason = "an allocator is unsafe to write")]
 #![expect(clippy::print_stdout, reason = "how the child tells what was answered")]
@@ -25,6 +26,8 @@ const DOCUMENTS: u64 = 300;
 /// One document in this many is removed again.
 const REMOVED_EVERY: u64 = 5;
 const SIGABRT: i32 = 6;
+/// Times the number of a document or a child, it is a number without a pattern in its remainders.
+const SPREAD: u64 = 0x9e37_79b9_7f4a_7c15;
 
 #[global_allocator]
 static ALLOCATOR: FailingAllocator = FailingAllocator;
@@ -91,14 +94,36 @@ fn id(number: u64) -> DocumentId {
     DocumentId::new(format!("document {number}")).expect("it is short")
 }
 
-/// The child: stores documents and prints the number of each change that was answered, and in the
-/// end the number of allocations.
-async fn store(data: &Path) {
+/// The allocation of a child that fails: the `count`-th from 1, counted from the start of the
+/// opening or after that many documents. A `count` of 0 fails none.
+#[derive(Clone, Copy, Debug)]
+struct Failing {
+    after: Option<u64>,
+    count: u64,
+}
+
+impl Failing {
+    /// Called before the opening, and when that many documents were answered.
+    fn arm(self, answered: Option<u64>) {
+        if self.count > 0 && self.after == answered {
+            FAILS_AT.store(ALLOCATIONS.load(Ordering::Relaxed) + self.count, Ordering::Relaxed);
+        }
+    }
+}
+
+/// The child: stores documents and prints the number of each change that was answered, and the
+/// number of allocations after the opening and in the end.
+async fn store(data: &Path, failing: Failing) {
     // The name of the test stands in the line.
     println!();
+    failing.arm(None);
+    let before = ALLOCATIONS.load(Ordering::Relaxed);
+    let allocations = || ALLOCATIONS.load(Ordering::Relaxed) - before;
     let engine = Engine::open(options(data)).expect("the disk works");
+    println!("opening {}", allocations());
     for number in 0..DOCUMENTS {
-        let fingerprint = Fingerprint::new(number.wrapping_mul(0x9e37_79b9_7f4a_7c15));
+        failing.arm(Some(number));
+        let fingerprint = Fingerprint::new(number.wrapping_mul(SPREAD));
         let document = Document { id: Some(id(number)), ..Document::bare(fingerprint) };
         let pending = engine.begin_insert(document, Admission::Wait).await.expect("it is up");
         pending.wait().await.expect("it is up");
@@ -109,7 +134,7 @@ async fn store(data: &Path) {
         }
     }
     engine.close();
-    println!("allocations {}", ALLOCATIONS.load(Ordering::Relaxed));
+    println!("allocations {}", allocations());
 }
 
 /// Runs only as the child of the test below, which names a directory and an allocation.
@@ -118,19 +143,23 @@ async fn store(data: &Path) {
 #[expect(clippy::disallowed_methods, reason = "how the parent tells the child")]
 async fn child() {
     let variable = |name| std::env::var(name).expect("the parent sets it");
-    let data = variable("NEARPRINT_TEST_DATA");
-    let at = variable("NEARPRINT_TEST_FAILS_AT").parse().expect("a number");
-    ALLOCATIONS.store(0, Ordering::Relaxed);
-    FAILS_AT.store(at, Ordering::Relaxed);
-    store(Path::new(&data)).await;
+    let failing = Failing {
+        after: variable("NEARPRINT_TEST_FAILS_AFTER").parse().ok(),
+        count: variable("NEARPRINT_TEST_FAILS_AT").parse().expect("a number"),
+    };
+    store(Path::new(&variable("NEARPRINT_TEST_DATA")), failing).await;
 }
 
 /// What a child printed, and how it ended.
-fn run_child(data: &Path, fails_at: u64) -> (Vec<(String, u64)>, ExitStatus) {
+fn run_child(data: &Path, failing: Failing) -> (Vec<(String, u64)>, ExitStatus) {
     let output = Command::new(std::env::current_exe().expect("it runs"))
         .args(["--exact", "child", "--ignored", "--nocapture", "--test-threads", "1"])
         .env("NEARPRINT_TEST_DATA", data)
-        .env("NEARPRINT_TEST_FAILS_AT", fails_at.to_string())
+        .env(
+            "NEARPRINT_TEST_FAILS_AFTER",
+            failing.after.map_or("opening".to_owned(), |n| n.to_string()),
+        )
+        .env("NEARPRINT_TEST_FAILS_AT", failing.count.to_string())
         .output()
         .expect("it starts");
     let said = String::from_utf8(output.stdout).expect("ASCII");
@@ -161,19 +190,24 @@ async fn check(data: &Path, answered: &[(String, u64)]) {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_refused_allocation_ends_the_process_and_loses_nothing_that_was_answered() {
     let folder = tempfile::tempdir().unwrap();
-    let (said, ended) = run_child(&folder.path().join("whole"), 0);
+    let none = Failing { after: None, count: 0 };
+    let (said, ended) = run_child(&folder.path().join("whole"), none);
     assert!(ended.success(), "{ended}");
-    let (_, all) = said.into_iter().find(|(word, _)| word == "allocations").unwrap();
+    let said = |wanted: &str| said.iter().find(|(word, _)| word == wanted).unwrap().1;
+    let opening = said("opening");
+    let by_document = (said("allocations") - opening) / DOCUMENTS;
     let children =
         std::env::var("NEARPRINT_TEST_CHILDREN").map_or(CHILDREN, |n| n.parse().unwrap());
     let (mut aborted, mut answers) = (0, 0);
     for child in 0..children {
         let data = &folder.path().join(format!("{child}"));
-        let fails_at = 1 + child * all / children;
-        let (answered, ended) = run_child(data, fails_at);
-        // Threads of the background do not allocate at the same moments each time.
+        let after = (child * DOCUMENTS / children).checked_sub(1);
+        let among = if after.is_some() { by_document } else { opening };
+        let failing = Failing { after, count: 1 + child.wrapping_mul(SPREAD) % among };
+        let (answered, ended) = run_child(data, failing);
+        // A child whose last documents need fewer allocations ends before it.
         let was_spared = ended.success();
-        assert!(was_spared || ended.signal() == Some(SIGABRT), "allocation {fails_at}: {ended}");
+        assert!(was_spared || ended.signal() == Some(SIGABRT), "{failing:?}: {ended}");
         check(data, &answered).await;
         aborted += u64::from(!was_spared);
         answers += answered.len();
