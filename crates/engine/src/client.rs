@@ -1,9 +1,9 @@
 //! Who asks, and the one rule by which clients share what is limited for all of them together.
 //!
-//! A client may take one more of something while it has fewer than are free. So one client takes at
-//! most half of all, a second one half of what the first one leaves, and so on; and when many take
-//! as much as they can, all end up with the same. A client that has none gets one
-//! while any is free.
+//! A client may take more of something if it then has at most as many as were free. So one client
+//! takes at most half of all, a second one half of what the first one leaves, and so on; and when
+//! many take as much as they can, all end up with the same. A client that has none gets one while
+//! any is free.
 
 use std::net::{IpAddr, Ipv6Addr};
 use std::sync::Arc;
@@ -30,9 +30,9 @@ impl Client {
         })
     }
 
-    /// Whether a client that has `held` of what all share may take one more while `free` are free.
-    pub const fn may_take_more(held: usize, free: usize) -> bool {
-        held < free
+    /// Whether a client that has `held` of what all share may take `more` while `free` are free.
+    pub const fn may_take(held: usize, more: usize, free: usize) -> bool {
+        held.saturating_add(more) <= free
     }
 }
 
@@ -45,13 +45,13 @@ mod tests {
         let mut free: usize = 1_024;
         let taken = [(); 4].map(|()| {
             let mut held = 0;
-            while Client::may_take_more(held, free) {
+            while Client::may_take(held, 1, free) {
                 (held, free) = (held + 1, free - 1);
             }
             held
         });
         assert_eq!(taken, [512, 256, 128, 64]);
-        assert!(Client::may_take_more(0, 1) && !Client::may_take_more(0, 0));
+        assert!(Client::may_take(0, 1, 1) && !Client::may_take(0, 1, 0));
     }
 
     #[test]

@@ -107,7 +107,7 @@ impl Engine {
         owners.retain(|(number, _)| state.jobs.get(*number).is_some_and(|job| !job.has_ended()));
         let held = owners.iter().filter(|(_, other)| *other == owner).count();
         let free = RUNNING_MAX.saturating_sub(state.jobs.running());
-        if held > 0 && !Client::may_take_more(held, free) {
+        if held > 0 && !Client::may_take(held, 1, free) {
             return Err(Refused::TooManyJobs { max: held, is_of_owner: true });
         }
         let job = self.submit_purge(purge).await?;

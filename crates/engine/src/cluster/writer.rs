@@ -34,7 +34,6 @@ use crate::log::{Entry, Log, LogError};
 use crate::random;
 use crate::shared::{Life, Message, Shared};
 use crate::storage::{Disk, Identity, StorageError};
-use crate::write::core::Durable;
 use crate::write::queued::QueuedWrite;
 use crate::write::writer::{next_group, refuse, refuse_additions};
 
@@ -424,7 +423,7 @@ impl NodeWriter {
     }
 
     /// Makes durable what counts, publishes it, and answers.
-    fn sync(&mut self) -> Result<Durable, StorageError> {
+    fn sync(&mut self) -> Result<(), StorageError> {
         let before = self.shared.published.load().view.sequence();
         let begun = clock::now();
         let Synced { published, writes } = self.node.sync()?;
@@ -434,10 +433,9 @@ impl NodeWriter {
             self.shared.observer.journal_synced(begun.elapsed());
             self.shared.observer.group_committed(changes);
         }
-        let state = Durable { view: published.view.clone(), jobs: Arc::clone(&published.jobs) };
         self.shared.publish(published);
         writes.into_iter().for_each(QueuedWrite::acknowledge);
-        Ok(state)
+        Ok(())
     }
 
     /// Does what the background threads ask for, if nothing is under way.
@@ -464,8 +462,8 @@ impl NodeWriter {
                     drop(frozen.send(state));
                 }
                 Message::Sync { synced } => {
-                    let state = self.sync()?;
-                    drop(synced.send(state));
+                    self.sync()?;
+                    drop(synced.send(self.node.settle()?));
                 }
                 Message::Write(_) | Message::Log | Message::Fail | Message::Stop => {}
             }

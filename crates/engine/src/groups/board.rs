@@ -91,7 +91,7 @@ impl Board {
     ) -> Result<Job, Refused> {
         let mut jobs = self.jobs();
         let (held, free) = share(&jobs, owner.as_ref(), self.jobs_max);
-        if free == 0 || (held > 0 && owner.is_some() && !Client::may_take_more(held, free)) {
+        if free == 0 || (held > 0 && owner.is_some() && !Client::may_take(held, 1, free)) {
             let (max, is_of_owner) = if free == 0 { (self.jobs_max, false) } else { (held, true) };
             return Err(Refused::TooManyGroups { max, is_of_owner });
         }

@@ -331,6 +331,7 @@ impl Member {
             open.snapshots.take(parts, &frozen.jobs, 0)?;
             world.statistics.snapshots += 1;
             if dice.below(3) == 0 {
+                open.node.settle()?;
                 open.snapshots.repeat()?;
                 let packs = &mut world.statistics.packs;
                 let pack_bytes = 200 + dice.below(1_500) as u64;

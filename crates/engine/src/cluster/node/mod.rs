@@ -536,6 +536,19 @@ impl Node {
         self.core.seal()
     }
 
+    /// Makes everything durable, and a seal that records it. A sweep decides from this state what
+    /// to remove, so the disk must not lose the state unnoticed.
+    ///
+    /// # Errors
+    /// As [`Self::sync`].
+    ///
+    /// # Panics
+    /// If something is under way: it is not durable.
+    pub(crate) fn settle(&mut self) -> Result<Durable, StorageError> {
+        assert!(self.is_settled(), "a sweep decides when nothing is under way");
+        self.core.settle()
+    }
+
     /// Installs what was built from parts of the published view.
     ///
     /// # Panics
@@ -565,34 +578,4 @@ impl Node {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::document::Packed;
-    use crate::machine::change::PACKED_MAX;
-    use crate::machine::commands::InsertPacked;
-    use crate::write::queued::Queued;
-    use nearprint_fingerprint::Fingerprint;
-
-    fn writes(sizes: &[usize]) -> Vec<Box<dyn QueuedWrite>> {
-        let write = |size: &usize| -> Box<dyn QueuedWrite> {
-            let fingerprints = vec![Fingerprint::new(7); *size];
-            let packed = Packed { namespace: None, expiry: None, fingerprints };
-            Queued::new(InsertPacked { packed }, 0, None, 0).0
-        };
-        sizes.iter().map(write).collect()
-    }
-
-    #[test]
-    fn a_group_is_what_fits_a_message() {
-        let length = |sizes: &[usize], max| {
-            let writes = writes(sizes);
-            writes.iter().map(|write| write.bounds()).take_while(room_in_group(max)).count()
-        };
-        assert_eq!(length(&[PACKED_MAX; 5], usize::MAX), 3);
-        assert_eq!(length(&[PACKED_MAX; 5], 1), 1);
-        assert_eq!(length(&[1; 5], 3), 3);
-        assert_eq!(length(&[2; 5], 3), 2, "the one that exceeds the limit is the last one");
-        assert_eq!((length(&[1; 5], 9), length(&[], 9)), (5, 0));
-        assert_eq!(length(&[1; 5], 0), 1, "a group is never empty");
-    }
-}
+mod tests;
