@@ -27,7 +27,7 @@ mod tests;
 use std::cmp::Reverse;
 use std::ops::Range;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::thread;
 
 use nearprint_fingerprint::{Distance, Fingerprint};
@@ -105,6 +105,8 @@ pub struct Search<'a> {
     distance: Distance,
     documents: DocumentSet,
     joined: UnionFind,
+    /// A document, and the nearest one that it was not compared with, where a bound was met.
+    left_out: Mutex<Vec<[u32; 2]>>,
     partly_compared: u64,
 }
 
@@ -145,7 +147,7 @@ impl<'a> Search<'a> {
         assert!(distance <= view.shape().distance_max, "the index ends at distance_max");
         let documents = DocumentSet::of(view, selection);
         let joined = UnionFind::new(documents.len());
-        Self { view, distance, documents, joined, partly_compared: 0 }
+        Self { view, distance, documents, joined, left_out: Mutex::default(), partly_compared: 0 }
     }
 
     pub fn documents(&self) -> usize {
@@ -231,9 +233,10 @@ impl<'a> Search<'a> {
         Ok(())
     }
 
-    /// Counts the fingerprints that may belong to a larger group: those with more sketches than are
-    /// compared, and another near them that has not joined. Call it last, on this thread: which
-    /// pairs were compared depends on the order of the pieces, and which are apart does not.
+    /// Counts the fingerprints that may belong to a larger group: those with more sketches, or with
+    /// more neighbours in a table of labels, than are compared, and another near them that has not
+    /// joined. Call it last, on this thread: which pairs were compared depends on the order of the
+    /// pieces, and which are apart does not.
     ///
     /// # Errors
     /// Those of the judge.
@@ -242,6 +245,7 @@ impl<'a> Search<'a> {
         judge: &mut SketchJudge<'_, S>,
     ) -> Result<(), S::Error> {
         let (mut lookup, mut first, end) = (Lookup::default(), 0, self.documents.len());
+        let mut partly = self.apart_from_left_out();
         while first < end {
             let mut others = first + 1..end;
             let next = others.find(|&at| !self.documents.is_repeated(at)).unwrap_or(end);
@@ -249,12 +253,31 @@ impl<'a> Search<'a> {
                 judge.goes_on()?;
                 let masked = self.view.shape().permutation.restore(self.documents.value(first));
                 let is_cut = judge.leaves_sketches(masked, self.documents.namespace(first));
-                let is_partly = is_cut && self.is_apart_from_any(first, &mut lookup);
-                self.partly_compared += u64::from(is_partly);
+                if is_cut && self.is_apart_from_any(first, &mut lookup) {
+                    partly.push(first as u32);
+                }
             }
             first = next;
         }
+        partly.sort_unstable();
+        partly.dedup();
+        self.partly_compared = partly.len() as u64;
         Ok(())
+    }
+
+    /// The documents that were not compared with one that is in another group of their namespace.
+    fn apart_from_left_out(&self) -> Vec<u32> {
+        let left_out = std::mem::take(&mut *self.left_out());
+        let is_apart = |pair: &[u32; 2]| {
+            let [one, other] = pair.map(|at| at as usize);
+            self.documents.namespace(one) == self.documents.namespace(other)
+                && !self.joined.are_joined(one, other)
+        };
+        left_out.into_iter().filter(is_apart).map(|[one, _]| one).collect()
+    }
+
+    fn left_out(&self) -> MutexGuard<'_, Vec<[u32; 2]>> {
+        self.left_out.lock().expect("no panic while it is locked")
     }
 
     /// Whether a fingerprint near that of a document is in another group.

@@ -3,7 +3,8 @@
 //! Look-ups of all texts would find the same pairs ([`crate::labels`] has the rule). But the tables
 //! are sorted, so one pass over each has the texts that share the first two minima one after the
 //! other. Where these are more than [`ROWS_MAX`], the nearest to each are compared, those that a
-//! sample refutes included.
+//! sample refutes included, and the nearest one that is left out is noted
+//! ([`Search::count_partly_compared`]).
 
 use nearprint_fingerprint::LABELS;
 
@@ -58,7 +59,7 @@ impl Search<'_> {
         rows: &[Row],
         judge: &mut SketchJudge<'_, S>,
     ) -> Result<(), S::Error> {
-        let mut near: Vec<Row> = Vec::new();
+        let (mut near, mut left_out): (Vec<Row>, _) = (Vec::new(), Vec::new());
         for (at, row) in rows.iter().enumerate() {
             if rows.len() <= ROWS_MAX {
                 // Each pair once.
@@ -70,17 +71,27 @@ impl Search<'_> {
                 continue;
             }
             near.clear();
-            labels::nearest(rows, &|row| row.0, row.0, LOOKED_AT_MAX, &mut |some| {
-                let others = some.iter().filter(|other| other.1 != row.1);
-                near.extend(others.filter(|other| labels::is_near(row.0 ^ other.0)));
+            labels::nearest(rows, &|row| row.0, row.0, LOOKED_AT_MAX + 1, &mut |some| {
+                near.extend(some.iter().filter(|other| other.1 != row.1));
             });
-            if near.len() > ROWS_MAX {
-                near.select_nth_unstable_by_key(ROWS_MAX, |other| (row.0 ^ other.0, other.1));
-                near.truncate(ROWS_MAX);
-            }
+            let mut keep = |near: &mut Vec<Row>, max| {
+                if near.len() <= max {
+                    return;
+                }
+                let order = |other: &Row| (row.0 ^ other.0, other.1);
+                let (_, other, _) = near.select_nth_unstable_by_key(max, order);
+                left_out.push([row.1, other.1]);
+                near.truncate(max);
+            };
+            keep(&mut near, LOOKED_AT_MAX);
+            near.retain(|other| labels::is_near(row.0 ^ other.0));
+            keep(&mut near, ROWS_MAX);
             for other in &near {
                 self.join_rows([*row, *other], judge)?;
             }
+        }
+        if !left_out.is_empty() {
+            self.left_out().append(&mut left_out);
         }
         Ok(())
     }

@@ -4,12 +4,13 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use nearprint_fingerprint::{Sketch, Threshold};
+use nearprint_fingerprint::{LABELS, Label, Sketch, Threshold};
 use proptest::prelude::*;
 
 use super::*;
 use crate::document::Expiry;
 use crate::id_key::IdKey;
+use crate::labels::SAMPLED_BITS;
 use crate::namespace_key::NamespaceKey;
 use crate::permutation::Permutation;
 use crate::view::{Expired, Put, Shape};
@@ -293,6 +294,61 @@ fn a_fingerprint_whose_sketches_are_not_all_compared_is_counted_if_that_may_matt
     assert_eq!(crowd_and_another(256, 999), (2, 0), "none is alike");
     assert_eq!(crowd_and_another(257, 257), (2, 1), "the one that is alike is left");
     assert_eq!(crowd_and_another(257, 1), (1, 0), "they have joined");
+}
+
+/// Sketches that share all labels, and are those of one text or of unlike ones.
+#[derive(Clone, Copy)]
+struct OneLabel {
+    are_alike: bool,
+}
+
+impl OneLabel {
+    fn sketch(self, document: u64) -> Sketch {
+        let sketch = sketch_of(if self.are_alike { 0 } else { document });
+        sketch.with_labels([Label::from_bits(77); LABELS])
+    }
+
+    /// How many groups so many texts make, and how many of them were partly compared.
+    fn groups(self, texts: u64) -> (usize, u64) {
+        let mut view = View::new(Shape {
+            distance_max: distance(3),
+            delta_events: 16,
+            small_max: 24,
+            permutation: Arc::new(Permutation::from_secret(0x5eed)),
+            has_labels: true,
+        });
+        for number in 1..=texts {
+            // Far from each other, and the same in the sampled bits.
+            let bits = number.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> SAMPLED_BITS << SAMPLED_BITS;
+            let sketch = Some(Box::new(self.sketch(number)));
+            view.put(Fingerprint::new(bits), Put { sketch, ..Put::default() });
+        }
+        let threshold = Threshold::of_similarity(0.9);
+        let judge = || SketchJudge::new(&view, Visibility::DEFAULT, threshold, self);
+        let mut search = Search::begin(&view, selection(&view, None), distance(3));
+        let Ok(()) = search.run(1, judge, |_| Ok(()));
+        let Ok(()) = search.run_likely(1, judge, |_| Ok(()));
+        let Ok(()) = search.count_partly_compared(&mut judge());
+        let groups = search.finish(1, |member| member);
+        (groups.all().len(), groups.partly_compared())
+    }
+}
+
+impl EvidenceSource for OneLabel {
+    type Error = std::convert::Infallible;
+
+    fn evidence(&mut self, document: Sequence) -> Result<Evidence, Self::Error> {
+        Ok(Evidence { is_short: false, sketch: Some(self.sketch(document.get())) })
+    }
+}
+
+#[test]
+fn texts_of_a_label_that_are_not_all_compared_are_counted() {
+    let unlike = OneLabel { are_alike: false };
+    assert_eq!(unlike.groups(65), (65, 0), "each is compared with all others");
+    assert_eq!(unlike.groups(66), (66, 66), "one is left for each");
+    assert_eq!(unlike.groups(300), (300, 300));
+    assert_eq!(OneLabel { are_alike: true }.groups(300), (1, 0), "those that are left have joined");
 }
 
 /// Stops after some fingerprints.

@@ -173,7 +173,7 @@ fn show(job: &JobReply, groups: &[Group], out: &mut dyn Write) -> Result<()> {
         let partly = count(partly);
         writeln!(
             out,
-            "{partly} fingerprints have too many sketches, and may belong to larger groups"
+            "{partly} fingerprints were compared in part, and may belong to larger groups"
         )?;
     }
     Ok(())

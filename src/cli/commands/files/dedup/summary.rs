@@ -31,8 +31,7 @@ pub(super) fn show(
     row("documents", report.documents, String::new())?;
     row("groups", report.groups, format!("with {} documents", count(report.in_groups)))?;
     if report.partly_compared > 0 {
-        let what =
-            "fingerprints have too many sketches, and may belong to larger groups".to_owned();
+        let what = "fingerprints were compared in part, and may belong to larger groups".to_owned();
         row("", report.partly_compared, what)?;
     }
     let content = bytes(report.dropped_bytes);
