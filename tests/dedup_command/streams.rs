@@ -155,6 +155,9 @@ fn what_cannot_come_from_a_stream_is_refused_with_a_remedy() {
         (&["dedup", "/dev/stdin", "-o", "x"], "PAR1....", 1, "save it as a file, and name that"),
         (&["import", "--dry-run", "/dev/stdin"], "PAR1....", 1, "save it as a file, and name that"),
         (&["match", "/dev/stdin", "/dev/stdin", "-o", "x"], "", 2, "named twice"),
+        (&["match", "-", "/dev/stdin", "-o", "x"], "", 2, "named twice"),
+        (&["dedup", "-", "/dev/fd/0", "-o", "x"], "", 2, "named twice"),
+        (&["import", "--dry-run", "/dev/stdin", "-"], "", 2, "named twice"),
     ] {
         let output = piped(folder.path(), arguments, input);
         let err =

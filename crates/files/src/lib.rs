@@ -56,7 +56,7 @@ pub use formats::document::read_document;
 pub use formats::table::{HEADERS, Quoting, delimiter};
 pub use input::{Checkpoint, Documents, FileRecords, ReadOptions, bytes_total, expand, files};
 pub use mapping::{BodyKind, FingerprintFormat, Mapping, parse_features, parse_vector};
-pub use source::{BytesRead, Charset, SavedStreams, is_stream};
+pub use source::{BytesRead, Charset, SavedStreams, is_stream, stream_named_twice};
 pub use stamp::Stamp;
 
 #[cfg(test)]

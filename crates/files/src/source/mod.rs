@@ -14,7 +14,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 pub use charset::Charset;
 pub(super) use compression::{ByteSource, decompressed};
-pub use stream::{SavedStreams, is_stream};
+pub use stream::{SavedStreams, is_stream, stream_named_twice};
 pub(super) use window::Window;
 
 use compression::BUFFER_BYTES;

@@ -1,10 +1,10 @@
 //! Inputs that are no regular files: the standard input, pipes (`<(...)`, `/dev/stdin`), terminals.
 //! They can be read once only. What needs them twice saves them first.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 use std::fs::File;
 use std::io::{self, Read};
-use std::os::unix::fs::FileExt as _;
+use std::os::unix::fs::{FileExt as _, MetadataExt as _};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -14,7 +14,22 @@ use super::open_file;
 /// nowhere is no stream.
 pub fn is_stream(path: &Path) -> bool {
     let is_other = |metadata: std::fs::Metadata| !metadata.is_file() && !metadata.is_dir();
-    path == Path::new("-") || path.metadata().is_ok_and(is_other)
+    is_standard_input(path) || path.metadata().is_ok_and(is_other)
+}
+
+/// A stream that a second name leads to, such as `-` and `/dev/stdin`.
+pub fn stream_named_twice(paths: &[PathBuf]) -> Option<&Path> {
+    let mut seen = HashSet::new();
+    let is_seen = |path: &&PathBuf| {
+        let place = if is_standard_input(path) { Path::new("/dev/stdin") } else { path };
+        is_stream(path)
+            && place.metadata().is_ok_and(|found| !seen.insert((found.dev(), found.ino())))
+    };
+    paths.iter().find(is_seen).map(PathBuf::as_path)
+}
+
+fn is_standard_input(path: &Path) -> bool {
+    path == Path::new("-")
 }
 
 /// Streams that were saved in files without names, so that they can be read again.
@@ -63,7 +78,7 @@ impl SavedStreams {
 }
 
 fn opened(path: &Path) -> io::Result<Box<dyn Read + Send>> {
-    if path == Path::new("-") { Ok(Box::new(io::stdin())) } else { Ok(Box::new(open_file(path)?)) }
+    if is_standard_input(path) { Ok(Box::new(io::stdin())) } else { Ok(Box::new(open_file(path)?)) }
 }
 
 /// Reads a file from its start, whoever else reads it.

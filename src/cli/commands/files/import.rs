@@ -20,6 +20,7 @@ use nearprint_files::{
 };
 
 use crate::cli::collection::{CollectionArgs, ProblemReply};
+use crate::cli::commands::files::scanning;
 use crate::cli::configuration;
 use crate::cli::error_report::ErrorReport;
 use crate::cli::exit_code;
@@ -118,6 +119,7 @@ pub(crate) fn run(mut args: ImportArgs, out: &mut dyn Write) -> Result<()> {
     }
     let named = std::mem::take(&mut args.paths);
     args.paths = expand(named.clone());
+    scanning::check_streams(&args.paths)?;
     if let Some(state) = &args.state {
         outputs::check_file("--state", state, &args.paths)?;
     }

@@ -9,7 +9,7 @@ use nearprint_files::dedup::matching::{Match, MatchOptions, Matched, Queries};
 use nearprint_files::dedup::scan::{Scanned, Wishes};
 use nearprint_files::destination::Destination;
 use nearprint_files::rows::{CellKind, RowColumn, RowFormat, RowWriter};
-use nearprint_files::{BadEntry, Documents, ReadOptions, expand, is_stream};
+use nearprint_files::{BadEntry, Documents, ReadOptions, expand};
 use nearprint_fingerprint::{Distance, Threshold};
 use serde_json::json;
 
@@ -146,13 +146,7 @@ pub(crate) fn run(args: &MatchArgs, out: &mut StandardOutput) -> Result<()> {
 /// Whether the pairs go to the standard output. Refuses invalid arguments before anything is read.
 fn check(args: &MatchArgs, inputs: &[PathBuf]) -> Result<bool> {
     scanning::check_memory(args.max_memory)?;
-    let mut streams: Vec<&PathBuf> = inputs.iter().filter(|path| is_stream(path)).collect();
-    streams.sort();
-    if let Some(twice) = streams.windows(2).find(|two| two[0] == two[1]) {
-        let what =
-            format!("{} is named twice, but a stream can be read only once", twice[0].display());
-        return Err(ErrorReport::usage(what, "save it to a file, and name that").into());
-    }
+    scanning::check_streams(inputs)?;
     let mut read = inputs.to_vec();
     read.extend(args.method.model().map(Path::to_path_buf));
     let destinations = outputs::checked(&[("--output", &*args.output)], &read)?;

@@ -1,13 +1,13 @@
 //! What `dedup` and `match` share: how they scan the documents that they keep in memory.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::thread;
 
 use anyhow::Result;
 use nearprint_files::dedup::scan::{
     DOCUMENT_BYTES, FIXED_BYTES, ScanError, Scanned, Watcher, Wishes,
 };
-use nearprint_files::{BadEntry, Documents, Doubt};
+use nearprint_files::{BadEntry, Documents, Doubt, stream_named_twice};
 
 use crate::cli::error_report::ErrorReport;
 use crate::cli::exit_code;
@@ -50,6 +50,13 @@ pub(super) fn check_memory(max: Option<u64>) -> Result<(), ErrorReport> {
     }
     let what = format!("--max-memory must be {} or more", bytes(MEMORY_MIN));
     Err(ErrorReport::usage(what, "leave it out for what the machine has"))
+}
+
+/// Refuses a stream that is named twice, be it by two names.
+pub(super) fn check_streams(paths: &[PathBuf]) -> Result<(), ErrorReport> {
+    let Some(twice) = stream_named_twice(paths) else { return Ok(()) };
+    let what = format!("{} is named twice, but a stream can be read only once", twice.display());
+    Err(ErrorReport::usage(what, "save it to a file, and name that"))
 }
 
 /// The largest memory of the run, which it prints first; `more` is what a document takes in

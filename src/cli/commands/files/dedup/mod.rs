@@ -43,6 +43,7 @@ use target::Target;
 pub(crate) fn run(mut args: DedupArgs, out: &mut dyn Write) -> Result<()> {
     args.paths = expand(std::mem::take(&mut args.paths));
     scanning::check_memory(args.max_memory)?;
+    scanning::check_streams(&args.paths)?;
     input_bytes(&args.paths)?;
     let mut standard_error = StandardError;
     // The summary stays out of what is written to the standard output.
