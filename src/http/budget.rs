@@ -3,6 +3,10 @@
 //! A [`ByteBudget`] gives [`ByteShare`]s, which go back when they are dropped. Small bodies and
 //! replies take none. A body that gets no share is refused ([`crate::http::request::body`]).
 //!
+//! Bodies and long replies are divided among clients by the rule of [`Client`], in bytes: a client
+//! may take more as long as it then has at most as many as were free, and one whole body or reply
+//! in any case. So nobody is refused because another client sends or reads slowly.
+//!
 //! A reply of up to [`SHORT_BYTES`] does not count, because each connection has a buffer of that
 //! size anyway; nor does one that lists a single hit. A longer reply counts from before its hits
 //! are read until the operating system has taken its last byte, or the client is gone.
@@ -18,18 +22,20 @@
 //! half only at the line whose reply is finished next, with no such share kept longer than its
 //! client takes to read, and never for shares of the second half.
 
-use std::sync::Arc;
+use std::pin::pin;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use axum::body::Body;
 use axum::http::HeaderValue;
 use axum::http::header::CONTENT_TYPE;
 use axum::response::Response;
 use bytes::Bytes;
-use nearprint_engine::{Findings, Found, Shown};
+use nearprint_engine::{Client, Findings, Found, Shown};
 use serde::Serialize;
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore};
 
 use crate::http::problem::{Code, Problem};
+use crate::http::shares::Holdings;
 
 /// Shorter replies are not counted.
 pub(crate) const SHORT_BYTES: usize = 16 << 10;
@@ -69,46 +75,183 @@ impl ByteBudget {
 
     /// A share, unless the budget is spent.
     pub(crate) fn try_take(&self, bytes: usize) -> Option<ByteShare> {
-        Arc::clone(&self.free).try_acquire_many_owned(permits(bytes)).ok().map(ByteShare)
-    }
-
-    /// A share of no bytes, which can grow.
-    pub(crate) fn empty_share(&self) -> ByteShare {
-        self.try_take(0).expect("never closed")
+        let permit = Arc::clone(&self.free).try_acquire_many_owned(permits(bytes)).ok()?;
+        Some(ByteShare { permit, owner: None })
     }
 
     /// Waits for a share.
     pub(crate) async fn take(&self, bytes: usize) -> ByteShare {
-        let share = Arc::clone(&self.free).acquire_many_owned(permits(bytes)).await;
-        ByteShare(share.expect("never closed"))
+        let permit = Arc::clone(&self.free).acquire_many_owned(permits(bytes)).await;
+        ByteShare { permit: permit.expect("never closed"), owner: None }
+    }
+}
+
+/// A budget that is divided among clients.
+#[derive(Debug)]
+pub(crate) struct DividedBudget {
+    budget: ByteBudget,
+    clients: Arc<Clients>,
+}
+
+/// How many bytes each client has of a budget.
+#[derive(Debug)]
+struct Clients {
+    /// The bytes that a client may have in any case, if they are free.
+    least: usize,
+    held: Mutex<Holdings>,
+    /// Some bytes were given back.
+    freed: Notify,
+}
+
+impl DividedBudget {
+    /// `least` bytes are what a client may have in any case, if they are free.
+    pub(crate) fn new(bytes_max: usize, least: usize) -> Self {
+        let clients = Clients { least, held: Mutex::default(), freed: Notify::new() };
+        Self { budget: ByteBudget::new(bytes_max), clients: Arc::new(clients) }
+    }
+
+    /// The bytes of all shares.
+    pub(crate) fn bytes_in_memory(&self) -> usize {
+        self.budget.bytes_in_memory()
+    }
+
+    /// A share of no bytes, which can grow.
+    pub(crate) fn empty_share(&self, client: &Client) -> ByteShare {
+        let share = self.budget.try_take(0).expect("never closed");
+        ByteShare { owner: Some(Owner::new(&self.clients, client)), ..share }
+    }
+
+    /// A share, unless the budget, or what the client may have of it, is spent.
+    pub(crate) fn try_take(&self, client: &Client, bytes: usize) -> Option<ByteShare> {
+        let mut owner = Owner::new(&self.clients, client);
+        owner.grow(bytes, self.budget.bytes_free()).then_some(())?;
+        let share = self.budget.try_take(bytes)?;
+        Some(ByteShare { owner: Some(owner), ..share })
+    }
+
+    /// Waits for a share.
+    pub(crate) async fn take(&self, client: &Client, bytes: usize) -> ByteShare {
+        let mut owner = Owner::new(&self.clients, client);
+        loop {
+            let mut freed = pin!(self.clients.freed.notified());
+            freed.as_mut().enable();
+            if owner.grow(bytes, self.budget.bytes_free()) {
+                break;
+            }
+            freed.await;
+        }
+        let share = self.budget.take(bytes).await;
+        ByteShare { owner: Some(owner), ..share }
     }
 }
 
 /// A share of a budget; given back on drop.
 #[derive(Debug)]
-pub(crate) struct ByteShare(OwnedSemaphorePermit);
+pub(crate) struct ByteShare {
+    permit: OwnedSemaphorePermit,
+    /// Whose it is, if the budget is divided.
+    owner: Option<Owner>,
+}
 
 impl ByteShare {
-    /// Grows or shrinks it to `bytes`; false if the budget has fewer.
+    /// Grows or shrinks it to `bytes`; false if the budget, or what the client may have of it, has
+    /// fewer.
     pub(crate) fn resize(&mut self, bytes: usize) -> bool {
-        let more = permits(bytes).saturating_sub(permits(self.0.num_permits()));
+        let held = self.permit.num_permits();
+        let more = bytes.saturating_sub(held);
         if more == 0 {
             self.shrink_to(bytes);
             return true;
         }
-        let more = Arc::clone(self.0.semaphore()).try_acquire_many_owned(more);
-        more.map(|more| self.0.merge(more)).is_ok()
+        let free = Arc::clone(self.permit.semaphore());
+        if let Some(owner) = &mut self.owner
+            && !owner.grow(more, free.available_permits())
+        {
+            return false;
+        }
+        let more = free.try_acquire_many_owned(permits(more));
+        let has_grown = more.map(|more| self.permit.merge(more)).is_ok();
+        if let (false, Some(owner)) = (has_grown, &mut self.owner) {
+            owner.shrink_to(held);
+        }
+        has_grown
     }
 
     /// Gives back all but `bytes` of it.
     pub(crate) fn shrink_to(&mut self, bytes: usize) {
-        let excess = self.0.num_permits().saturating_sub(bytes);
-        drop(self.0.split(excess));
+        let excess = self.permit.num_permits().saturating_sub(bytes);
+        if excess == 0 {
+            return;
+        }
+        drop(self.permit.split(excess));
+        if let Some(owner) = &mut self.owner {
+            owner.shrink_to(bytes);
+        }
     }
 
     /// Takes `bytes` out of it, or all that it has.
     pub(crate) fn split_up_to(&mut self, bytes: usize) -> Self {
-        Self(self.0.split(bytes.min(self.0.num_permits())).expect("it has as many"))
+        let bytes = bytes.min(self.permit.num_permits());
+        let permit = self.permit.split(bytes).expect("it has as many");
+        Self { permit, owner: self.owner.as_mut().map(|owner| owner.split(bytes)) }
+    }
+}
+
+/// The client that has a share.
+#[derive(Debug)]
+struct Owner {
+    clients: Arc<Clients>,
+    client: Client,
+    bytes: usize,
+}
+
+impl Owner {
+    /// Of a share of no bytes.
+    fn new(clients: &Arc<Clients>, client: &Client) -> Self {
+        Self { clients: Arc::clone(clients), client: client.clone(), bytes: 0 }
+    }
+
+    /// Counts `more` bytes of the client, of which the budget has `free`; false if it may not have
+    /// them.
+    fn grow(&mut self, more: usize, free: usize) -> bool {
+        let mut held = self.clients.held();
+        let before = held.of(&self.client);
+        let is_least = before.saturating_add(more) <= self.clients.least;
+        let is_admitted = more > 0 && (is_least || Client::may_take(before, more, free));
+        if is_admitted {
+            held.add(&self.client, more);
+            self.bytes = self.bytes.saturating_add(more);
+        }
+        is_admitted || more == 0
+    }
+
+    fn shrink_to(&mut self, bytes: usize) {
+        let excess = self.bytes.saturating_sub(bytes);
+        if excess == 0 {
+            return;
+        }
+        self.bytes = bytes;
+        self.clients.held().give_back(&self.client, excess);
+        self.clients.freed.notify_waiters();
+    }
+
+    /// The owner of a part of the share.
+    fn split(&mut self, bytes: usize) -> Self {
+        self.bytes = self.bytes.saturating_sub(bytes);
+        Self { clients: Arc::clone(&self.clients), client: self.client.clone(), bytes }
+    }
+}
+
+impl Drop for Owner {
+    fn drop(&mut self) {
+        self.shrink_to(0);
+    }
+}
+
+impl Clients {
+    fn held(&self) -> MutexGuard<'_, Holdings> {
+        // No code that holds the lock panics half-way through a change.
+        self.held.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -119,7 +262,7 @@ fn permits(bytes: usize) -> u32 {
 /// The budget of all replies.
 #[derive(Debug)]
 pub(crate) struct Replies {
-    long: ByteBudget,
+    long: DividedBudget,
     ahead: ByteBudget,
     /// No reply, and no line of a batch, is longer.
     pub(crate) bytes_max: usize,
@@ -140,8 +283,8 @@ impl Replies {
     /// For replies of at most `bytes_max` each, and about `held_bytes_max` together, which is at
     /// least twice that.
     pub(crate) fn new(bytes_max: usize, held_bytes_max: usize) -> Self {
-        let half = || ByteBudget::new(held_bytes_max / 2);
-        Self { long: half(), ahead: half(), bytes_max }
+        let half = held_bytes_max / 2;
+        Self { long: DividedBudget::new(half, bytes_max), ahead: ByteBudget::new(half), bytes_max }
     }
 
     /// The bytes of all shares.
@@ -167,6 +310,7 @@ impl Replies {
     /// Reads the hits of a look-up, with the share that they take if they are long.
     pub(crate) async fn hits(
         &self,
+        client: &Client,
         found: Found,
         when_spent: WhenSpent,
     ) -> Result<(Findings, Option<ByteShare>), Problem> {
@@ -174,11 +318,11 @@ impl Replies {
             Shown::All(findings) => return Ok((findings, None)),
             Shown::Cut(fewer, found) => (fewer, found),
         };
-        let share = match (self.long.try_take(self.bytes_max), when_spent) {
+        let share = match (self.long.try_take(client, self.bytes_max), when_spent) {
             (Some(share), _) => share,
             (None, WhenSpent::Refuse) => return Err(spent()),
             (None, WhenSpent::Shorten) => return Ok((fewer, None)),
-            (None, WhenSpent::Wait) => self.long.take(self.bytes_max).await,
+            (None, WhenSpent::Wait) => self.long.take(client, self.bytes_max).await,
         };
         Ok((found.show(self.bytes_max).await?.into_findings(), Some(share)))
     }
@@ -186,12 +330,13 @@ impl Replies {
     /// The reply of a request that stored nothing, with the share of its hits.
     pub(crate) fn answer(
         &self,
+        client: &Client,
         mut reply: impl Shorten,
         share: Option<ByteShare>,
     ) -> Result<Response, Problem> {
         let bytes = within(&mut reply, self.bytes_max);
         let share = if share.is_none() && bytes.len() > SHORT_BYTES {
-            Some(self.long.try_take(bytes.len()).ok_or_else(spent)?)
+            Some(self.long.try_take(client, bytes.len()).ok_or_else(spent)?)
         } else {
             share
         };
@@ -200,17 +345,17 @@ impl Replies {
 
     /// How many bytes a page of a list may take, with the share of them. A page can always be
     /// shorter, so it is never refused; it is read within these bytes.
-    pub(crate) fn page(&self) -> (usize, Option<ByteShare>) {
-        self.page_within(self.bytes_max)
+    pub(crate) fn page(&self, client: &Client) -> (usize, Option<ByteShare>) {
+        self.page_within(client, self.bytes_max)
     }
 
     /// The same for a page that may take long to find, and keeps its share as long.
-    pub(crate) fn searched_page(&self) -> (usize, Option<ByteShare>) {
-        self.page_within(SEARCHED_PAGE_BYTES.min(self.bytes_max))
+    pub(crate) fn searched_page(&self, client: &Client) -> (usize, Option<ByteShare>) {
+        self.page_within(client, SEARCHED_PAGE_BYTES.min(self.bytes_max))
     }
 
-    fn page_within(&self, bytes_max: usize) -> (usize, Option<ByteShare>) {
-        match self.long.try_take(bytes_max) {
+    fn page_within(&self, client: &Client, bytes_max: usize) -> (usize, Option<ByteShare>) {
+        match self.long.try_take(client, bytes_max) {
             Some(share) => (bytes_max, Some(share)),
             None => (SHORT_BYTES, None),
         }
@@ -219,12 +364,13 @@ impl Replies {
     /// The reply of a request that has written, which must be sent however few bytes are left.
     pub(crate) fn answer_shorter(
         &self,
+        client: &Client,
         mut reply: impl Shorten,
         share: Option<ByteShare>,
     ) -> Response {
         let bytes = within(&mut reply, self.bytes_max);
         let share = share.or_else(|| {
-            if bytes.len() > SHORT_BYTES { self.long.try_take(bytes.len()) } else { None }
+            if bytes.len() > SHORT_BYTES { self.long.try_take(client, bytes.len()) } else { None }
         });
         if share.is_none() && bytes.len() > SHORT_BYTES {
             return json(Bytes::from(within(&mut reply, SHORT_BYTES)));
@@ -235,13 +381,14 @@ impl Replies {
     /// The reply to the line of a batch whose reply is sent next, with the share of its hits.
     pub(crate) async fn line(
         &self,
+        client: &Client,
         mut reply: impl Shorten,
         mut share: Option<ByteShare>,
     ) -> (Vec<u8>, Option<ByteShare>) {
         let mut line = within(&mut reply, self.bytes_max.saturating_sub(1));
         line.push(b'\n');
         if share.is_none() && line.len() > SHORT_BYTES {
-            share = Some(self.long.take(line.len()).await);
+            share = Some(self.long.take(client, line.len()).await);
         }
         (line, share)
     }
@@ -255,8 +402,8 @@ pub(crate) fn page(page: &impl Serialize, share: Option<ByteShare>) -> Response 
 fn spent() -> Problem {
     Problem::new(
         Code::Overloaded,
-        "The service has as many bytes of long replies in memory as it may \
-         (server.replies_held_bytes_max). \
+        "The service has as many bytes of long replies in memory as it may, or as this client's \
+         share allows (server.replies_held_bytes_max). \
          Try again after the time in Retry-After, or ask for fewer hits (limit).",
     )
 }
@@ -320,7 +467,13 @@ fn json(bytes: Bytes) -> Response {
 
 #[cfg(test)]
 mod tests {
+    use futures_util::FutureExt as _;
+
     use super::*;
+
+    fn client(name: &str) -> Client {
+        Client::Token(name.into())
+    }
 
     #[derive(Serialize)]
     struct Hits(Vec<&'static str>, bool);
@@ -350,7 +503,7 @@ mod tests {
     #[test]
     fn a_share_goes_back_with_the_last_reference_to_its_bytes() {
         let replies = Replies::new(SHORT_BYTES * 2, SHORT_BYTES * 8);
-        let share = replies.long.try_take(replies.bytes_max);
+        let share = replies.long.try_take(&client("one"), replies.bytes_max);
         assert_eq!(replies.bytes_in_memory(), SHORT_BYTES * 2);
         let bytes = counted(vec![b'a'; SHORT_BYTES + 1], share);
         assert_eq!(replies.bytes_in_memory(), SHORT_BYTES + 1);
@@ -364,14 +517,17 @@ mod tests {
     #[test]
     fn a_short_reply_gives_its_share_back_at_once() {
         let replies = Replies::new(SHORT_BYTES * 2, SHORT_BYTES * 8);
-        let bytes = counted(vec![b'a'; SHORT_BYTES], replies.long.try_take(replies.bytes_max));
+        let bytes = counted(
+            vec![b'a'; SHORT_BYTES],
+            replies.long.try_take(&client("one"), replies.bytes_max),
+        );
         assert_eq!((replies.bytes_in_memory(), bytes.len()), (0, SHORT_BYTES));
     }
 
     #[test]
     fn a_share_grows_as_far_as_its_budget_and_parts_of_it_go_back_by_themselves() {
         let budget = ByteBudget::new(100);
-        let mut share = budget.empty_share();
+        let mut share = budget.try_take(0).unwrap();
         assert!(share.resize(80) && share.resize(30) && share.resize(90));
         assert_eq!(budget.bytes_in_memory(), 90);
         assert!(!share.resize(101));
@@ -387,14 +543,51 @@ mod tests {
     }
 
     #[test]
+    fn a_client_with_many_bytes_leaves_some_to_others() {
+        let budget = DividedBudget::new(100, 10);
+        let (busy, other) = (client("busy"), client("other"));
+        let take = |client: &Client, bytes| budget.try_take(client, bytes);
+        let most = take(&busy, 50).unwrap();
+        assert!(take(&busy, 1).is_none());
+        let mut body = budget.empty_share(&other);
+        assert!(body.resize(20) && body.resize(25) && !body.resize(26));
+        let part = body.split_up_to(15);
+        assert!(body.resize(5) && !body.resize(16) && body.resize(10));
+        drop(part);
+        assert!(body.resize(35), "a part that is given back is the client's again");
+        assert_eq!(budget.bytes_in_memory(), 85);
+        let least = take(&client("third"), 10).unwrap();
+        assert!(take(&client("fourth"), 10).is_none(), "there are only 5");
+        drop((most, body, least));
+        assert!(budget.clients.held().is_empty(), "nobody is remembered");
+        assert_eq!(budget.bytes_in_memory(), 0);
+    }
+
+    #[tokio::test]
+    async fn who_waits_for_bytes_gets_them_when_its_own_are_given_back() {
+        let budget = DividedBudget::new(100, 10);
+        let (one, other) = (client("one"), client("other"));
+        let mine = budget.try_take(&one, 50).unwrap();
+        let mut waiting = pin!(budget.take(&one, 20));
+        assert!(waiting.as_mut().now_or_never().is_none());
+        // Nobody waits behind it.
+        let others = budget.take(&other, 25).now_or_never().unwrap();
+        assert!(waiting.as_mut().now_or_never().is_none());
+        drop(mine);
+        assert!(waiting.now_or_never().is_some());
+        drop(others);
+        assert_eq!(budget.bytes_in_memory(), 0);
+    }
+
+    #[test]
     fn neither_half_of_the_budget_is_spent_by_the_other() {
         let replies = Replies::new(100, 200);
         let ahead = replies.ahead(50).unwrap();
         assert!(replies.ahead(1).is_none());
         let held = replies.held(40, 0).unwrap();
         assert!(replies.held(11, 0).is_none());
-        let long = replies.long.try_take(100).unwrap();
-        assert!(replies.long.try_take(1).is_none());
+        let long = replies.long.try_take(&client("one"), 100).unwrap();
+        assert!(replies.long.try_take(&client("one"), 1).is_none());
         assert_eq!(replies.bytes_in_memory(), 190);
         drop((ahead, held, long));
         assert_eq!(replies.bytes_in_memory(), 0);

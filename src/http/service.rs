@@ -177,7 +177,7 @@ impl Service {
         let client = client_of(&head.extensions);
         let parameters = request_kind.parameters(head.uri.query())?;
         let kind = body::kind(&head.headers, prepare::TAKES)?;
-        let body = body::read(&self.bodies, stream).await?;
+        let body = body::read(&self.bodies, &client, stream).await?;
         let setting = self.setting();
         let bytes = body.bytes.len();
         let work = move || prepare::single(&kind, body, request_kind, parameters, &setting);

@@ -4,7 +4,6 @@
 //! place back while it waits for its client to send more of its body, and gets one again before it
 //! goes on ([`RequestPlace`]): a slow client costs a connection, not a place.
 
-use std::collections::hash_map::Entry;
 use std::collections::{HashMap, VecDeque};
 use std::future::poll_fn;
 use std::net::{IpAddr, Ipv4Addr};
@@ -35,6 +34,37 @@ pub(crate) fn client_of(extensions: &Extensions) -> Client {
     extensions.get().cloned().unwrap_or_else(|| Client::at(address()))
 }
 
+/// How much each client has of what all share.
+#[derive(Debug, Default)]
+pub(crate) struct Holdings(HashMap<Client, usize>);
+
+impl Holdings {
+    pub(crate) fn of(&self, client: &Client) -> usize {
+        self.0.get(client).copied().unwrap_or(0)
+    }
+
+    pub(crate) fn add(&mut self, client: &Client, more: usize) {
+        match self.0.get_mut(client) {
+            Some(held) => *held = held.saturating_add(more),
+            None => drop(self.0.insert(client.clone(), more)),
+        }
+    }
+
+    /// Forgets who has nothing left.
+    pub(crate) fn give_back(&mut self, client: &Client, some: usize) {
+        let Some(held) = self.0.get_mut(client) else { return };
+        *held = held.saturating_sub(some);
+        if *held == 0 {
+            self.0.remove(client);
+        }
+    }
+
+    #[cfg(test)]
+    pub(crate) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+}
+
 /// The places of a limit that all clients share.
 #[derive(Debug)]
 pub(crate) struct SharedPlaces {
@@ -45,7 +75,7 @@ pub(crate) struct SharedPlaces {
 #[derive(Debug, Default)]
 struct State {
     taken: usize,
-    held: HashMap<Client, usize>,
+    held: Holdings,
     /// Who waits for a place, the first one first.
     waiting: VecDeque<(Client, oneshot::Sender<SharedPlace>)>,
 }
@@ -116,23 +146,18 @@ impl SharedPlaces {
 impl State {
     /// Counts one more place of a client; the error is how many it has.
     fn take(&mut self, client: &Client, max: usize) -> Result<(), usize> {
-        let held = self.held.get(client).copied().unwrap_or(0);
-        if !Client::may_take_more(held, max.saturating_sub(self.taken)) {
+        let held = self.held.of(client);
+        if !Client::may_take(held, 1, max.saturating_sub(self.taken)) {
             return Err(held);
         }
         self.taken = self.taken.saturating_add(1);
-        self.held.insert(client.clone(), held.saturating_add(1));
+        self.held.add(client, 1);
         Ok(())
     }
 
     fn give_back(&mut self, client: &Client) {
         self.taken = self.taken.saturating_sub(1);
-        if let Entry::Occupied(mut held) = self.held.entry(client.clone()) {
-            match held.get().saturating_sub(1) {
-                0 => drop(held.remove()),
-                fewer => *held.get_mut() = fewer,
-            }
-        }
+        self.held.give_back(client, 1);
     }
 
     /// Who gets the next place, which is counted.
@@ -263,7 +288,7 @@ impl RequestPlace {
         }
         if coming.deadline.as_mut().poll(cx).is_ready() {
             let max = self.places.max;
-            let held = self.places.state().held.get(&self.client).copied().unwrap_or(0);
+            let held = self.places.state().held.of(&self.client);
             return Poll::Ready(Err(ShareSpent { held, max }));
         }
         state.coming = Some(coming);

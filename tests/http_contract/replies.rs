@@ -19,19 +19,24 @@ fn id(bit: usize, number: usize, filling: &str) -> String {
     format!("{bit}/{number}/{}", filling.repeat(ID_BYTES / filling.len()))
 }
 
-/// Stores the sixty-four, with ids filled by a character.
-fn fill(server: &Server, filling: &str) {
+/// The batch of the sixty-four, with ids filled by a character.
+pub(crate) fn near_documents(filling: &str) -> String {
     let lines = (0..NEAR).flat_map(|bit| {
         (0..IDS).map(move |number| {
             let line = json!({"id": id(bit, number, filling), "fingerprint": hex(1 << bit)});
             format!("{line}\n")
         })
     });
-    let replies = server.post_lines("/v1/insert/batch", &lines.collect::<String>());
+    lines.collect()
+}
+
+/// Stores the sixty-four.
+fn fill(server: &Server, filling: &str) {
+    let replies = server.post_lines("/v1/insert/batch", &near_documents(filling));
     assert!(replies.iter().all(|reply| reply["stored"] == true), "{:?}", replies.first());
 }
 
-fn query_of_all() -> Value {
+pub(crate) fn query_of_all() -> Value {
     json!({"fingerprint": hex(0), "limit": 1_000})
 }
 

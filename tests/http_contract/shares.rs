@@ -5,6 +5,7 @@ use nearprint::config::Config;
 use serde_json::json;
 
 use crate::limits::poll;
+use crate::replies::{near_documents, query_of_all};
 use crate::support::{Connection, Reply, Server, hex, name};
 
 const JSON: (&str, &str) = ("content-type", "application/json");
@@ -27,8 +28,16 @@ struct Client(Token);
 
 impl Client {
     fn send(&self, server: &Server, line: &str, body: &str) -> Reply {
-        let bearer = format!("Bearer {}", self.0.reveal());
-        server.send(line, &[JSON, ("authorization", &bearer)], body.as_bytes())
+        self.send_as(server, line, JSON.1, body)
+    }
+
+    fn send_as(&self, server: &Server, line: &str, kind: &str, body: &str) -> Reply {
+        let headers = [("content-type", kind), ("authorization", &self.bearer())];
+        server.send(line, &headers, body.as_bytes())
+    }
+
+    fn bearer(&self) -> String {
+        format!("Bearer {}", self.0.reveal())
     }
 
     fn query(&self, server: &Server) -> Reply {
@@ -38,8 +47,8 @@ impl Client {
     /// A request that is worked on until its connection ends, or its refusal.
     fn endless(&self, server: &Server) -> (Connection, Reply) {
         let mut connection = server.connect();
-        let bearer = format!("Bearer {}", self.0.reveal());
-        connection.begin("GET /v1/changes?after=0", &[("authorization", &bearer)], b"");
+        let headers = [("authorization", &*self.bearer())];
+        connection.begin("GET /v1/changes?after=0", &headers, b"");
         let head = connection.reply_head();
         (connection, head)
     }
@@ -150,4 +159,71 @@ fn kept_groups_of_some_clients_make_room_for_those_of_another() {
         [404, 200, 200, 200]
     );
     assert_eq!(status(&new), 200);
+}
+
+/// The value of a part of memory in the statistics.
+fn bytes_of(client: &Client, server: &Server, part: &str) -> u64 {
+    client.send(server, "GET /v1/stats", "").json()["memory"][part].as_u64().unwrap()
+}
+
+#[test]
+fn half_sent_bodies_of_a_client_leave_bytes_to_others() {
+    const BODY: usize = 900_000;
+    let (server, [busy, other]) = with_clients(|config| {
+        config.server.body_bytes_max = 1_000_000;
+        config.server.bodies_held_bytes_max = 40_000_000;
+    });
+    let text = "a ".repeat(BODY / 2);
+    let headers = [("content-type", "text/plain"), ("authorization", &*busy.bearer())];
+    let begin = || {
+        let mut connection = server.connect();
+        connection.begin_chunked("POST /v1/fingerprint", &headers);
+        // One that is refused may be closed already.
+        drop(connection.chunk(text.as_bytes()));
+        connection
+    };
+    let send =
+        |client: &Client| client.send_as(&server, "POST /v1/fingerprint", "text/plain", &text);
+    // Together more than all may hold.
+    let mut half_sent: Vec<_> = std::iter::repeat_with(begin).take(50).collect();
+    let refused = poll(|| {
+        half_sent.push(begin());
+        Some(send(&busy)).filter(|reply| reply.status != 200)
+    });
+    assert_eq!(send(&other).status, 200);
+    assert_eq!(refused.problem(), (503, "overloaded".to_owned()));
+    assert!(refused.text().contains("this client's share"), "{}", refused.text());
+    assert!(bytes_of(&other, &server, "bodies_bytes") <= 20_000_000);
+    drop(half_sent);
+    poll(|| (send(&busy).status == 200).then_some(()));
+}
+
+#[test]
+fn unread_replies_of_a_client_leave_bytes_to_others() {
+    let (server, [busy, other]) = with_clients(|config| {
+        config.server.reply_bytes_max = 2 << 20;
+        config.server.replies_held_bytes_max = 12 << 20;
+    });
+    let kind = "application/x-ndjson";
+    let stored = other.send_as(&server, "POST /v1/insert/batch", kind, &near_documents("x"));
+    assert_eq!(stored.status, 200);
+    let query = query_of_all().to_string();
+    let headers = [JSON, ("authorization", &*busy.bearer())];
+    let begin = || {
+        let mut connection = server.connect();
+        for _ in 0..12 {
+            connection.begin("POST /v1/query", &headers, query.as_bytes());
+        }
+        connection
+    };
+    let unread: Vec<_> = std::iter::repeat_with(begin).take(8).collect();
+    let ask = |client: &Client| client.send(&server, "POST /v1/query", &query);
+    let refused = poll(|| Some(ask(&busy)).filter(|reply| reply.status != 200));
+    assert_eq!(refused.problem(), (503, "overloaded".to_owned()));
+    assert!(refused.text().contains("this client's share"), "{}", refused.text());
+    for _ in 0..20 {
+        assert_eq!(ask(&other).status, 200);
+    }
+    drop(unread);
+    poll(|| (ask(&busy).status == 200).then_some(()));
 }

@@ -97,14 +97,14 @@ const LONG_FUNCTIONS: &[&str] = &[
 /// The most lines of code of each layer, in the order in which a document passes them.
 const LAYERS: &[(&str, usize)] = &[
     ("src/server", 1_120),
-    ("src/http", 9_720),
+    ("src/http", 9_880),
     ("src/access", 440),
     ("src/cli", 7_070),
     ("python", 2_080),
-    ("crates/files", 9_280),
+    ("crates/files", 9_290),
     ("crates/text", 6_170),
     ("crates/engine", 15_070),
-    ("crates/index", 9_770),
+    ("crates/index", 9_790),
     ("crates/fingerprint", 570),
     ("src/follow", 280),
     ("src/copying", 170),

@@ -72,7 +72,7 @@ async fn prepare_all(batch: Arc<Batch>, source: Source, to_begin: ToBegin) {
     batch.place.give_back();
     let Err((line, problem)) = read else { return };
     let is_given_up = problem.is(Code::ReplyNotRead);
-    let mut none = batch.service.bodies.share();
+    let mut none = batch.service.bodies.share(batch.place.client());
     let last = async move {
         // The replies end with it.
         let to_begin = to_begin;
@@ -220,7 +220,7 @@ impl Batch {
             return Ok(self.line(reply, None).await);
         }
         let found = self.engine.find(&document.document, document.options).await?;
-        let (findings, share) = replies.hits(found, WhenSpent::Wait).await?;
+        let (findings, share) = replies.hits(self.place.client(), found, WhenSpent::Wait).await?;
         count_hits(&findings);
         Ok(self.line(QueryReply::new(document, &findings), share).await)
     }
@@ -231,7 +231,7 @@ impl Batch {
         if share.is_none() && records.push(&reply) {
             return Reply::Short(records, None);
         }
-        let (line, share) = self.service.replies.line(reply, share).await;
+        let (line, share) = self.service.replies.line(self.place.client(), reply, share).await;
         Reply::of_bytes(line, share)
     }
 
@@ -285,7 +285,8 @@ impl Batch {
             let Checked { written, found, previous } = pending.wait().await?;
             count_verdict(written.verdict);
             let replies = &batch.service.replies;
-            let (findings, share) = replies.hits(found, WhenSpent::Wait).await?;
+            let (findings, share) =
+                replies.hits(batch.place.client(), found, WhenSpent::Wait).await?;
             count_hits(&findings);
             let written = (written, PreviousReply::read(previous).await);
             let reply = CheckAndInsertReply::new(&subject, written, &findings, &batch.reach);

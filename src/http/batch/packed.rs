@@ -48,7 +48,7 @@ pub(super) async fn run(
     let namespace = batch.options.namespace.clone();
     batch.check_namespace(namespace.as_ref())?;
     let inserts = batch.operation == Operation::Insert;
-    let (stream, bytes) = whole_words(&batch.service.bodies, stream).await?;
+    let (stream, bytes) = whole_words(&batch, stream).await?;
     let timeout = batch.service.bodies.timeout;
     if !inserts && body::accepts_ndjson(headers) {
         let words = Words::new(stream, timeout, DOCUMENTS_PER_PIECE);

@@ -17,7 +17,7 @@ use crate::http::budget::ByteShare;
 use crate::http::middleware::guard::Guarded;
 use crate::http::options::HttpOptions;
 use crate::http::problem::{Code, Problem};
-use crate::http::request::body::{self, Bodies};
+use crate::http::request::body;
 use crate::lines::{LineCutter, StreamLine};
 
 /// Documents that are prepared together. Each may have a few bytes, and take hundreds once it is
@@ -62,7 +62,7 @@ pub(super) async fn lines(
         (number, bytes.map(Content::Json).ok_or_else(|| line_too_large(options)))
     };
     let mut cutter = LineCutter::new(options.line_bytes_max);
-    let mut reserved = batch.service.bodies.share();
+    let mut reserved = batch.service.bodies.share(batch.place.client());
     let mut deadline = body::deadline(options.body_timeout);
     loop {
         let next = timeout_at(deadline, body::next_data(body)).await;
@@ -100,7 +100,7 @@ pub(super) async fn bare(
     words: &mut Words,
     to_begin: &ToBegin,
 ) -> Result<(), (u64, Problem)> {
-    let mut reserved = batch.service.bodies.share();
+    let mut reserved = batch.service.bodies.share(batch.place.client());
     let mut first = 1_u64;
     while let Some(words) = words.next().await.map_err(|problem| (first, problem))? {
         let next = first.saturating_add(words.len() as u64);
@@ -209,12 +209,13 @@ impl Words {
 }
 
 /// The body of a packed batch and its length, which is a multiple of 8.
-pub(super) async fn whole_words(bodies: &Bodies, stream: Body) -> Result<(Body, u64), Problem> {
+pub(super) async fn whole_words(batch: &Batch, stream: Body) -> Result<(Body, u64), Problem> {
     let (stream, bytes) = if let Some(bytes) = stream.size_hint().exact() {
         (stream, bytes)
     } else {
+        let bodies = &batch.service.bodies;
         let limit = bodies.bytes_max;
-        let body = body::read(bodies, stream).await.map_err(|problem| {
+        let body = body::read(bodies, batch.place.client(), stream).await.map_err(|problem| {
             let detail =
                 format!("A packed body of more than {limit} bytes needs a Content-Length, and no Content-Encoding.");
             if problem.is(Code::BodyTooLarge) {

@@ -140,10 +140,11 @@ async fn answer(
         }
     }
     asked.wait(service, &mut request).await?;
+    let client = client_of(request.extensions());
     let (mut head, body) = request.into_parts();
     let tells_change =
         freshness::comes_from_copy(service, &head.headers) && rules.writes(&head.method, route);
-    let body = coding::decoded(&service.bodies, &mut head.headers, body);
+    let body = coding::decoded(&service.bodies, &client, &mut head.headers, body);
     let mut response = next.run(Request::from_parts(head, body)).await;
     if tells_change {
         freshness::tell_change(service, response.headers_mut());

@@ -11,11 +11,12 @@ use axum::http::header::{ACCEPT, CONTENT_TYPE};
 use bytes::{Bytes, BytesMut};
 use http_body_util::BodyExt as _;
 use hyper::body::{Frame, SizeHint};
+use nearprint_engine::Client;
 use nearprint_text::{ContentType, PageSyntax, charset};
 use tokio::sync::oneshot;
 use tokio::time::{Instant, timeout};
 
-use crate::http::budget::{ByteBudget, ByteShare};
+use crate::http::budget::{ByteShare, DividedBudget};
 use crate::http::options::HttpOptions;
 use crate::http::problem::{Code, Problem, quoted};
 use crate::http::request::coding::{self, Undecodable};
@@ -121,15 +122,17 @@ pub(crate) struct Bodies {
     pub(crate) bytes_max: usize,
     /// How long a body may take.
     pub(crate) timeout: Duration,
-    budget: ByteBudget,
+    budget: DividedBudget,
 }
 
 impl Bodies {
     pub(crate) fn new(options: &HttpOptions) -> Self {
+        let bytes_max = options.body_bytes_max;
+        let one = bytes_max.saturating_add(coding::MEMORY_MAX);
         Self {
-            bytes_max: options.body_bytes_max,
+            bytes_max,
             timeout: options.body_timeout,
-            budget: ByteBudget::new(options.bodies_held_bytes_max),
+            budget: DividedBudget::new(options.bodies_held_bytes_max, one),
         }
     }
 
@@ -139,8 +142,8 @@ impl Bodies {
     }
 
     /// A share for a body of which nothing has been read.
-    pub(crate) fn share(&self) -> ByteShare {
-        self.budget.empty_share()
+    pub(crate) fn share(&self, client: &Client) -> ByteShare {
+        self.budget.empty_share(client)
     }
 }
 
@@ -156,7 +159,8 @@ pub(crate) fn cover(share: &mut ByteShare, bytes: usize) -> Result<(), Problem> 
     }
     Err(Problem::new(
         Code::Overloaded,
-        "The service has as many bytes of bodies in memory as it may (server.bodies_held_bytes_max). Try again after a moment.",
+        "The service has as many bytes of bodies in memory as it may, or as this client's share \
+         allows (server.bodies_held_bytes_max). Try again after a moment, or send fewer at one time.",
     ))
 }
 
@@ -168,17 +172,20 @@ pub(crate) struct WholeBody {
 }
 
 /// Reads a whole body within `server.body_bytes_max` and `server.body_timeout_ms`.
-pub(crate) async fn read(bodies: &Bodies, body: Body) -> Result<WholeBody, Problem> {
+pub(crate) async fn read(
+    bodies: &Bodies,
+    client: &Client,
+    body: Body,
+) -> Result<WholeBody, Problem> {
     let limit = bodies.bytes_max;
     if body.size_hint().lower() > limit as u64 {
         return Err(too_large(limit));
     }
-    let reading = collect(bodies, body, limit);
+    let reading = collect(bodies.share(client), body, limit);
     timeout(bodies.timeout, reading).await.unwrap_or_else(|_| Err(too_slow(bodies.timeout)))
 }
 
-async fn collect(bodies: &Bodies, mut body: Body, limit: usize) -> Result<WholeBody, Problem> {
-    let mut share = bodies.share();
+async fn collect(mut share: ByteShare, mut body: Body, limit: usize) -> Result<WholeBody, Problem> {
     let first = next_data(&mut body).await?.unwrap_or_default();
     // Nearly every body is a single frame, which needs no copy.
     let Some(second) = next_data(&mut body).await? else {

@@ -14,6 +14,7 @@ use axum::http::{HeaderMap, HeaderValue};
 use bytes::{Buf as _, Bytes};
 use flate2::{Decompress, FlushDecompress, Status};
 use hyper::body::Frame;
+use nearprint_engine::Client;
 use zstd::zstd_safe::{
     DCtx, DParameter, InBuffer, OutBuffer, get_error_name, get_frame_content_size,
 };
@@ -45,6 +46,9 @@ const ZSTD_WINDOW_LOG_MAX: u32 = 23;
 /// The longest block of Zstandard, compressed or not (RFC 8878).
 const ZSTD_BLOCK_BYTES_MAX: usize = 128 << 10;
 
+/// No decoder takes more: a window of Zstandard, and what goes with it.
+pub(crate) const MEMORY_MAX: usize = (1 << ZSTD_WINDOW_LOG_MAX) + (1 << 20);
+
 /// The longest header of a frame of Zstandard (RFC 8878).
 const ZSTD_HEADER_BYTES_MAX: usize = 18;
 
@@ -59,7 +63,12 @@ const EXPANSION_MAX: u64 = 256;
 
 /// Wraps a body whose coding is known, and takes the headers away that are about the compressed
 /// bytes. Any other coding stays there for [`check`].
-pub(crate) fn decoded(bodies: &Bodies, headers: &mut HeaderMap, body: Body) -> Body {
+pub(crate) fn decoded(
+    bodies: &Bodies,
+    client: &Client,
+    headers: &mut HeaderMap,
+    body: Body,
+) -> Body {
     // Nearly every body comes as it is.
     if !headers.contains_key(CONTENT_ENCODING) {
         return body;
@@ -78,7 +87,7 @@ pub(crate) fn decoded(bodies: &Bodies, headers: &mut HeaderMap, body: Body) -> B
         received: 0,
         expanded: 0,
         uncounted: bodies.bytes_max as u64,
-        share: bodies.share(),
+        share: bodies.share(client),
     })
 }
 

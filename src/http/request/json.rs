@@ -6,6 +6,7 @@ use nearprint_files::offer::{Fault, FaultKind, FieldSet, Value, json};
 use crate::http::problem::{Code, Problem};
 use crate::http::request::body::{self, Bodies, ContentKind, WholeBody};
 use crate::http::request::parameters::{self, NoParameters};
+use crate::http::shares::client_of;
 
 /// The body of a request that is one JSON object, without query parameters; `takes` says so to the
 /// client.
@@ -14,12 +15,13 @@ pub(crate) async fn whole_body(
     request: Request,
     takes: &str,
 ) -> Result<WholeBody, Problem> {
+    let client = client_of(request.extensions());
     let (head, stream) = request.into_parts();
     let NoParameters {} = parameters::read(head.uri.query())?;
     if body::kind(&head.headers, "application/json")? != ContentKind::Json {
         return Err(body::unsupported(format!("This resource takes {takes}.")));
     }
-    body::read(bodies, stream).await
+    body::read(bodies, &client, stream).await
 }
 
 /// Reads the JSON object of a request.

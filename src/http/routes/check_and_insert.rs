@@ -21,6 +21,7 @@ use crate::http::request::types::{
     CheckAndInsertRequest,
 };
 use crate::http::service::Service;
+use crate::http::shares::client_of;
 
 /// Store a document unless a near-duplicate of it is stored, as one atomic step.
 ///
@@ -38,7 +39,8 @@ pub(crate) async fn post_check_and_insert(
     reach: NamespaceAccess,
     request: Request,
 ) -> Result<Response, Problem> {
-    let engine = service.engine_for(request.extensions());
+    let client = client_of(request.extensions());
+    let engine = service.engine.on_behalf_of(client.clone());
     let prepared = service.prepare(request, &CHECK_AND_INSERT).await?;
     reach.check_document(&prepared.document)?;
     let subject = Subject::from(&prepared);
@@ -52,11 +54,11 @@ pub(crate) async fn post_check_and_insert(
         .await?;
     let Checked { written, found, previous } = pending.wait().await?;
     count_verdict(written.verdict);
-    let (findings, share) = service.replies.hits(found, WhenSpent::Shorten).await?;
+    let (findings, share) = service.replies.hits(&client, found, WhenSpent::Shorten).await?;
     count_hits(&findings);
     let written = (written, PreviousReply::read(previous).await);
     let reply = CheckAndInsertReply::new(&subject, written, &findings, &reach);
-    Ok(service.replies.answer_shorter(reply, share))
+    Ok(service.replies.answer_shorter(&client, reply, share))
 }
 
 /// Store the unique ones of many documents.

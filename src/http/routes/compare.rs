@@ -32,7 +32,7 @@ pub(crate) async fn post_compare(
     let bytes = body.bytes.len();
     let work = move || compare(&body.bytes, &setting);
     let reply = service.analyse(&client, bytes, work).await??;
-    service.replies.answer(reply, None)
+    service.replies.answer(&client, reply, None)
 }
 
 fn compare(json: &[u8], setting: &Setting) -> Result<CompareReply, Problem> {

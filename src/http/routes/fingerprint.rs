@@ -13,6 +13,7 @@ use crate::http::request::types::{
     FINGERPRINT, FingerprintBatchParameters, FingerprintParameters, FingerprintRequest,
 };
 use crate::http::service::Service;
+use crate::http::shares::client_of;
 
 /// Make the fingerprint of a document.
 ///
@@ -27,9 +28,10 @@ pub(crate) async fn post_fingerprint(
     State(service): State<Arc<Service>>,
     request: Request,
 ) -> Result<Response, Problem> {
+    let client = client_of(request.extensions());
     let prepared = service.prepare(request, &FINGERPRINT).await?;
     let reply = FingerprintReply::new(&prepared, service.options.defaults.recipe);
-    service.replies.answer(reply, None)
+    service.replies.answer(&client, reply, None)
 }
 
 /// Make the fingerprints of many documents.

@@ -20,6 +20,7 @@ use crate::http::request::selection::{
     Cursor, NamespaceInPath, PageParameters, last_of_path, page_limit,
 };
 use crate::http::service::Service;
+use crate::http::shares::client_of;
 
 /// List the namespaces that have documents.
 ///
@@ -34,7 +35,7 @@ pub(crate) async fn get_namespaces(
     request: Request,
 ) -> Result<Response, Problem> {
     let parameters: PageParameters = parameters::read(request.uri().query())?;
-    let (bytes_max, share) = service.replies.page();
+    let (bytes_max, share) = service.replies.page(&client_of(request.extensions()));
     let limit = page_limit(parameters.limit)?.min(bytes_max / NamespacesReply::BYTES_EACH).max(1);
     let list = Kind::Namespaces.into();
     let after = Cursor::decrypted(parameters.after.as_ref(), &list, &service.cipher)?;

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use axum::extract::{Request, State};
 use axum::response::Response;
-use nearprint_engine::Engine;
+use nearprint_engine::Client;
 
 use crate::http::batch::{self, Operation};
 use crate::http::budget::WhenSpent;
@@ -18,6 +18,7 @@ use crate::http::request::types::{
     GetQueryParameters, Parameters, QUERY, QueryBatchParameters, QueryParameters, QueryRequest,
 };
 use crate::http::service::Service;
+use crate::http::shares::client_of;
 
 /// Find the near-duplicates of a document.
 ///
@@ -34,9 +35,9 @@ pub(crate) async fn post_query(
     reach: NamespaceAccess,
     request: Request,
 ) -> Result<Response, Problem> {
-    let engine = service.engine_for(request.extensions());
+    let client = client_of(request.extensions());
     let prepared = service.prepare(request, &QUERY).await?;
-    answer(&service, &engine, &reach, &prepared).await
+    answer(&service, &client, &reach, &prepared).await
 }
 
 /// Find the near-duplicates of a fingerprint.
@@ -57,8 +58,8 @@ pub(crate) async fn get_query(
         return Err(Problem::new(Code::DocumentMissing, detail).of_field("fingerprint"));
     };
     let prepared = prepare::bare(fingerprint, named.id, options, &service.setting())?;
-    let engine = service.engine_for(request.extensions());
-    answer(&service, &engine, &reach, &prepared).await
+    let client = client_of(request.extensions());
+    answer(&service, &client, &reach, &prepared).await
 }
 
 /// Find the near-duplicates of many documents.
@@ -80,13 +81,14 @@ pub(crate) async fn post_query_batch(
 
 async fn answer(
     service: &Service,
-    engine: &Engine,
+    client: &Client,
     reach: &NamespaceAccess,
     prepared: &Prepared,
 ) -> Result<Response, Problem> {
     reach.check_document(&prepared.document)?;
+    let engine = service.engine.on_behalf_of(client.clone());
     let found = engine.find(&prepared.document, prepared.options).await?;
-    let (findings, share) = service.replies.hits(found, WhenSpent::Refuse).await?;
+    let (findings, share) = service.replies.hits(client, found, WhenSpent::Refuse).await?;
     count_hits(&findings);
-    service.replies.answer(QueryReply::new(prepared, &findings), share)
+    service.replies.answer(client, QueryReply::new(prepared, &findings), share)
 }

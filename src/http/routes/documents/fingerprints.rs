@@ -22,6 +22,7 @@ use crate::http::request::selection::{
     page_limit,
 };
 use crate::http::service::Service;
+use crate::http::shares::client_of;
 use crate::metrics;
 
 /// List the documents of a fingerprint, oldest first.
@@ -46,7 +47,7 @@ pub(crate) async fn get_fingerprint(
     let after = Cursor::decrypted(parameters.after.as_ref(), &list, &service.cipher)?;
     let after = Sequence::new(after);
     reach.check(namespace.as_ref().map(Namespace::as_str))?;
-    let (bytes_max, share) = service.replies.page();
+    let (bytes_max, share) = service.replies.page(&client_of(request.extensions()));
     let options = parts.page(limit, bytes_max);
     let page = service.engine.documents_of(namespace.as_ref(), fingerprint, after, options).await?;
     let recipe = service.options.defaults.recipe;

@@ -22,6 +22,7 @@ use crate::http::request::selection::{
 };
 use crate::http::routes::jobs::{self, part_of_path, read_request};
 use crate::http::service::Service;
+use crate::http::shares::client_of;
 
 /// Where a path such as `/v1/groups/{job}/{group}` has the group.
 const GROUP_AT: usize = 4;
@@ -76,7 +77,7 @@ pub(crate) async fn get_groups(
     let cipher = &service.cipher;
     let list = Purpose::from(Kind::Groups).of_number(job.number);
     let after = Cursor::decrypted(parameters.after.as_ref(), &list, cipher)?;
-    let (bytes_max, share) = service.replies.page();
+    let (bytes_max, share) = service.replies.page(&client_of(request.extensions()));
     let options = options(&parameters, limit, bytes_max);
     let page = service.engine.groups_of_job(job.number, after, options).await?;
     let next = page.as_ref().and_then(|page| page.next);
@@ -108,7 +109,7 @@ pub(crate) async fn get_group(
         // One that was cancelled or has failed never will be.
         return Err(if job.has_ended() { problem.retry_after(None) } else { problem });
     }
-    let (bytes_max, share) = service.replies.page();
+    let (bytes_max, share) = service.replies.page(&client_of(request.extensions()));
     let options = options(&parameters, limit, bytes_max);
     let page = service.engine.members_of_group((job.number, group), after, options).await?;
     let page = page.ok_or_else(|| {

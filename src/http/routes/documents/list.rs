@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use axum::extract::{Request, State};
 use axum::response::Response;
-use nearprint_engine::Engine;
+use nearprint_engine::Client;
 use serde::Serialize;
 use utoipa::ToSchema;
 
@@ -59,21 +59,24 @@ pub(crate) async fn get_documents(
     if body::accepts_ndjson(request.headers()) {
         return stream::respond(&service, &parameters, &reach, client_of(request.extensions()));
     }
-    let engine = service.engine_for(request.extensions());
-    page(&service, &engine, &parameters, &reach).await
+    page(&service, &client_of(request.extensions()), &parameters, &reach).await
 }
 
 async fn page(
     service: &Service,
-    engine: &Engine,
+    client: &Client,
     parameters: &ListParameters,
     reach: &NamespaceAccess,
 ) -> Result<Response, Problem> {
     let (limit, query) = (page_limit(parameters.limit)?, parameters.query(reach, &service.cipher)?);
     let parts = parameters.include.unwrap_or_default();
     let is_searched = query.prefix.is_some();
-    let (bytes_max, share) =
-        if is_searched { service.replies.searched_page() } else { service.replies.page() };
+    let (bytes_max, share) = if is_searched {
+        service.replies.searched_page(client)
+    } else {
+        service.replies.page(client)
+    };
+    let engine = service.engine.on_behalf_of(client.clone());
     let list = ListParameters::list(&query.reach, query.prefix.as_deref());
     let page = engine.list(query, parts.page(limit, bytes_max)).await?;
     let recipe = service.options.defaults.recipe;

@@ -17,6 +17,7 @@ use crate::http::request::selection::{
     Cursor, OriginalsParameters, SelectionParts, namespaces, page_limit,
 };
 use crate::http::service::Service;
+use crate::http::shares::client_of;
 
 /// List the documents with the most duplicates.
 ///
@@ -41,7 +42,7 @@ pub(crate) async fn get_originals(
     let list = Purpose::from(Kind::Originals).of_namespaces(&chosen).with(Some(by));
     let after = parameters.after.map(|after| place(&after, &list, &service.cipher)).transpose()?;
     let parts = SelectionParts::from(parameters.include);
-    let (bytes_max, share) = service.replies.page();
+    let (bytes_max, share) = service.replies.page(&client_of(request.extensions()));
     let query = OriginalsQuery { reach: chosen, order, after };
     let engine = service.engine_for(request.extensions());
     let page = engine.originals(query, parts.page(limit, bytes_max)).await?;

@@ -21,6 +21,7 @@ use crate::http::request::reach::NamespaceAccess;
 use crate::http::request::selection::{NamedDocument, NamespaceParameter};
 use crate::http::request::{json, parameters};
 use crate::http::service::Service;
+use crate::http::shares::client_of;
 use crate::lines::{LineCutter, StreamLine};
 use crate::metrics;
 
@@ -50,7 +51,7 @@ pub(crate) async fn post_delete_batch(
     if body::kind(&head.headers, TAKES)? != ContentKind::Ndjson {
         return Err(body::unsupported(format!("This resource takes {TAKES}.")));
     }
-    let body = body::read(&service.bodies, stream).await?;
+    let body = body::read(&service.bodies, &client_of(&head.extensions), stream).await?;
     let lines = lines(&service, &body.bytes)?;
     // All are in the queue of the writer before the first sync is waited for.
     let mut begun = Vec::with_capacity(lines.len());
