@@ -103,7 +103,7 @@ const LAYERS: &[(&str, usize)] = &[
     ("python", 2_080),
     ("crates/files", 9_290),
     ("crates/text", 6_170),
-    ("crates/engine", 15_070),
+    ("crates/engine", 15_160),
     ("crates/index", 9_790),
     ("crates/fingerprint", 570),
     ("src/follow", 280),

@@ -556,7 +556,8 @@ impl Engine {
             return Err(Refused::NoLeader);
         }
         let room = self.shared.queue.take(admission, bounds.changes).await?;
-        let (queued, pending) = Queued::new(command, at_ms, Some(room), bytes);
+        let (queued, pending) =
+            Queued::new(command, at_ms, (self.client.clone(), Some(room)), bytes);
         let sent = self.shared.writer.send(Message::Write(queued));
         sent.map_err(|_| self.shared.end_refusal())?;
         let wait_max = self.shared.node.as_ref().map(|node| node.options.write_timeout_ms);

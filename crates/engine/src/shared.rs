@@ -151,7 +151,7 @@ impl Shared {
         if let Some(refused) = self.refusal(command.bounds()) {
             return Err(refused);
         }
-        let (queued, pending) = Queued::new(command, at_ms, None, 0);
+        let (queued, pending) = Queued::new(command, at_ms, (None, None), 0);
         self.writer.send(Message::Write(queued)).map_err(|_| Refused::Stopping)?;
         Ok(pending)
     }

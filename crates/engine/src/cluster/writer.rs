@@ -35,7 +35,8 @@ use crate::random;
 use crate::shared::{Life, Message, Shared};
 use crate::storage::{Disk, Identity, StorageError};
 use crate::write::queued::QueuedWrite;
-use crate::write::writer::{next_group, refuse, refuse_additions};
+use crate::write::waiting::WaitingWrites;
+use crate::write::writer::{next_group, refuse, refuse_additions, time_to_decide};
 
 /// Entries of so many bytes are read between two syncs.
 const READ_BYTES_MAX: usize = 4 << 20;
@@ -56,8 +57,7 @@ pub(crate) struct NodeWriter {
     node: Node,
     shared: Arc<Shared>,
     inbox: mpsc::UnboundedReceiver<Message>,
-    /// Bounded by the queue room of [`Shared`].
-    waiting: VecDeque<Box<dyn QueuedWrite>>,
+    waiting: WaitingWrites,
     /// Requests of the background threads, in order.
     requests: VecDeque<Message>,
     reading: Reading,
@@ -109,7 +109,7 @@ impl NodeWriter {
         Self {
             node,
             inbox,
-            waiting: VecDeque::new(),
+            waiting: WaitingWrites::default(),
             requests: VecDeque::new(),
             reading: Reading::new(news, begun),
             log: None,
@@ -141,7 +141,7 @@ impl NodeWriter {
         while let Ok(message) = self.inbox.try_recv() {
             self.take(message);
         }
-        refuse(self.waiting, &refused);
+        refuse(self.waiting.take_all(), &refused);
     }
 
     fn serve(&mut self) -> Result<Option<EngineEnd>, StorageError> {
@@ -354,7 +354,7 @@ impl NodeWriter {
     /// Decides what waits, and refuses it if this node cannot.
     fn decide(&mut self) -> Result<(), StorageError> {
         if !self.node.leads(self.now_ms()) {
-            refuse(self.waiting.drain(..), &Refused::NoLeader);
+            refuse(self.waiting.take_all(), &Refused::NoLeader);
         }
         while !self.waiting.is_empty()
             && self.requests.is_empty()
@@ -371,8 +371,11 @@ impl NodeWriter {
                 self.shared.times_set_back.fetch_add(1, Ordering::Release);
             }
             let free_bytes_min = self.shared.disk.needed.load(Ordering::Relaxed);
-            match self.node.decide(group, clocks, free_bytes_min)? {
-                Decided::Send(bytes) => self.append(bytes),
+            match self.node.decide(group, clocks, free_bytes_min, &mut time_to_decide())? {
+                Decided::Send(bytes, left) => {
+                    self.waiting.put_back(left);
+                    self.append(bytes);
+                }
                 Decided::Refused(refused, group) => {
                     refuse_additions(group, &refused, &mut self.waiting);
                 }

@@ -476,7 +476,7 @@ pub(super) fn queued<C: Command>(
     command: C,
     at_ms: u64,
 ) -> (Box<dyn QueuedWrite>, Pending<C::Reply>) {
-    let (queued, pending) = Queued::new(command, at_ms, None, 0);
+    let (queued, pending) = Queued::new(command, at_ms, (None, None), 0);
     (queued, pending)
 }
 
@@ -494,8 +494,8 @@ fn commit_at(
     mut group: Vec<Box<dyn QueuedWrite>>,
     clock_ms: u64,
 ) -> Result<(), StorageError> {
-    match decide_group(core, &mut group, clock_ms, 0)? {
-        Ok(()) => {
+    match decide_group(core, &mut group, (clock_ms, 0), &mut || true)? {
+        Ok(_) => {
             core.make_durable()?;
             for write in group {
                 write.acknowledge();

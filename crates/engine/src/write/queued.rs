@@ -13,6 +13,7 @@ use tokio::time::timeout;
 
 use crate::api::error::Refused;
 use crate::api::replies::Admission;
+use crate::client::Client;
 use crate::storage::{Records, StorageError};
 use crate::write::command::{Bounds, Command};
 use crate::write::core::{CommandGroup, Core};
@@ -80,6 +81,11 @@ pub(crate) trait QueuedWrite: Debug + Send {
     /// What it takes at most.
     fn bounds(&self) -> Bounds;
 
+    /// Who waits for it; none if the engine itself does.
+    fn client(&self) -> Option<Client> {
+        None
+    }
+
     /// Decides it, and keeps its reply.
     ///
     /// # Errors
@@ -109,6 +115,7 @@ pub(crate) struct Queued<C: Command> {
     /// [`Refused::Failed`] until it is decided.
     reply: Result<C::Reply, Refused>,
     caller: oneshot::Sender<Result<C::Reply, Refused>>,
+    client: Option<Client>,
     /// Released with the command. Commands of the engine itself need none: it bounds them.
     _permits: Option<OwnedSemaphorePermit>,
 }
@@ -131,7 +138,7 @@ impl<C: Command> Queued<C> {
     pub(crate) fn new(
         command: C,
         at_ms: u64,
-        permits: Option<OwnedSemaphorePermit>,
+        (client, permits): (Option<Client>, Option<OwnedSemaphorePermit>),
         bytes: usize,
     ) -> (Box<Self>, Pending<C::Reply>) {
         let (caller, reply) = oneshot::channel();
@@ -141,6 +148,7 @@ impl<C: Command> Queued<C> {
             command: Some(command),
             reply: Err(Refused::Failed),
             caller,
+            client,
             _permits: permits,
         };
         (Box::new(queued), Pending { reply, bytes, wait_max: None })
@@ -150,6 +158,10 @@ impl<C: Command> Queued<C> {
 impl<C: Command> QueuedWrite for Queued<C> {
     fn bounds(&self) -> Bounds {
         self.bounds
+    }
+
+    fn client(&self) -> Option<Client> {
+        self.client.clone()
     }
 
     fn decide(&mut self, core: &mut Core, group: &CommandGroup) -> Result<(), StorageError> {
@@ -214,9 +226,10 @@ impl<R> Pending<R> {
     }
 }
 
-/// Decides writes in order, as one group, when the clock says this. Those that add documents leave
-/// `free_bytes_min` bytes of the disk free. None of them may be acknowledged before the core has
-/// made them durable.
+/// Decides writes in order, as one group, when the clock says this: the first one, and others as
+/// long as there is time. Those that add documents leave `free_bytes_min` bytes of the disk free.
+/// None of them may be acknowledged before the core has made them durable. Returns how many were
+/// decided.
 ///
 /// # Errors
 /// [`StorageError`]: the core must not be used again. A full disk is not such an error: it refuses
@@ -224,9 +237,9 @@ impl<R> Pending<R> {
 pub(crate) fn decide_group(
     core: &mut Core,
     writes: &mut [Box<dyn QueuedWrite>],
-    clock_ms: u64,
-    free_bytes_min: u64,
-) -> Result<Result<(), Refused>, StorageError> {
+    (clock_ms, free_bytes_min): (u64, u64),
+    has_time: &mut dyn FnMut() -> bool,
+) -> Result<Result<usize, Refused>, StorageError> {
     let adds = writes.iter().any(|write| write.bounds().adds);
     let free_bytes_min = if adds { free_bytes_min } else { 0 };
     let bytes = writes.iter().map(|write| write.bounds().payload_bytes).sum();
@@ -235,7 +248,15 @@ pub(crate) fn decide_group(
         Err(error) if error.is_full() => return Ok(Err(Refused::DiskFull)),
         begun => begun?,
     };
-    writes.iter_mut().try_for_each(|write| write.decide(core, &begun)).map(Ok)
+    let mut decided = 0;
+    for write in writes {
+        if decided > 0 && !has_time() {
+            break;
+        }
+        write.decide(core, &begun)?;
+        decided += 1;
+    }
+    Ok(Ok(decided))
 }
 
 #[cfg(test)]

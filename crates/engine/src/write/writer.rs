@@ -1,9 +1,9 @@
 //! The writer: the one thread that decides, journals, publishes and acknowledges.
 
-use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::thread;
+use std::time::Duration;
 
 use nearprint_index::compaction::policy::FULL_DELTAS_MAX;
 use nearprint_index::view::View;
@@ -18,6 +18,11 @@ use crate::storage::StorageError;
 use crate::write::command::Bounds;
 use crate::write::core::Core;
 use crate::write::queued::{QueuedWrite, decide_group};
+use crate::write::waiting::WaitingWrites;
+
+/// A group is closed once its writes have taken this long to decide, so that one write of another
+/// client does not wait for many that take long.
+const DECIDED_FOR: Duration = Duration::from_millis(2);
 
 /// The state of the writer thread.
 #[derive(Debug)]
@@ -25,8 +30,7 @@ pub(crate) struct Writer {
     core: Core,
     shared: Arc<Shared>,
     inbox: mpsc::UnboundedReceiver<Message>,
-    /// Bounded by the queue room of [`Shared`].
-    waiting: VecDeque<Box<dyn QueuedWrite>>,
+    waiting: WaitingWrites,
     stopping: bool,
 }
 
@@ -36,7 +40,7 @@ impl Writer {
         shared: Arc<Shared>,
         inbox: mpsc::UnboundedReceiver<Message>,
     ) -> Self {
-        Self { core, shared, inbox, waiting: VecDeque::new(), stopping: false }
+        Self { core, shared, inbox, waiting: WaitingWrites::default(), stopping: false }
     }
 
     /// Runs until [`Message::Stop`], or until storage or another thread fails.
@@ -51,7 +55,7 @@ impl Writer {
                 self.waiting.push_back(write);
             }
         }
-        refuse(self.waiting, &refused);
+        refuse(self.waiting.take_all(), &refused);
     }
 
     fn serve(&mut self) -> Result<(), StorageError> {
@@ -125,7 +129,8 @@ impl Writer {
         Ok(())
     }
 
-    /// Decides what waits, at most a group, and acknowledges it once it is durable.
+    /// Decides what waits, at most a group and [`DECIDED_FOR`], and acknowledges it once it is
+    /// durable.
     fn commit_group(&mut self) -> Result<(), StorageError> {
         let (mut changes, changes_max) = (0, self.shared.options.group_changes_max);
         let mut group = next_group(&self.shared, &mut self.waiting, |bounds| {
@@ -134,7 +139,8 @@ impl Writer {
             has_room
         });
         match self.decide_durably(&mut group) {
-            Ok(Ok(())) => {
+            Ok(Ok(decided)) => {
+                self.waiting.put_back(group.split_off(decided));
                 self.publish();
                 for write in group {
                     write.acknowledge();
@@ -156,16 +162,18 @@ impl Writer {
     fn decide_durably(
         &mut self,
         group: &mut [Box<dyn QueuedWrite>],
-    ) -> Result<Result<(), Refused>, StorageError> {
+    ) -> Result<Result<usize, Refused>, StorageError> {
         let before = self.core.view().sequence();
         let clock_ms = clock::now_ms();
         if clock_ms < self.core.machine().now_ms() {
             self.shared.times_set_back.fetch_add(1, Ordering::Release);
         }
         let free_bytes_min = self.shared.disk.needed.load(Ordering::Relaxed);
-        if let Err(refused) = decide_group(&mut self.core, group, clock_ms, free_bytes_min)? {
-            return Ok(Err(refused));
-        }
+        let limits = (clock_ms, free_bytes_min);
+        let decided = match decide_group(&mut self.core, group, limits, &mut time_to_decide())? {
+            Ok(decided) => decided,
+            Err(refused) => return Ok(Err(refused)),
+        };
         let begun = clock::now();
         self.core.make_durable()?;
         // Duplicates and retries change nothing, and are not counted as changes.
@@ -174,7 +182,7 @@ impl Writer {
             self.shared.observer.journal_synced(begun.elapsed());
             self.shared.observer.group_committed(changes);
         }
-        Ok(Ok(()))
+        Ok(Ok(decided))
     }
 
     fn publish(&self) {
@@ -182,10 +190,16 @@ impl Writer {
     }
 }
 
+/// Tells whether a group that begins now has time for another write.
+pub(crate) fn time_to_decide() -> impl FnMut() -> bool {
+    let begun = clock::now();
+    move || begun.elapsed() < DECIDED_FOR
+}
+
 /// Takes a group from the queue, as long as it has room, and refuses what cannot be taken now.
 pub(crate) fn next_group(
     shared: &Shared,
-    waiting: &mut VecDeque<Box<dyn QueuedWrite>>,
+    waiting: &mut WaitingWrites,
     mut has_room: impl FnMut(&Bounds) -> bool,
 ) -> Vec<Box<dyn QueuedWrite>> {
     let mut group = Vec::new();
@@ -204,14 +218,14 @@ pub(crate) fn next_group(
 pub(crate) fn refuse_additions(
     group: Vec<Box<dyn QueuedWrite>>,
     refused: &Refused,
-    waiting: &mut VecDeque<Box<dyn QueuedWrite>>,
+    waiting: &mut WaitingWrites,
 ) {
     let (adds, others): (Vec<_>, Vec<_>) = group.into_iter().partition(|write| write.bounds().adds);
     if adds.is_empty() {
         refuse(others, refused);
     } else {
         refuse(adds, refused);
-        others.into_iter().rev().for_each(|write| waiting.push_front(write));
+        waiting.put_back(others);
     }
 }
 

@@ -56,8 +56,8 @@ pub(crate) struct Clocks {
 /// A group of commands, as it was decided or not.
 #[derive(Debug)]
 pub(crate) enum Decided {
-    /// Append this to the log.
-    Send(Arc<[u8]>),
+    /// Append this to the log. These were left, as there was no time for them.
+    Send(Arc<[u8]>, Vec<Box<dyn QueuedWrite>>),
     /// The disk is full, and nothing changed.
     Refused(Refused, Vec<Box<dyn QueuedWrite>>),
 }
@@ -211,7 +211,7 @@ impl Node {
         self.halted.is_none() && self.chain.accepts(now_ms)
     }
 
-    /// Decides a group that fits a message ([`room_in_group`]).
+    /// Decides a group that fits a message ([`room_in_group`]), as long as there is time.
     ///
     /// # Errors
     /// [`StorageError`]: the node must be opened again.
@@ -220,15 +220,18 @@ impl Node {
         mut writes: Vec<Box<dyn QueuedWrite>>,
         clocks: Clocks,
         free_bytes_min: u64,
+        has_time: &mut dyn FnMut() -> bool,
     ) -> Result<Decided, StorageError> {
         let documents = self.core.view().documents();
-        let decided = decide_group(&mut self.core, &mut writes, clocks.clock_ms, free_bytes_min)?;
-        if let Err(refused) = decided {
-            return Ok(Decided::Refused(refused, writes));
-        }
+        let limits = (clocks.clock_ms, free_bytes_min);
+        let left = match decide_group(&mut self.core, &mut writes, limits, has_time)? {
+            Ok(decided) => writes.split_off(decided),
+            Err(refused) => return Ok(Decided::Refused(refused, writes)),
+        };
         self.met_unreadable |= writes.iter().any(|write| write.met_unreadable());
         let leader = self.own_id();
-        self.send(Role::Write, leader, (documents, writes), clocks.now_ms).map(Decided::Send)
+        let bytes = self.send(Role::Write, leader, (documents, writes), clocks.now_ms)?;
+        Ok(Decided::Send(bytes, left))
     }
 
     /// What is to be done, see [`Chain::due`].

@@ -11,7 +11,7 @@ fn writes(sizes: &[usize]) -> Vec<Box<dyn QueuedWrite>> {
     let write = |size: &usize| -> Box<dyn QueuedWrite> {
         let fingerprints = vec![Fingerprint::new(7); *size];
         let packed = Packed { namespace: None, expiry: None, fingerprints };
-        Queued::new(InsertPacked { packed }, 0, None, 0).0
+        Queued::new(InsertPacked { packed }, 0, (None, None), 0).0
     };
     sizes.iter().map(write).collect()
 }

@@ -41,8 +41,8 @@ fn decide(node: &mut Node, fingerprint: u64) -> (Arc<[u8]>, Waiting) {
     let touches = Arc::new(Touches::new(0, []));
     let secret = std::array::from_fn(|at| ENTROPY[16 + at]);
     let (write, waiting) = asked.queue(&node.published(), (&secret, &touches), CLOCKS.clock_ms);
-    match node.decide(vec![write], CLOCKS, 0).unwrap() {
-        Decided::Send(bytes) => (bytes, waiting),
+    match node.decide(vec![write], CLOCKS, 0, &mut || true).unwrap() {
+        Decided::Send(bytes, _) => (bytes, waiting),
         Decided::Refused(refused, _) => panic!("{refused}"),
     }
 }
@@ -131,7 +131,7 @@ fn a_leader_that_cannot_read_a_record_resigns_and_leads_no_more() {
     read(&mut node, &[leads]);
     assert_eq!(node.due(true, None, CLOCKS.now_ms), Due::Nothing);
     let write: Box<dyn QueuedWrite> = Box::new(MeetsUnreadable);
-    let Decided::Send(bytes) = node.decide(vec![write], CLOCKS, 0).unwrap() else {
+    let Decided::Send(bytes, _) = node.decide(vec![write], CLOCKS, 0, &mut || true).unwrap() else {
         panic!("there is space");
     };
     read(&mut node, &[bytes]);

@@ -377,8 +377,8 @@ impl Member {
         }
         world.statistics.together += u64::from(!open.node.is_settled());
         let group = Group { clock_ms: clocks.clock_ms, commands };
-        match open.node.decide(writes, clocks, 0)? {
-            Decided::Send(bytes) => self.append(&bytes, Some(group), world),
+        match open.node.decide(writes, clocks, 0, &mut || true)? {
+            Decided::Send(bytes, _) => self.append(&bytes, Some(group), world),
             Decided::Refused(refused, writes) => {
                 for write in writes {
                     write.refuse(refused.clone());
