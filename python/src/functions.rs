@@ -27,8 +27,10 @@ const BARE: Wanted = Wanted { sketch: false, features: false };
 /// decoded by ``charset``, or as browsers guess it. With ``html=True`` the document is a page, and
 /// ``extract`` says which of its text counts: ``content``, ``visible`` or ``main``.
 ///
-/// >>> page = b"<nav>Home</nav><p>Caf\xe9 &amp; tea</p>" >>> nearprint.fingerprint(page, html=True,
-/// charset="latin1") == nearprint.fingerprint("Caf\xe9 & tea") True
+/// >>> page = b"<nav>Home</nav><p>Caf\xe9 &amp; tea</p>"
+/// >>> text = "Caf\xe9 & tea"
+/// >>> nearprint.fingerprint(page, html=True, charset="latin1") == nearprint.fingerprint(text)
+/// True
 ///
 /// ``recipe`` is the definition of the fingerprint; those of different recipes cannot be compared.
 ///
@@ -125,10 +127,11 @@ pub(crate) fn sketch(
 
 /// Estimate how much two texts agree, from 0 to 1: about their edit ratio.
 ///
-/// >>> import nearprint >>> a = "The lamp on the second floor flickers when the lift starts, and
-/// nobody has found the wire." >>> b = "The lamp on the second floor flickers when the lift starts,
-/// and nobody has found the cable." >>> nearprint.similarity(a, b) > 0.83, nearprint.similarity(a,
-/// "black tea") (True, 0.0)
+/// >>> import nearprint
+/// >>> a = "The lamp on the second floor flickers when the lift starts, nobody knows why."
+/// >>> b = "The lamp on the second floor flickers when the lift starts, nobody knows where."
+/// >>> nearprint.similarity(a, b) > 0.8, nearprint.similarity(a, "black tea")
+/// (True, 0.0)
 ///
 /// Each may be a text, a page, or the :class:`Sketch` of one; the keywords are those of
 /// :func:`fingerprint`.

@@ -135,10 +135,13 @@ impl Index {
 
     /// Store a document unless it is a near-duplicate of another one, in one step.
     ///
-    /// >>> import nearprint >>> index = nearprint.Index() >>> index.check_and_insert("a", 0b1011)
-    /// Checked(outcome='inserted', hit=None) >>> index.check_and_insert("b", 0b1111)
-    /// Checked(outcome='duplicate', hit=Hit(id='a', fingerprint=11, distance=1, similarity=None,
-    /// numbers=None))
+    /// >>> import nearprint
+    /// >>> index = nearprint.Index()
+    /// >>> index.check_and_insert("a", 0b1011)
+    /// Checked(outcome='inserted', hit=None)
+    /// >>> checked = index.check_and_insert("b", 0b1111)
+    /// >>> checked.outcome, checked.hit
+    /// ('duplicate', Hit(id='a', fingerprint=11, distance=1, similarity=None, numbers=None))
     ///
     /// The keywords are those of :meth:`insert` and :meth:`query`.
     #[pyo3(signature = (id, document, *, distance=None, min_similarity=None, min_numbers=None, search=None, html=false, charset=None, sketch=None, recipe=None))]
