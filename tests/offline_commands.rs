@@ -13,10 +13,10 @@ use std::sync::Arc;
 
 use nearprint_engine::directory_file::DirectoryFile;
 use nearprint_engine::document::{Document, DocumentId};
-use nearprint_engine::storage::export::{ExportFile, write_export};
-use nearprint_engine::storage::{Disk, DiskFile, RealDisk};
 use nearprint_engine::{Admission, Engine, Options};
 use nearprint_fingerprint::Fingerprint;
+use nearprint_storage::export::write_export;
+use nearprint_storage::{Disk, DiskFile, ExportFile, RealDisk};
 
 const ROUNDS: u64 = 40;
 /// Replaced in each round.

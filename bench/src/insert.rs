@@ -13,8 +13,8 @@ use nearprint::cli::measure::limits;
 use nearprint::cli::measure::numbers::{float, per_second, ratio};
 use nearprint::server::Settings;
 use nearprint_engine::Stats;
-use nearprint_engine::machine::change::PACKED_MAX;
 use nearprint_fingerprint::Distance;
+use nearprint_machine::change::PACKED_MAX;
 
 use crate::arguments::Data;
 use crate::clock::Stopwatch;

@@ -12,7 +12,6 @@ use std::time::Duration;
 use anyhow::{Context, Result, ensure};
 use nearprint::cli::measure::numbers::{float, per_second, ratio};
 use nearprint_engine::document::{Expiry, Namespace, Packed, Sequence};
-use nearprint_engine::machine::change::PACKED_MAX;
 use nearprint_engine::{Engine, Job, ListQuery, NamespaceFilter, Purge, Work};
 use nearprint_fingerprint::{Distance, Fingerprint};
 use nearprint_index::compaction::policy::Load;
@@ -20,6 +19,7 @@ use nearprint_index::namespace_key::NamespaceKey;
 use nearprint_index::permutation::Permutation;
 use nearprint_index::plan::SMALL_MAX;
 use nearprint_index::view::{Put, Shape, View};
+use nearprint_machine::change::PACKED_MAX;
 
 use crate::arguments::Data;
 use crate::clock::{Stopwatch, pause};

@@ -18,11 +18,11 @@ use nearprint::cli::measure::arguments::count;
 use nearprint::cli::measure::limits;
 use nearprint::cli::measure::numbers::{per_second, ratio};
 use nearprint_engine::document::Document;
-use nearprint_engine::machine::change::PACKED_MAX;
-use nearprint_engine::machine::query::{Criteria, Hit};
 use nearprint_engine::{GroupsRequest, Job, JobState, NamespaceFilter, PackedQuery, QueryOptions};
 use nearprint_fingerprint::{Distance, Fingerprint};
 use nearprint_index::view::Near;
+use nearprint_machine::change::PACKED_MAX;
+use nearprint_machine::query::{Criteria, Hit};
 use tokio::runtime;
 
 use crate::arguments::{Data, threads};

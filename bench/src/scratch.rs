@@ -10,10 +10,10 @@ use nearprint::cli::error_report::ErrorReport;
 use nearprint::config::Config;
 use nearprint::server::Settings;
 use nearprint_engine::document::Packed;
-use nearprint_engine::machine::change::PACKED_MAX;
-use nearprint_engine::machine::query::Criteria;
 use nearprint_engine::{Admission, Engine, PackedInserted, Pending, Stats};
 use nearprint_fingerprint::Distance;
+use nearprint_machine::change::PACKED_MAX;
+use nearprint_machine::query::Criteria;
 use tokio::runtime::{self, Runtime};
 
 use crate::clock::{Stopwatch, pause};

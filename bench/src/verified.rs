@@ -16,9 +16,9 @@ use nearprint::cli::measure::arguments::{count, distance};
 use nearprint::cli::measure::limits;
 use nearprint::cli::measure::numbers::{per_second, ratio};
 use nearprint_engine::document::{Document, DocumentId};
-use nearprint_engine::machine::query::{Criteria, Hit, Verification};
 use nearprint_engine::{Admission, QueryOptions};
 use nearprint_fingerprint::{Distance, Fingerprint, Sketch, Threshold};
+use nearprint_machine::query::{Criteria, Hit, Verification};
 use tokio::runtime;
 
 use crate::clock::Stopwatch;

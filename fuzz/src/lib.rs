@@ -18,10 +18,6 @@ use nearprint::access::{self, Access};
 use nearprint::config::{Config, ConfigError, Sources};
 use nearprint::http::{self, Service};
 use nearprint_engine::cluster::message::Message;
-use nearprint_engine::machine::change::Record;
-use nearprint_engine::storage::export::read_export;
-use nearprint_engine::storage::scan;
-use nearprint_engine::storage::{Disk, FileKind, Identity, Journal, SealedReader};
 use nearprint_engine::{Durability, Engine, Options, StateFile};
 use nearprint_files::{
     self, BadEntry, Entry, FileRecords, Format, Other, Raw, ReadOptions, RecordForm,
@@ -29,6 +25,10 @@ use nearprint_files::{
 use nearprint_fingerprint::Distance;
 use nearprint_index::image;
 use nearprint_index::plan::Plans;
+use nearprint_machine::change::Record;
+use nearprint_storage::export::read_export;
+use nearprint_storage::scan;
+use nearprint_storage::{Disk, FileKind, Identity, Journal, SealedReader};
 use nearprint_text::{Extract, Method, Source, SpectralModel, Wanted};
 use tokio::runtime::Runtime;
 use tower::ServiceExt as _;

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::io;
 use std::sync::{Arc, Mutex, MutexGuard};
 
-use nearprint_engine::storage::{Disk, DiskFile, StorageError};
+use nearprint_storage::{Disk, DiskFile, StorageError};
 
 /// The files by name. A clone is the same disk.
 #[derive(Debug, Clone, Default)]

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use nearprint_engine::OpenError;
 use nearprint_engine::open::offline::OfflineDirectory;
-use nearprint_engine::storage::StorageError;
+use nearprint_storage::StorageError;
 
 use super::configuration;
 use super::error_report::ErrorReport;

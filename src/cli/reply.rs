@@ -89,7 +89,7 @@ impl HitReply<'_> {
     }
 
     /// Whether the hit makes a duplicate of a document that is `short` or not: the rule of
-    /// [`nearprint_engine::machine::query::Verification::counts`], as it can be read off the wire.
+    /// [`nearprint_machine::query::Verification::counts`], as it can be read off the wire.
     pub(super) fn counts(&self, short: bool) -> bool {
         self.confirmed.unwrap_or(!short || self.distance == 0)
     }

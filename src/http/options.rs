@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use nearprint_engine::machine::query::SearchKind;
 use nearprint_fingerprint::Distance;
+use nearprint_machine::query::SearchKind;
 use nearprint_text::Recipe;
 use nearprint_text::{Extract, SpectralModel};
 

@@ -7,15 +7,13 @@ use nearprint_engine::cluster::message::{Digest, LeaderId, Message, Role};
 use nearprint_engine::document::{
     Document, DocumentId, Expiry, Metadata, Namespace, Packed, Sequence,
 };
-use nearprint_engine::machine::change::{Change, Record};
-use nearprint_engine::machine::jobs::Progress;
-use nearprint_engine::machine::jobs::{JobState, NamespaceFilter, Purge};
-use nearprint_engine::storage::scan;
-use nearprint_engine::storage::{
-    Disk, FileKind, Identity, Journal, RealDisk, SealedReader, SealedWriter,
-};
 use nearprint_engine::{Admission, Engine, Options};
 use nearprint_fingerprint::Fingerprint;
+use nearprint_machine::change::{Change, Record};
+use nearprint_machine::jobs::Progress;
+use nearprint_machine::jobs::{JobState, NamespaceFilter, Purge};
+use nearprint_storage::scan;
+use nearprint_storage::{Disk, FileKind, Identity, Journal, RealDisk, SealedReader, SealedWriter};
 
 use crate::common;
 use crate::targets::memory::MemoryDisk;

@@ -6,8 +6,8 @@ use std::path::Path;
 use std::sync::LazyLock;
 
 use nearprint::config::Config;
-use nearprint_engine::machine::query::Verification;
 use nearprint_fingerprint::{Fingerprint, Sketch, Threshold};
+use nearprint_machine::query::Verification;
 use nearprint_text::Analysis;
 use serde_json::Value;
 

@@ -8,11 +8,11 @@ use std::collections::{BTreeMap, HashMap};
 
 use crate::record::{Call, Step};
 
-#[path = "../../crates/engine/src/storage/tests/simulated/contents.rs"]
+#[path = "../../crates/storage/src/simulated/contents.rs"]
 #[expect(dead_code, reason = "the simulated disk uses more of it")]
 mod contents;
-#[path = "../../crates/engine/src/storage/tests/simulated/dice.rs"]
-#[expect(dead_code, reason = "the simulated disk uses more of it")]
+#[path = "../../crates/storage/src/simulated/dice.rs"]
+#[expect(dead_code, unreachable_pub, reason = "the simulated disk uses more of it")]
 mod dice;
 
 use contents::{Change, Contents, CrashMode};

@@ -29,8 +29,8 @@ use nearprint::cli::measure::arguments::count;
 use nearprint::cli::measure::limits;
 use nearprint::cli::measure::numbers::{per_second, ratio};
 use nearprint_engine::Engine;
-use nearprint_engine::machine::change::PACKED_MAX;
 use nearprint_fingerprint::{Distance, Fingerprint};
+use nearprint_machine::change::PACKED_MAX;
 use serde_json::json;
 
 use self::bare::Bare;

@@ -4,9 +4,9 @@
 
 #![expect(clippy::print_stdout, reason = "an example prints")]
 
-use nearprint_engine::document::{Document, DocumentId};
 use nearprint_engine::{Admission, Criteria, Engine, Options, QueryOptions, SearchKind};
 use nearprint_fingerprint::{Distance, Threshold};
+use nearprint_machine::document::{Document, DocumentId};
 use nearprint_text::{Recipe, analyse_text};
 
 /// The first two differ in one word.

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant, SystemTime};
 
-use crate::document::Expiry;
+use nearprint_machine::document::Expiry;
 
 /// A clock that differs by more than this from what the last reading let expect was set.
 const SET_MS_MIN: u64 = 1_000;

@@ -9,6 +9,14 @@ use arc_swap::{ArcSwap, Guard};
 use nearprint_fingerprint::{Distance, Fingerprint};
 use nearprint_index::id_key::IdKey;
 use nearprint_index::namespace_key::NamespaceKey;
+use nearprint_machine::change::PACKED_MAX;
+use nearprint_machine::commands::{
+    CheckAndInsert, CheckAndInsertPacked, Insert, InsertPacked, Remove, Reset,
+};
+use nearprint_machine::document::{Document, DocumentId, Namespace, Packed};
+use nearprint_machine::query::Criteria;
+use nearprint_machine::search::{PackedSearch, Probe, nearest};
+use nearprint_storage::{DirectoryLock, Disk, ReadingDisk, RealDisk};
 use nearprint_text::SpectralModel;
 use tokio::sync::{Notify, mpsc, oneshot, watch};
 
@@ -28,16 +36,9 @@ use crate::client::Client;
 use crate::clock;
 use crate::cluster::member::{EngineEnd, Member, NodeOptions};
 use crate::cluster::offline;
-use crate::document::{Document, DocumentId, Namespace, Packed};
 use crate::following::follower;
 use crate::groups::board::Board;
 use crate::jobs::PurgeOwners;
-use crate::machine::change::PACKED_MAX;
-use crate::machine::commands::{
-    CheckAndInsert, CheckAndInsertPacked, Insert, InsertPacked, Remove, Reset,
-};
-use crate::machine::query::Criteria;
-use crate::machine::search::{PackedSearch, Probe, nearest};
 use crate::open::recovery::{Recovered, recover};
 use crate::originals::touches::Touches;
 use crate::published::Published;
@@ -47,7 +48,6 @@ use crate::read::reader::{self, Listing, RecordLookup};
 use crate::read::scans::Scans;
 use crate::read::scheduler::{BatchScheduler, Share, piece};
 use crate::shared::{Life, Message, Shared};
-use crate::storage::{DirectoryLock, Disk, ReadingDisk, RealDisk};
 use crate::write::command::{Command, SearchedCheckAndInsert, SearchedCheckAndInsertPacked};
 use crate::write::queued::{Pending, QueueRoom, Queued};
 

@@ -1,21 +1,22 @@
 //! The jobs of an engine, of every kind: begin, watch and cancel them.
 //!
-//! A purge is part of the state and survives a restart ([`crate::machine::jobs`]); a search for
+//! A purge is part of the state and survives a restart ([`nearprint_machine::jobs`]); a search for
 //! groups is in memory only ([`crate::groups`]). The removal of expired documents is no job: nobody
 //! asked for it, it never ends, and there is nothing to wait for, as an expired document is not a
 //! hit any more.
+
+use nearprint_machine::commands::{BeginPurge, EndJob};
+use nearprint_machine::document::Sequence;
+use nearprint_machine::jobs::{
+    self, JobFailure, JobState, NamespaceFilter, Purge, PurgeWork, RUNNING_MAX,
+};
+use nearprint_machine::query::Criteria;
 
 use crate::api::error::Refused;
 use crate::api::replies::Admission;
 use crate::client::Client;
 use crate::clock;
-use crate::document::Sequence;
 use crate::handle::Engine;
-use crate::machine::commands::{BeginPurge, EndJob};
-use crate::machine::jobs::{
-    self, JobFailure, JobState, NamespaceFilter, Purge, PurgeWork, RUNNING_MAX,
-};
-use crate::machine::query::Criteria;
 
 /// A job of any kind, as of a moment.
 pub type Job = jobs::Job<Work>;
@@ -64,27 +65,27 @@ pub struct GroupsWork {
     pub partly_compared: u64,
 }
 
-impl Job {
+impl Work {
     /// The namespaces that it concerns.
     pub const fn reach(&self) -> &NamespaceFilter {
-        match &self.work {
-            Work::Purge(work) => &work.purge.reach,
-            Work::Groups(work) => &work.request.reach,
+        match self {
+            Self::Purge(work) => &work.purge.reach,
+            Self::Groups(work) => &work.request.reach,
         }
     }
+}
 
-    /// How much of it is done, rounded down to 4 decimals; 1 only once all is.
-    #[expect(clippy::cast_precision_loss, reason = "the quotient is rounded to 4 decimals")]
-    pub fn progress(&self) -> f64 {
-        if self.state == JobState::Done {
-            return 1.0;
-        }
-        let (done, total) = match &self.work {
-            Work::Purge(work) => (work.through.get(), self.number),
-            Work::Groups(work) => (work.done, work.total),
-        };
-        ((done as f64 / total.max(1) as f64 * 10_000.0).floor() / 10_000.0).min(0.9999)
+/// How much of a job is done, rounded down to 4 decimals; 1 only once all is.
+#[expect(clippy::cast_precision_loss, reason = "the quotient is rounded to 4 decimals")]
+pub fn progress_of(job: &Job) -> f64 {
+    if job.state == JobState::Done {
+        return 1.0;
     }
+    let (done, total) = match &job.work {
+        Work::Purge(work) => (work.through.get(), job.number),
+        Work::Groups(work) => (work.done, work.total),
+    };
+    ((done as f64 / total.max(1) as f64 * 10_000.0).floor() / 10_000.0).min(0.9999)
 }
 
 impl From<Refused> for JobFailure {
@@ -133,7 +134,7 @@ impl Engine {
     /// The jobs by their numbers, so those of one kind oldest first: all that have not ended, the
     /// last [`ENDED_KEPT`] purges that have, and the searches for groups whose results are kept.
     ///
-    /// [`ENDED_KEPT`]: crate::machine::jobs::ENDED_KEPT
+    /// [`ENDED_KEPT`]: nearprint_machine::jobs::ENDED_KEPT
     pub fn jobs(&self) -> Vec<Job> {
         let mut jobs = self.shared.groups.all();
         jobs.extend(self.shared.published.load().jobs.all().iter().map(shown));

@@ -53,7 +53,6 @@ pub(crate) mod background;
 pub mod cluster;
 #[doc(hidden)]
 pub mod directory_file;
-pub mod document;
 pub mod following;
 pub(crate) mod groups;
 pub(crate) mod handle;
@@ -61,15 +60,11 @@ pub(crate) mod jobs;
 #[doc(hidden)]
 pub mod log;
 #[doc(hidden)]
-pub mod machine;
-#[doc(hidden)]
 pub mod open;
 pub mod operator_file;
 pub(crate) mod published;
 mod random;
 pub(crate) mod read;
-#[doc(hidden)]
-pub mod storage;
 pub(crate) mod write;
 
 mod blocking;
@@ -86,11 +81,8 @@ pub use crate::background::snapshot::snapshots::Export;
 pub use crate::background::snapshot::state_file::StateFile;
 pub use crate::client::Client;
 pub use crate::groups::pages::{GroupInfo, GroupPage, MemberInfo};
-pub use crate::jobs::{GroupsRequest, GroupsWork, Job, Work};
-pub use crate::machine::commands::{Insert, Verdict};
-pub use crate::machine::jobs::{JobFailure, JobState, NamespaceFilter, Purge, PurgeWork};
-pub use crate::machine::query::{Criteria, Hit, HitDocument, SearchKind, Verification};
-pub use crate::originals::query::{ListPlace, Original, OriginalsOrder, OriginalsQuery};
+pub use crate::jobs::{GroupsRequest, GroupsWork, Job, Work, progress_of};
+pub use crate::originals::query::{ListPlace, Original, OriginalsQuery};
 pub use crate::originals::touches::Touch;
 pub use crate::read::found::{Checked, Found, Inserted, Shown};
 pub use crate::read::listing::{DocumentStream, ListQuery};
@@ -106,6 +98,12 @@ pub use api::replies::{
     SnapshotInfo, Stats, StoreOptions, StoredDocument, Written,
 };
 pub use handle::Engine;
+pub use nearprint_machine::commands::{Insert, Verdict};
+pub use nearprint_machine::document;
+pub use nearprint_machine::jobs::{JobFailure, JobState, NamespaceFilter, Purge, PurgeWork};
+pub use nearprint_machine::query::{
+    Criteria, Hit, HitDocument, OriginalsOrder, SearchKind, Verification,
+};
 pub use open::model::read_file as read_model;
 
 #[cfg(doctest)]

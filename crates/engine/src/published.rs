@@ -3,10 +3,9 @@
 use std::sync::Arc;
 
 use nearprint_index::view::View;
-
-use crate::machine::apply::Machine;
-use crate::machine::jobs::Jobs;
-use crate::storage::Records;
+use nearprint_machine::apply::Machine;
+use nearprint_machine::jobs::Jobs;
+use nearprint_storage::Records;
 
 /// A state with its records. The records are pinned: those of the view's documents stay readable
 /// for the life of this value, even if their files are reclaimed.

@@ -16,9 +16,9 @@ use std::path::Path;
 use std::process::{Command, ExitStatus};
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use nearprint_engine::document::{Document, DocumentId};
 use nearprint_engine::{Admission, Engine, Options};
 use nearprint_fingerprint::Fingerprint;
+use nearprint_machine::document::{Document, DocumentId};
 
 /// Children per commit; `make torture` starts 5,000.
 const CHILDREN: u64 = 40;

@@ -12,14 +12,14 @@ use std::path::Path;
 use std::sync::mpsc;
 use std::time::Duration;
 
-use nearprint_engine::document::{Document, DocumentId, Metadata, Namespace, Packed, Sequence};
 use nearprint_engine::following::{ChangesEnd, FollowEnd, FollowerPosition, follower};
-use nearprint_engine::storage::{Disk as _, RealDisk};
 use nearprint_engine::{
     Admission, Criteria, Durability, Engine, JobState, ListQuery, NamespaceFilter, OpenError,
     Options, OriginalsOrder, OriginalsQuery, Purge, QueryOptions, Refused, StoredDocument,
 };
 use nearprint_fingerprint::{Distance, Fingerprint};
+use nearprint_machine::document::{Document, DocumentId, Metadata, Namespace, Packed, Sequence};
+use nearprint_storage::{Disk as _, RealDisk};
 
 /// A hang is a failure; nothing here takes a few seconds.
 const DEADLINE: Duration = Duration::from_mins(1);

@@ -12,11 +12,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::task::Poll;
 
-use nearprint_engine::document::{Document, DocumentId, Namespace, Packed, Sequence};
 use nearprint_engine::{
     Admission, Engine, ListQuery, NamespaceFilter, Observer, Options, PageOptions, StoredDocument,
 };
 use nearprint_fingerprint::Fingerprint;
+use nearprint_machine::document::{Document, DocumentId, Namespace, Packed, Sequence};
 
 /// The documents that one slice looks at.
 const SLICE: u64 = 512;

@@ -5,11 +5,11 @@
 mod common;
 
 use futures_util::future::try_join_all;
-use nearprint_engine::document::Document;
-use nearprint_engine::machine::change::PACKED_MAX;
-use nearprint_engine::machine::query::Criteria;
 use nearprint_engine::{Admission, Durability, Engine, Options, PackedQuery, QueryOptions};
 use nearprint_fingerprint::{Distance, Fingerprint};
+use nearprint_machine::change::PACKED_MAX;
+use nearprint_machine::document::Document;
+use nearprint_machine::query::Criteria;
 
 const DISTANCE: u8 = 3;
 const NO_HIT: u8 = 255;

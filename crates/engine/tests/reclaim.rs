@@ -9,10 +9,10 @@ mod common;
 use std::path::Path;
 use std::time::Duration;
 
-use nearprint_engine::document::{Document, DocumentId};
-use nearprint_engine::storage::{Disk, RealDisk};
 use nearprint_engine::{Admission, Durability, Engine, Options};
 use nearprint_fingerprint::Fingerprint;
+use nearprint_machine::document::{Document, DocumentId};
+use nearprint_storage::{Disk, RealDisk};
 
 const FILE_BYTES: u64 = 65_536;
 const IDS: u64 = 60;

@@ -16,12 +16,12 @@ mod common;
 use std::path::Path;
 use std::time::Duration;
 
-use nearprint_engine::document::{Document, DocumentId, Expiry, Namespace, Packed, Sequence};
 use nearprint_engine::{
     Admission, Criteria, Engine, Job, JobState, ListQuery, NamespaceFilter, Options, PackedQuery,
     Purge, QueryOptions, Work,
 };
 use nearprint_fingerprint::{Distance, Fingerprint};
+use nearprint_machine::document::{Document, DocumentId, Expiry, Namespace, Packed, Sequence};
 
 /// A hang is a failure; nothing here takes a few seconds.
 const DEADLINE: Duration = Duration::from_mins(1);

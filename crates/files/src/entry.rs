@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use arrow_array::RecordBatch;
 use bytes::Bytes;
-use nearprint_engine::document::DocumentId;
+use nearprint_machine::document::DocumentId;
 
 use crate::escape::escaped_path;
 use crate::offer::{

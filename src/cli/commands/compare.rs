@@ -4,10 +4,10 @@ use std::io::{self, Write};
 
 use anyhow::{Context, Result, bail};
 use nearprint_engine::document::Document;
-use nearprint_engine::machine::query::{Criteria, SearchKind};
 use nearprint_files::dedup::grouping;
 use nearprint_files::offer::Content;
 use nearprint_fingerprint::Distance;
+use nearprint_machine::query::{Criteria, SearchKind};
 use nearprint_text::{Explained, Method};
 
 use crate::cli::document::{self, FormArgs, MethodArgs};

@@ -18,10 +18,10 @@ use axum::http::{HeaderMap, HeaderValue};
 use axum::response::{IntoResponse as _, Response};
 use futures_util::FutureExt as _;
 use nearprint_engine::document::Packed;
-use nearprint_engine::machine::change::PACKED_MAX;
 use nearprint_engine::{Admission, Engine, PackedQuery, QueryOptions, Share};
 use nearprint_files::offer::OfferOptions;
 use nearprint_fingerprint::Fingerprint;
+use nearprint_machine::change::PACKED_MAX;
 use tokio::sync::mpsc;
 
 use crate::http::batch::documents::Source;

@@ -1,7 +1,7 @@
 //! The JSON of jobs.
 
 use nearprint_engine::document::{Namespace, Sequence};
-use nearprint_engine::{Job, JobFailure, JobState, NamespaceFilter, Work};
+use nearprint_engine::{Job, JobFailure, JobState, NamespaceFilter, Work, progress_of};
 use serde::Serialize;
 use utoipa::openapi::{RefOr, Schema};
 use utoipa::{PartialSchema, ToSchema};
@@ -146,8 +146,8 @@ impl JobReply {
     pub(crate) fn new(job: Job, cipher: &Cipher, reach: &NamespaceAccess) -> Self {
         // It is a share of the work on all namespaces.
         let shows_progress = reach.is_unlimited() || job.state == JobState::Done;
-        let progress = shows_progress.then(|| job.progress());
-        let (namespace, all_namespaces) = match job.reach() {
+        let progress = shows_progress.then(|| progress_of(&job));
+        let (namespace, all_namespaces) = match job.work.reach() {
             NamespaceFilter::Namespace(name) => {
                 (Some(name.as_ref().map(Namespace::to_string)), None)
             }

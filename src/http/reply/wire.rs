@@ -3,9 +3,9 @@
 use std::borrow::Cow;
 
 use nearprint_engine::document::{Document, Expiry};
-use nearprint_engine::machine::query::{self, Criteria, FoundBy, Verification};
 use nearprint_engine::{Findings, Verdict, Written};
 use nearprint_fingerprint::Fingerprint;
+use nearprint_machine::query::{self, Criteria, FoundBy, Verification};
 use nearprint_text::Recipe;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;

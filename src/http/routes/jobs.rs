@@ -135,7 +135,7 @@ fn not_found() -> Problem {
 }
 
 fn reaches(reach: &NamespaceAccess, job: &Job) -> bool {
-    match job.reach() {
+    match job.work.reach() {
         NamespaceFilter::Namespace(name) => reach.admits(name.as_ref().map(Namespace::as_str)),
         NamespaceFilter::All => reach.check_all().is_ok(),
     }

@@ -1,11 +1,11 @@
 //! What the engine reports: why a data directory does not open, and why a request is refused.
 
+use nearprint_machine::change::NotARecord;
+use nearprint_storage::StorageError;
 use nearprint_text::BadModel;
 use nearprint_text::Recipe;
 
 use crate::clock;
-use crate::machine::change::NotARecord;
-use crate::storage::StorageError;
 
 /// Why a data directory could not be opened.
 #[derive(Debug, thiserror::Error)]

@@ -1,12 +1,12 @@
 //! The options and replies of the engine.
 
 use nearprint_fingerprint::Distance;
+use nearprint_machine::commands::Verdict;
+use nearprint_machine::document::{Document, Namespace, Sequence};
+use nearprint_machine::query::{Criteria, Hit};
 use nearprint_text::Recipe;
 
 use crate::api::options::Durability;
-use crate::document::{Document, Namespace, Sequence};
-use crate::machine::commands::Verdict;
-use crate::machine::query::{Criteria, Hit};
 
 /// The options of a look-up.
 #[derive(Debug, Clone, Copy)]

@@ -17,10 +17,10 @@ use std::time::Duration;
 use nearprint_index::compaction::policy::{self, Load};
 use nearprint_index::compaction::work::Work;
 use nearprint_index::view::{Parts, View};
+use nearprint_machine::jobs::Jobs;
 use tokio::sync::oneshot;
 
 use crate::background::pause::Writes;
-use crate::machine::jobs::Jobs;
 use crate::shared::{Message, Shared};
 use crate::write::core::Durable;
 

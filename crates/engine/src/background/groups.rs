@@ -14,14 +14,14 @@ use nearprint_index::groups::{BYTES_EACH, EvidenceSource as _, Groups, Search, S
 use nearprint_index::namespace_key::NamespaceKey;
 use nearprint_index::namespaces::NamespaceNumber;
 use nearprint_index::view::{Expired, Selection};
+use nearprint_machine::document::{Namespace, Sequence};
+use nearprint_machine::jobs::JobFailure;
+use nearprint_machine::query::SearchKind;
 
 use crate::background::spawn::lower_priority;
 use crate::clock;
-use crate::document::{Namespace, Sequence};
 use crate::groups::board::{FoundGroups, GroupsRun};
 use crate::groups::judge::RecordEvidence;
-use crate::machine::jobs::JobFailure;
-use crate::machine::query::SearchKind;
 use crate::published::Published;
 use crate::read::reader::{self, RecordReader};
 use crate::shared::Shared;

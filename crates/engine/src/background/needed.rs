@@ -9,11 +9,11 @@
 use nearprint_fingerprint::Fingerprint;
 use nearprint_index::namespace_key::NamespaceKey;
 use nearprint_index::view::View;
+use nearprint_machine::change::{Change, Record};
+use nearprint_machine::document::{Expiry, Namespace, Packed, Sequence};
+use nearprint_machine::jobs::Jobs;
+use nearprint_storage::RecordRef;
 
-use crate::document::{Expiry, Namespace, Packed, Sequence};
-use crate::machine::change::{Change, Record};
-use crate::machine::jobs::Jobs;
-use crate::storage::RecordRef;
 use crate::write::core::Durable;
 
 /// The part of a record that is needed.

@@ -3,9 +3,9 @@
 use std::time::Instant;
 
 use nearprint_index::compaction::policy::Load;
+use nearprint_machine::document::Sequence;
 
 use crate::clock;
-use crate::document::Sequence;
 use crate::shared::Shared;
 
 /// The last write, as seen by a thread that checks from time to time.

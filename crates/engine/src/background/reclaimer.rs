@@ -4,12 +4,12 @@
 //! bound is always known without reading: every change is either a stored document or garbage, so
 //! the number of useless changes is known, and [`Survey`] bounds the bytes of that many records. If
 //! the bound is a fifth of all bytes, a survey reads the files that both kept snapshots cover,
-//! which gives the exact figure. If that is a fifth as well, a sweep rewrites them (see
-//! [`crate::storage::journal::reclaim`]). Files after the older snapshot cannot be swept; if they
-//! are a fifth, snapshots are due ([`is_snapshot_due`]), which also start a new journal file. So
-//! when everything has settled, less than half is garbage: the records take at most twice the bytes
-//! of those of stored documents, plus eight steps ([`step_bytes`]). `docs/disk-format.md` has the
-//! calculation.
+//! which gives the exact figure. If that is a fifth as well, a sweep rewrites them
+//! ([`nearprint_storage::journal::reclaim`]). Files after the older snapshot cannot be swept; if
+//! they are a fifth, snapshots are due ([`is_snapshot_due`]), which also start a new journal file.
+//! So when everything has settled, less than half is garbage: the records take at most twice the
+//! bytes of those of stored documents, plus eight steps ([`step_bytes`]). `docs/disk-format.md` has
+//! the calculation.
 //!
 //! Neither the writer nor readers wait for it. It reads and writes at most [`BYTES_PER_SECOND`].
 
@@ -18,15 +18,16 @@ use std::sync::atomic::Ordering;
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::time::Duration;
 
+use nearprint_machine::document::Sequence;
+use nearprint_storage::journal::reclaim::Keep;
+use nearprint_storage::journal::writer::step_bytes;
+use nearprint_storage::sizes::Sizes;
+use nearprint_storage::{Reclaimer, RecordRef, StorageError, Sweep, SweepRange};
+
 use crate::api::replies::RecordSpace;
 use crate::background::needed::{Needed, NeededPart};
 use crate::background::survey::Survey;
-use crate::document::Sequence;
 use crate::shared::{Message, Shared};
-use crate::storage::journal::reclaim::Keep;
-use crate::storage::journal::writer::step_bytes;
-use crate::storage::sizes::Sizes;
-use crate::storage::{Reclaimer, RecordRef, StorageError, Sweep, SweepRange};
 use crate::write::core::Durable;
 
 /// The maximum bytes read and written in a second: 256 MiB.

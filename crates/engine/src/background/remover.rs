@@ -23,14 +23,14 @@ use nearprint_index::id_key::IdKey;
 use nearprint_index::namespaces::NamespaceNumber;
 use nearprint_index::times::second;
 use nearprint_index::view::{Expired, Listed, Selection, View};
+use nearprint_machine::change::REMOVED_MAX;
+use nearprint_machine::commands::{EndJob, NoteTime, Reason, RemoveMany, Step};
+use nearprint_machine::document::{DocumentId, Sequence};
+use nearprint_machine::jobs::{Job, JobFailure, JobState, PurgeWork};
 
 use crate::api::error::Refused;
 use crate::api::replies::{Freeing, Removed};
 use crate::clock::{self, ClockWatch};
-use crate::document::{DocumentId, Sequence};
-use crate::machine::change::REMOVED_MAX;
-use crate::machine::commands::{EndJob, NoteTime, Reason, RemoveMany, Step};
-use crate::machine::jobs::{Job, JobFailure, JobState, PurgeWork};
 use crate::published::Published;
 use crate::read::reader;
 use crate::shared::Shared;

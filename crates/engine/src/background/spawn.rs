@@ -102,6 +102,7 @@ mod tests {
     use std::time::Duration;
 
     use nearprint_fingerprint::{Distance, Fingerprint};
+    use nearprint_storage::{DirectoryLock, Disk, SimulatedDisk};
     use nearprint_text::Recipe;
 
     use super::*;
@@ -110,7 +111,6 @@ mod tests {
     use crate::api::replies::{Admission, Readiness};
     use crate::handle::Engine;
     use crate::open::recovery::recover;
-    use crate::storage::{DirectoryLock, Disk, SimulatedDisk};
 
     const THREADS: [&str; 9] = [
         "writer",

@@ -8,10 +8,9 @@
 use std::io::{self, Read};
 
 use nearprint_index::view::View;
-
-use crate::document::Sequence;
-use crate::storage::Records;
-use crate::storage::sizes::Sizes;
+use nearprint_machine::document::Sequence;
+use nearprint_storage::Records;
+use nearprint_storage::sizes::Sizes;
 
 /// The result of the last survey; before the first, that of surveying no file.
 #[derive(Debug, Clone, PartialEq, Eq)]

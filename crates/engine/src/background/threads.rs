@@ -5,6 +5,7 @@ use std::sync::mpsc::{Sender, channel};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
+use nearprint_storage::{DirectoryLock, Disk};
 use tokio::sync::mpsc;
 
 use crate::api::error::OpenError;
@@ -20,7 +21,6 @@ use crate::cluster::member::Member;
 use crate::cluster::node::{Node, NodeSettings};
 use crate::cluster::writer::NodeWriter;
 use crate::shared::{Message, Shared};
-use crate::storage::{DirectoryLock, Disk};
 use crate::write::core::Core;
 use crate::write::writer::Writer;
 

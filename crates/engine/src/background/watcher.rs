@@ -12,12 +12,12 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::time::Duration;
 
 use arc_swap::{ArcSwap, ArcSwapOption};
+use nearprint_storage::{Disk, Records};
 
 use crate::api::replies::{DiskStats, Freeing};
 use crate::background::reclaimer::step;
 use crate::directory_file;
 use crate::shared::{Life, Shared};
-use crate::storage::{Disk, Records};
 
 /// How often it looks at the free space.
 const LOOK_EVERY: Duration = Duration::from_millis(50);

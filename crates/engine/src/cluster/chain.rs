@@ -461,8 +461,9 @@ impl Own {
 
 #[cfg(test)]
 mod tests {
+    use nearprint_storage::Identity;
+
     use super::*;
-    use crate::storage::Identity;
 
     fn chain() -> Chain {
         let leader = Some(Leader { id: LeaderId(1), address: "there".into() });

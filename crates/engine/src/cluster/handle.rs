@@ -2,14 +2,15 @@
 
 use std::sync::Arc;
 
+use nearprint_machine::commands::{Reason, RemoveMany};
+use nearprint_storage::{DirectoryLock, Disk, RealDisk};
+
 use crate::api::error::{OpenError, Refused};
 use crate::api::observer::Observer;
 use crate::api::options::Options;
 use crate::api::replies::Admission;
 use crate::cluster::member::{NodeOptions, NodeStatus};
 use crate::handle::Engine;
-use crate::machine::commands::{Reason, RemoveMany};
-use crate::storage::{DirectoryLock, Disk, RealDisk};
 
 impl Engine {
     /// Opens the directory of a node, recovers, and starts the threads. The node answers look-ups

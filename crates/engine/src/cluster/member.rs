@@ -5,13 +5,13 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use arc_swap::ArcSwap;
+use nearprint_storage::Disk;
 
 use crate::api::error::OpenError;
 use crate::cluster::position::ClusterFile;
 use crate::log::Log;
 use crate::log::required::Required;
 use crate::open::recovery::Recovered;
-use crate::storage::Disk;
 
 /// Opens the log of a cluster.
 pub trait OpenLog: Debug + Send + Sync {

@@ -22,12 +22,12 @@
 use std::fmt;
 
 use nearprint_fingerprint::{Fingerprint, Sketch};
+use nearprint_machine::change::{PACKED_MAX, REMOVED_MAX};
+use nearprint_machine::document::{DocumentId, Metadata, Namespace, Sequence};
+use nearprint_storage::{Identity, RecordRef};
 use xxhash_rust::xxh3::xxh3_128_with_seed;
 
-use crate::document::{DocumentId, Metadata, Namespace, Sequence};
-use crate::machine::change::{PACKED_MAX, REMOVED_MAX};
 use crate::originals::touches::Touch;
-use crate::storage::{Identity, RecordRef};
 
 /// The largest message in bytes. A log with smaller messages cannot be used.
 pub const MESSAGE_BYTES_MAX: usize = 256 << 10;

@@ -3,6 +3,8 @@
 use std::path::Path;
 use std::sync::Arc;
 
+use nearprint_storage::{DirectoryLock, Disk, ReadingDisk, RealDisk};
+
 use crate::api::error::OpenError;
 use crate::api::options::Options;
 use crate::cluster::chain::Position;
@@ -11,7 +13,6 @@ use crate::cluster::position::{self, ClusterFile};
 use crate::directory_file::DirectoryFile;
 use crate::open::recovery::{Recovered, recover};
 use crate::random;
-use crate::storage::{DirectoryLock, Disk, ReadingDisk, RealDisk};
 
 /// What a directory has.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -10,10 +10,11 @@
 use std::io::Write;
 use std::sync::Arc;
 
+use nearprint_storage::{Disk, FileKind, Identity, SealedReader, SealedWriter, StorageError};
+
 use crate::cluster::chain::{Halt, Leader, Position, Start};
 use crate::cluster::message::{ADDRESS_BYTES_MAX, Digest, LeaderId};
 use crate::log::Bounds;
-use crate::storage::{Disk, FileKind, Identity, SealedReader, SealedWriter, StorageError};
 
 /// The name of the file.
 pub(crate) const NAME: &str = "cluster";
@@ -139,8 +140,9 @@ fn take<const N: usize>(rest: &mut &[u8]) -> Option<[u8; N]> {
 
 #[cfg(test)]
 mod tests {
+    use nearprint_storage::SimulatedDisk;
+
     use super::*;
-    use crate::storage::SimulatedDisk;
 
     fn file(leader: Option<Leader>) -> ClusterFile {
         let (at, digest, changed) = (0x0102, Digest(0xab), Digest(0xba));

@@ -6,13 +6,14 @@
 use std::io::Read;
 use std::path::Path;
 
+use nearprint_storage::export::Exported;
+use nearprint_storage::{DirectoryLock, Disk as _, RealDisk};
+
 use crate::api::error::OpenError;
 use crate::cluster::position;
 use crate::directory_file::RESTORE_MARKER;
 use crate::following::follower;
 use crate::open::offline::{LOCK_OF_EARLIER_BUILDS, is_empty, refill, remove_all};
-use crate::storage::export::Exported;
-use crate::storage::{DirectoryLock, Disk as _, RealDisk};
 
 /// Whether the directory at a path must be seeded before it can be that of a node: it is missing or
 /// empty, or an earlier attempt was interrupted.
@@ -64,6 +65,9 @@ mod tests {
     use std::path::PathBuf;
     use std::sync::Arc;
 
+    use nearprint_storage::ExportFile;
+    use nearprint_storage::export::write_export;
+    use nearprint_storage::{Disk, DiskFile};
     use tempfile::TempDir;
 
     use super::*;
@@ -71,8 +75,6 @@ mod tests {
     use crate::cluster::position::ClusterFile;
     use crate::directory_file::{self, DirectoryFile};
     use crate::handle::Engine;
-    use crate::storage::export::{ExportFile, write_export};
-    use crate::storage::{Disk, DiskFile};
 
     /// The export of a directory with these files in addition to its own.
     fn export(more: &[&str]) -> Vec<u8> {

@@ -41,8 +41,8 @@ impl Touched {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::document::Sequence;
     use nearprint_fingerprint::Fingerprint;
+    use nearprint_machine::document::Sequence;
 
     #[test]
     fn a_second_of_counts_is_one_for_each_document() {

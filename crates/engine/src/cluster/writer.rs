@@ -19,6 +19,7 @@ use std::thread::Thread;
 use std::time::{Duration, Instant};
 
 use nearprint_index::compaction::policy::FULL_DELTAS_MAX;
+use nearprint_storage::{Disk, Identity, StorageError};
 use tokio::sync::{mpsc, oneshot};
 
 use crate::api::error::Refused;
@@ -33,7 +34,6 @@ use crate::cluster::position::ClusterFile;
 use crate::log::{Entry, Log, LogError};
 use crate::random;
 use crate::shared::{Life, Message, Shared};
-use crate::storage::{Disk, Identity, StorageError};
 use crate::write::queued::QueuedWrite;
 use crate::write::waiting::WaitingWrites;
 use crate::write::writer::{next_group, refuse, refuse_additions, time_to_decide};

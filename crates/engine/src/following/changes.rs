@@ -11,19 +11,19 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use nearprint_machine::document::Sequence;
+use nearprint_storage::{
+    DiskFile, ExportFile, FileWindow, RecordRef, Records, StorageError, StoredRecord,
+};
+use nearprint_storage::{FRAME_HEADER_BYTES, JOURNAL_HEADER_BYTES, decode_header, record_range};
 use tokio::sync::broadcast;
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
 use crate::api::error::Refused;
 use crate::cluster::message::{Digest, LeaderId, MESSAGE_BYTES_MAX, Message, Role};
-use crate::document::Sequence;
 use crate::handle::Engine;
 use crate::originals::touches::{Touch, heard, sum};
 use crate::shared::{Life, Shared};
-use crate::storage::{
-    DiskFile, ExportFile, FileWindow, RecordRef, Records, StorageError, StoredRecord,
-};
-use crate::storage::{FRAME_HEADER_BYTES, JOURNAL_HEADER_BYTES, decode_header, record_range};
 
 /// The time without changes after which a message says that there are none.
 const BEAT: Duration = Duration::from_secs(1);

@@ -6,12 +6,13 @@
 use std::io::Read;
 use std::path::Path;
 
+use nearprint_storage::export::Exported;
+use nearprint_storage::{DirectoryLock, Disk, ReadingDisk, RealDisk, StorageError};
+
 use crate::api::error::OpenError;
 use crate::cluster::position;
 use crate::directory_file::{self, RESTORE_MARKER};
 use crate::open::offline::{LOCK_OF_EARLIER_BUILDS, is_empty, refill};
-use crate::storage::export::Exported;
-use crate::storage::{DirectoryLock, Disk, ReadingDisk, RealDisk, StorageError};
 
 /// The name of the mark.
 pub(crate) const MARK: &str = "follower";

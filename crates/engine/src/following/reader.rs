@@ -2,14 +2,14 @@
 
 use std::io::Read;
 
+use nearprint_machine::change::Record;
+use nearprint_machine::document::Sequence;
 use tokio::sync::oneshot;
 
 use crate::api::error::Refused;
 use crate::cluster::message::{BadMessage, Digest, MESSAGE_BYTES_MAX, Message};
-use crate::document::Sequence;
 use crate::following::changes::DOCUMENTS_UNKNOWN;
 use crate::handle::Engine;
-use crate::machine::change::Record;
 use crate::originals::touches::Touch;
 use crate::shared::Message as ToWriter;
 use crate::write::enact::{DecidedRecord, Enactment};

@@ -11,12 +11,12 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use nearprint_index::groups::Groups;
 use nearprint_index::namespaces::NamespaceNumber;
+use nearprint_machine::document::{Namespace, Sequence};
+use nearprint_machine::jobs::{self, JobFailure, JobList, JobState};
 
 use crate::api::error::Refused;
 use crate::client::Client;
-use crate::document::{Namespace, Sequence};
 use crate::jobs::{GroupsRequest, GroupsWork, Job, Work};
-use crate::machine::jobs::{self, JobFailure, JobList, JobState};
 
 type Jobs = JobList<Arc<GroupsRun>>;
 
@@ -275,10 +275,10 @@ fn shown(job: &jobs::Job<Arc<GroupsRun>>) -> Job {
 #[cfg(test)]
 mod tests {
     use nearprint_fingerprint::Distance;
+    use nearprint_machine::jobs::NamespaceFilter;
+    use nearprint_machine::query::Criteria;
 
     use super::*;
-    use crate::machine::jobs::NamespaceFilter;
-    use crate::machine::query::Criteria;
 
     fn request() -> GroupsRequest {
         let criteria = Criteria::within(Distance::new(3).unwrap());

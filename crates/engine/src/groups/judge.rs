@@ -3,10 +3,10 @@
 use std::sync::atomic::Ordering;
 
 use nearprint_index::groups::{Evidence, EvidenceSource};
+use nearprint_machine::document::Sequence;
+use nearprint_machine::jobs::JobFailure;
 
-use crate::document::Sequence;
 use crate::groups::board::GroupsRun;
-use crate::machine::jobs::JobFailure;
 use crate::read::reader::RecordReader;
 use crate::shared::{Life, Shared};
 

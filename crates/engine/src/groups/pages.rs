@@ -5,12 +5,12 @@
 
 use nearprint_fingerprint::Fingerprint;
 use nearprint_index::groups::{Group, Member};
+use nearprint_machine::document::{Namespace, Sequence};
 
 use crate::api::error::Refused;
 use crate::api::replies::{Page, PageOptions, StoredDocument};
 use crate::blocking::off_async;
 use crate::clock;
-use crate::document::{Namespace, Sequence};
 use crate::groups::board::FoundGroups;
 use crate::handle::Engine;
 use crate::published::Published;

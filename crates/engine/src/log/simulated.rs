@@ -7,11 +7,11 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use std::thread;
 use std::time::Duration;
 
+use nearprint_storage::simulated::Dice;
 use tokio::sync::oneshot;
 
 use super::{Bounds, Entry, Log, LogError, Reader, Settings};
 use crate::clock;
-use crate::storage::simulated::Dice;
 
 /// How often each fault occurs: in one of so many appends; 0 is never.
 #[derive(Debug, Clone, Copy, Default)]

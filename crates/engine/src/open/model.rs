@@ -9,6 +9,7 @@ use std::io::Write as _;
 use std::path::Path;
 use std::sync::Arc;
 
+use nearprint_storage::{Disk, FileKind, SealedReader, SealedWriter, StorageError};
 use nearprint_text::Recipe;
 use nearprint_text::SpectralModel;
 
@@ -16,7 +17,6 @@ use crate::api::error::OpenError;
 use crate::api::options::Options;
 use crate::directory_file::{DirectoryFile, MODEL_NAME as NAME};
 use crate::operator_file;
-use crate::storage::{Disk, FileKind, SealedReader, SealedWriter, StorageError};
 
 const KIND: FileKind = FileKind(10);
 

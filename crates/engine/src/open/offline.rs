@@ -19,14 +19,15 @@ use crate::directory_file::{self, DirectoryFile, RESTORE_MARKER};
 use crate::open::reindex::reindex;
 use crate::open::repair;
 pub(crate) use crate::open::repair::RepairPlan;
-use crate::storage::export::{ExportFile, Exported, check_files, read_export, write_export};
-use crate::storage::journal::salvage;
-pub use crate::storage::journal::salvage::Finding;
-use crate::storage::{
-    Damage, DirectoryLock, Disk, ReadingDisk, RealDisk, StorageError, holds_records,
-};
 use nearprint_fingerprint::Distance;
 use nearprint_index::view::Counts;
+use nearprint_storage::ExportFile;
+use nearprint_storage::export::{Exported, check_files, read_export, write_export};
+use nearprint_storage::journal::salvage;
+pub use nearprint_storage::journal::salvage::Finding;
+use nearprint_storage::{
+    Damage, DirectoryLock, Disk, ReadingDisk, RealDisk, StorageError, holds_records,
+};
 use nearprint_text::{Recipe, UnknownRecipe};
 
 /// Earlier builds locked a file of this name.

@@ -9,6 +9,12 @@ use std::sync::Arc;
 use nearprint_index::compaction::policy::Load;
 use nearprint_index::permutation::Permutation;
 use nearprint_index::view::{Shape, View};
+use nearprint_machine::apply::Machine;
+use nearprint_machine::change::Record;
+use nearprint_machine::document::Sequence;
+use nearprint_storage::journal::writer;
+use nearprint_storage::scan;
+use nearprint_storage::{Disk, Journal, Tail, sealed};
 use nearprint_text::SpectralModel;
 
 use crate::api::error::OpenError;
@@ -18,14 +24,8 @@ use crate::background::snapshot::snapshots::{Loaded, Snapshots};
 use crate::clock;
 use crate::cluster::position::ClusterFile;
 use crate::directory_file::{DirectoryFile, Entropy, RESTORE_MARKER};
-use crate::document::Sequence;
 use crate::following::follower;
-use crate::machine::apply::Machine;
-use crate::machine::change::Record;
 use crate::open::{model, repair};
-use crate::storage::journal::writer;
-use crate::storage::scan;
-use crate::storage::{Disk, Journal, Tail, sealed};
 use crate::write::core::Core;
 
 #[derive(Debug)]

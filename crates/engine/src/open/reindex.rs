@@ -17,6 +17,7 @@ use std::sync::Arc;
 use nearprint_fingerprint::Distance;
 use nearprint_index::plan::Plans;
 use nearprint_index::view::Counts;
+use nearprint_storage::{Disk, Journal, StorageError, require_space, sealed};
 
 use crate::api::error::OpenError;
 use crate::api::options::Options;
@@ -26,7 +27,6 @@ use crate::background::snapshot::snapshots::{Loaded, Snapshots};
 use crate::directory_file::DirectoryFile;
 use crate::open::recovery::{replay, settle};
 use crate::open::repair;
-use crate::storage::{Disk, Journal, StorageError, require_space, sealed};
 
 /// Rebuilds the directory for the maximum distance of the options. `at_ms` is in milliseconds since
 /// 1970; `progress` receives the bytes of records read.

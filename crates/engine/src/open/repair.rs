@@ -10,12 +10,13 @@
 use std::io::Write;
 use std::sync::Arc;
 
+use nearprint_storage::journal::salvage::{self, Finding};
+use nearprint_storage::sealed::remove_leftovers;
+use nearprint_storage::{Disk, FileKind, SealedReader, SealedWriter, StorageError, require_space};
+
 use crate::background::snapshot::manifest::{is_manifest, read_manifest_of};
 use crate::background::snapshot::snapshots::Snapshots;
 use crate::directory_file::DirectoryFile;
-use crate::storage::journal::salvage::{self, Finding};
-use crate::storage::sealed::remove_leftovers;
-use crate::storage::{Disk, FileKind, SealedReader, SealedWriter, StorageError, require_space};
 
 /// The name of the marker.
 const MARKER: &str = "repair-unfinished";

@@ -3,24 +3,17 @@
 use std::cmp::Reverse;
 use std::sync::Arc;
 
+use nearprint_machine::document::Sequence;
+use nearprint_machine::jobs::NamespaceFilter;
+use nearprint_machine::query::OriginalsOrder;
+
 use crate::api::error::Refused;
 use crate::api::replies::{Page, PageOptions, StoredDocument};
 use crate::clock;
-use crate::document::Sequence;
 use crate::handle::Engine;
-use crate::machine::jobs::NamespaceFilter;
 use crate::originals::touches::Touch;
 use crate::read::page::PageSpace;
 use crate::read::reader::RecordReader;
-
-/// The order of a list of originals.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum OriginalsOrder {
-    /// Those with the most duplicates first.
-    Duplicates,
-    /// The one with the last duplicate first.
-    Recent,
-}
 
 /// A place in a list of originals: the larger the first number, the earlier; then by sequence.
 pub type ListPlace = (u32, Sequence);

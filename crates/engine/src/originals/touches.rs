@@ -13,9 +13,8 @@ use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 
 use nearprint_fingerprint::Fingerprint;
 use nearprint_index::view::View;
+use nearprint_machine::document::Sequence;
 use tokio::sync::broadcast;
-
-use crate::document::Sequence;
 
 /// How many touches wait for a follower.
 const WAITING_MAX: usize = 4_096;

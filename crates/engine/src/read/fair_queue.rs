@@ -174,15 +174,15 @@ impl State {
 #[cfg(test)]
 mod tests {
     use nearprint_fingerprint::{Distance, Fingerprint};
+    use nearprint_machine::document::{Document, Packed};
+    use nearprint_machine::query::Criteria;
+    use nearprint_machine::search::Probe;
     use nearprint_text::Recipe;
 
     use super::*;
     use crate::api::options::Options;
     use crate::api::replies::{Admission, QueryOptions};
-    use crate::document::{Document, Packed};
     use crate::handle::Engine;
-    use crate::machine::query::Criteria;
-    use crate::machine::search::Probe;
     use crate::published::Published;
     use crate::read::reader::RecordLookup;
 

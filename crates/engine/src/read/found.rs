@@ -4,7 +4,9 @@
 //! the caller grants a number of bytes, and may grant more later ([`Found::show`]). Until then a
 //! look-up keeps its matches (at most [`MATCHES_KEPT_MAX`]) and the state in which it found them.
 //!
-//! [`MATCHES_KEPT_MAX`]: crate::machine::search::MATCHES_KEPT_MAX
+//! [`MATCHES_KEPT_MAX`]: nearprint_machine::search::MATCHES_KEPT_MAX
+
+use nearprint_storage::Records;
 
 use crate::api::error::Refused;
 use crate::api::replies::{Findings, Written};
@@ -13,7 +15,6 @@ use crate::published::Published;
 use crate::read::previous::PreviousUnread;
 use crate::read::reader;
 use crate::read::reader::{Listing, RecordLookup};
-use crate::storage::Records;
 
 /// What a look-up has found.
 #[derive(Debug)]
@@ -110,7 +111,7 @@ impl Found {
 
     /// The matches whose documents are not read yet.
     #[cfg(test)]
-    pub(crate) fn matches(&self) -> &[crate::machine::search::Match] {
+    pub(crate) fn matches(&self) -> &[nearprint_machine::search::Match] {
         match &self.0 {
             State::Read(_) => &[],
             State::Unread(unread) => &unread.lookup.search.matches,

@@ -12,15 +12,15 @@ use nearprint_index::namespace_key::NamespaceKey;
 use nearprint_index::namespaces::{NamespaceEntry, NamespaceNumber};
 use nearprint_index::times::second;
 use nearprint_index::view::{Expired, Selection};
+use nearprint_machine::document::{Namespace, Sequence};
+use nearprint_machine::jobs::NamespaceFilter;
 
 use crate::api::error::Refused;
 use crate::api::replies::{NamespaceInfo, Page, PageOptions, StoredDocument};
 use crate::blocking::off_async;
 use crate::client::Client;
 use crate::clock;
-use crate::document::{Namespace, Sequence};
 use crate::handle::Engine;
-use crate::machine::jobs::NamespaceFilter;
 use crate::published::Published;
 use crate::read::page::PageSpace;
 use crate::read::reader::{self, RecordReader};

@@ -1,9 +1,9 @@
 //! How many bytes documents take in a reply, and how many of them a page takes.
 
 use nearprint_fingerprint::Sketch;
+use nearprint_machine::document::{Document, DocumentId, Metadata, Namespace};
 
 use crate::api::replies::PageOptions;
-use crate::document::{Document, DocumentId, Metadata, Namespace};
 
 /// The most bytes of a page apart from its documents.
 const ENVELOPE: usize = 4 << 10;

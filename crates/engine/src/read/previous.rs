@@ -4,11 +4,11 @@
 //! there is one, so that the writer waits for no read and a new id costs nothing.
 
 use nearprint_fingerprint::{Distance, Fingerprint, NumberAgreement, Resemblance, Sketch};
+use nearprint_machine::document::{Document, Sequence};
+use nearprint_storage::Records;
 
 use crate::blocking::off_async;
-use crate::document::{Document, Sequence};
 use crate::read::reader;
-use crate::storage::Records;
 
 /// How a document that was to be stored differs from the one that its id had.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

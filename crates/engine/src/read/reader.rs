@@ -9,16 +9,16 @@ use std::ops::Range;
 use nearprint_fingerprint::Fingerprint;
 use nearprint_index::levels::posting::Posting;
 use nearprint_index::view::{DocumentCounts, View};
+use nearprint_machine::change::{Change, Record};
+use nearprint_machine::document::{Document, Namespace, Sequence};
+use nearprint_machine::query::{DOCUMENTS_SHOWN_MAX, Hit, HitDocument};
+use nearprint_machine::search::{Match, Probe, Search, others};
+use nearprint_storage::Records;
 
 use crate::api::error::Refused;
 use crate::api::replies::{Findings, StoredDocument};
-use crate::document::{Document, Namespace, Sequence};
-use crate::machine::change::{Change, Record};
-use crate::machine::query::{DOCUMENTS_SHOWN_MAX, Hit, HitDocument};
-use crate::machine::search::{Match, Probe, Search, others};
 use crate::published::Published;
 use crate::read::page::string_bytes;
-use crate::storage::Records;
 
 /// The matches of a document, and the documents that were read to verify them.
 #[derive(Debug)]

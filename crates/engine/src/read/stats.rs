@@ -2,10 +2,10 @@
 
 use nearprint_index::levels::segment::Segment;
 use nearprint_index::plan::Plans;
+use nearprint_machine::document::Sequence;
 
 use crate::api::replies::{SegmentStats, Stats};
 use crate::clock;
-use crate::document::Sequence;
 use crate::handle::Engine;
 use crate::write::writer::memory_stats;
 

@@ -11,6 +11,12 @@ use std::sync::Arc;
 use nearprint_fingerprint::Fingerprint;
 use nearprint_index::compaction::policy::Load;
 use nearprint_index::view::Counts;
+use nearprint_machine::commands::{Insert, InsertPacked, Remove};
+use nearprint_machine::document::{Document, DocumentId, Sequence};
+use nearprint_storage::frame::mutant::IGNORE_CHECKSUMS;
+use nearprint_storage::sealed::{BLOCK_BYTES, SEALED_HEADER_BYTES, TRAILER_BYTES};
+use nearprint_storage::simulated::{Dice, Faults, Stray};
+use nearprint_storage::{Disk, SimulatedDisk};
 
 use super::crashes::is_unreadable;
 use super::golden::sweep;
@@ -19,14 +25,8 @@ use crate::api::error::OpenError;
 use crate::api::error::Refused;
 use crate::api::options::{Durability, Options};
 use crate::background::snapshot::snapshots::Snapshots;
-use crate::document::{Document, DocumentId, Sequence};
-use crate::machine::commands::{Insert, InsertPacked, Remove};
 use crate::open::recovery::{Recovered, recover};
 use crate::read::reader;
-use crate::storage::journal::frame::mutant::IGNORE_CHECKSUMS;
-use crate::storage::sealed::{BLOCK_BYTES, SEALED_HEADER_BYTES, TRAILER_BYTES};
-use crate::storage::simulated::{Dice, Faults, Stray};
-use crate::storage::{Disk, SimulatedDisk};
 use crate::write::core::Core;
 
 /// The number of random flips per commit; `make torture` runs more.

@@ -7,14 +7,15 @@ use std::panic::catch_unwind;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use nearprint_machine::document::Sequence;
+use nearprint_storage::frame::mutant::IGNORE_CHECKSUMS;
+use nearprint_storage::simulated::{Dice, Faults};
+use nearprint_storage::{Disk, SimulatedDisk};
+
 use super::draw::{created, settings};
 use super::rig::{ENTROPY, History, Rig, options, variable};
 use crate::api::options::{Durability, Options};
-use crate::document::Sequence;
 use crate::open::recovery::recover;
-use crate::storage::journal::frame::mutant::IGNORE_CHECKSUMS;
-use crate::storage::simulated::{Dice, Faults};
-use crate::storage::{Disk, SimulatedDisk};
 
 /// Seeds per commit; `make torture` runs 1,000,000.
 const SEEDS: u64 = 1_000;

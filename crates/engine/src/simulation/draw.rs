@@ -3,10 +3,10 @@
 
 use nearprint_fingerprint::{BINS, Distance, Fingerprint, Sketch};
 use nearprint_index::namespace_key::NamespaceKey;
+use nearprint_machine::document::{Document, DocumentId, Expiry, Metadata, Namespace, Packed};
+use nearprint_storage::simulated::Dice;
 
 use crate::api::options::{Durability, Options};
-use crate::document::{Document, DocumentId, Expiry, Metadata, Namespace, Packed};
-use crate::storage::simulated::Dice;
 
 /// Settings that a directory is created with.
 pub(super) fn created(dice: &mut Dice, base: Options) -> Options {

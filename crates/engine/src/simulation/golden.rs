@@ -11,21 +11,21 @@ use nearprint_index::compaction::policy::Load;
 use nearprint_index::image;
 use nearprint_index::plan::Plans;
 use nearprint_index::visibility::Visibility;
+use nearprint_machine::commands::{
+    BeginPurge, EndJob, Insert, InsertPacked, Reason, Remove, RemoveMany, Reset, Step,
+};
+use nearprint_machine::document::{Document, DocumentId, Expiry, Metadata, Namespace, Sequence};
+use nearprint_machine::jobs::{JobState, NamespaceFilter, Purge};
+use nearprint_machine::search::nearest;
+use nearprint_storage::export::{read_export, write_export};
+use nearprint_storage::{Disk, FileKind, RealDisk, SealedReader, SimulatedDisk, StorageError};
 
 use super::rig::{ENTROPY, commit_one, options};
 use crate::api::options::{Durability, Options};
 use crate::background::snapshot::snapshots::Snapshots;
 use crate::directory_file::DirectoryFile;
-use crate::document::{Document, DocumentId, Expiry, Metadata, Namespace, Sequence};
-use crate::machine::commands::{
-    BeginPurge, EndJob, Insert, InsertPacked, Reason, Remove, RemoveMany, Reset, Step,
-};
-use crate::machine::jobs::{JobState, NamespaceFilter, Purge};
-use crate::machine::search::nearest;
 use crate::open::recovery::{Recovered, recover};
 use crate::read::reader;
-use crate::storage::export::{read_export, write_export};
-use crate::storage::{Disk, FileKind, RealDisk, SealedReader, SimulatedDisk, StorageError};
 use crate::write::command::Command;
 use crate::write::core::Core;
 
@@ -296,9 +296,9 @@ fn the_export_of_version_2_is_read_and_restores_the_directory() {
 fn export_of(disk: &SimulatedDisk) -> Vec<u8> {
     let identity = DirectoryFile::read(disk).unwrap().unwrap().identity;
     let files = disk.list().unwrap().into_iter().map(|name| {
-        let file: Arc<dyn crate::storage::DiskFile> = Arc::from(disk.open(&name).unwrap());
+        let file: Arc<dyn nearprint_storage::DiskFile> = Arc::from(disk.open(&name).unwrap());
         let bytes = file.len().unwrap();
-        crate::storage::export::ExportFile { name, file, bytes }
+        nearprint_storage::ExportFile { name, file, bytes }
     });
     let mut bytes = Vec::new();
     write_export(&mut bytes, identity, &files.collect::<Vec<_>>()).unwrap();

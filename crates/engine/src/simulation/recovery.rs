@@ -5,16 +5,16 @@
 use std::sync::Arc;
 
 use nearprint_fingerprint::Fingerprint;
+use nearprint_machine::commands::Insert;
+use nearprint_machine::document::{Document, Sequence};
+use nearprint_storage::simulated::{Dice, Faults};
+use nearprint_storage::{Disk, SimulatedDisk};
 
 use super::rig::{ENTROPY, History, Rig, commit, options, queued, variable};
 use crate::api::error::OpenError;
 use crate::api::options::{Durability, Options};
 use crate::clock;
-use crate::document::{Document, Sequence};
-use crate::machine::commands::Insert;
 use crate::open::recovery::recover;
-use crate::storage::simulated::{Dice, Faults};
-use crate::storage::{Disk, SimulatedDisk};
 use crate::write::core::Core;
 
 /// The number of seeds per commit; `make torture` runs more.

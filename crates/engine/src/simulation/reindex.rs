@@ -8,18 +8,18 @@ use std::sync::Arc;
 use nearprint_fingerprint::{BINS, Distance, Fingerprint, MinResemblance, Sketch};
 use nearprint_index::view::SimilarTo;
 use nearprint_index::visibility::Visibility;
+use nearprint_machine::commands::Insert;
+use nearprint_machine::document::{Document, Sequence};
+use nearprint_storage::simulated::{Dice, Faults};
+use nearprint_storage::{Disk, SimulatedDisk};
 
 use super::rig::{ENTROPY, History, Rig, commit_one, options};
 use crate::api::error::OpenError;
 use crate::api::options::{Durability, Options};
 use crate::background::snapshot::manifest::is_of_snapshot;
 use crate::directory_file::DirectoryFile;
-use crate::document::{Document, Sequence};
-use crate::machine::commands::Insert;
 use crate::open::recovery::recover;
 use crate::open::reindex::reindex;
-use crate::storage::simulated::{Dice, Faults};
-use crate::storage::{Disk, SimulatedDisk};
 
 const SEEDS: u64 = 6;
 /// More than any of these reindexes has.

@@ -4,14 +4,14 @@ use nearprint_fingerprint::Fingerprint;
 use nearprint_index::id_key::IdKey;
 use nearprint_index::namespace_key::NamespaceKey;
 use nearprint_index::view::{Expired, Selection, View};
+use nearprint_machine::change::Change;
+use nearprint_machine::commands::{BeginPurge, EndJob, Reason, RemoveMany, Step};
+use nearprint_machine::document::{Namespace, Sequence};
+use nearprint_machine::jobs::{Job, JobState, NamespaceFilter, Progress, Purge, RUNNING_MAX};
+use nearprint_storage::simulated::Dice;
 
 use super::draw::namespace;
 use super::rig::{Check, Rig, checked};
-use crate::document::{Namespace, Sequence};
-use crate::machine::change::Change;
-use crate::machine::commands::{BeginPurge, EndJob, Reason, RemoveMany, Step};
-use crate::machine::jobs::{Job, JobState, NamespaceFilter, Progress, Purge, RUNNING_MAX};
-use crate::storage::simulated::Dice;
 use crate::write::queued::QueuedWrite;
 
 impl Rig {

@@ -5,6 +5,8 @@
 use std::sync::Arc;
 
 use nearprint_index::view::Counts;
+use nearprint_storage::simulated::Faults;
+use nearprint_storage::{Disk, SimulatedDisk, StorageError};
 
 use super::golden::{directory_of_today, settings};
 use super::rig::ENTROPY;
@@ -12,8 +14,6 @@ use crate::api::error::OpenError;
 use crate::directory_file::DirectoryFile;
 use crate::open::recovery::{Recovered, recover};
 use crate::open::repair::{carry_out, plan};
-use crate::storage::simulated::Faults;
-use crate::storage::{Disk, SimulatedDisk, StorageError};
 
 /// Repairs if there is something to repair. Returns the number of changes reported as lost.
 fn repair(disk: &SimulatedDisk) -> Result<u64, StorageError> {

@@ -12,6 +12,16 @@ use nearprint_index::compaction::policy::Load;
 use nearprint_index::id_key::IdKey;
 use nearprint_index::namespace_key::NamespaceKey;
 use nearprint_index::view::{Expired, Selection, View};
+use nearprint_machine::change::Change;
+use nearprint_machine::commands::{
+    CheckAndInsert, CheckAndInsertPacked, Insert, InsertPacked, NoteTime, Remove, Reset,
+};
+use nearprint_machine::document::{Document, Namespace, Packed, Sequence};
+use nearprint_machine::model::Model;
+use nearprint_machine::query::Criteria;
+use nearprint_machine::search::{PackedSearch, Probe};
+use nearprint_storage::simulated::Dice;
+use nearprint_storage::{Disk, Records, SimulatedDisk, StorageError};
 use nearprint_text::Recipe;
 
 use super::draw::{NAMESPACES, Pace, batch, document, fingerprint, id, namespace};
@@ -19,20 +29,10 @@ use super::sweep::sweep;
 use crate::api::error::Refused;
 use crate::api::options::{Durability, Options};
 use crate::background::snapshot::snapshots::Snapshots;
-use crate::document::{Document, Namespace, Packed, Sequence};
-use crate::machine::change::Change;
-use crate::machine::commands::{
-    CheckAndInsert, CheckAndInsertPacked, Insert, InsertPacked, NoteTime, Remove, Reset,
-};
-use crate::machine::model::Model;
-use crate::machine::query::Criteria;
-use crate::machine::search::{PackedSearch, Probe};
 use crate::open::recovery::{Recovered, recover};
 use crate::published::Published;
 use crate::read::reader;
 use crate::read::reader::RecordLookup;
-use crate::storage::simulated::Dice;
-use crate::storage::{Disk, Records, SimulatedDisk, StorageError};
 use crate::write::command::{Command, SearchedCheckAndInsert, SearchedCheckAndInsertPacked};
 use crate::write::core::{Core, Durable};
 use crate::write::queued::{Pending, Queued, QueuedWrite, decide_group};

@@ -4,21 +4,21 @@
 use std::sync::Arc;
 
 use nearprint_fingerprint::{Distance, Fingerprint, Sketch, Threshold};
+use nearprint_machine::commands::{Insert, InsertPacked};
+use nearprint_machine::document::{Document, DocumentId, Packed, Sequence};
+use nearprint_machine::query::Criteria;
+use nearprint_machine::search::Probe;
+use nearprint_storage::simulated::Faults;
+use nearprint_storage::{Disk, FILE_NUMBER_MAX, SimulatedDisk};
 
 use super::rig::{ENTROPY, History, Rig, commit_one, options};
 use crate::api::error::OpenError;
 use crate::api::error::Refused;
 use crate::api::options::Durability;
 use crate::directory_file::RESTORE_MARKER;
-use crate::document::{Document, DocumentId, Packed, Sequence};
-use crate::machine::commands::{Insert, InsertPacked};
-use crate::machine::query::Criteria;
-use crate::machine::search::Probe;
 use crate::open::recovery::recover;
 use crate::published::Published;
 use crate::read::reader::{Listing, RecordLookup};
-use crate::storage::simulated::Faults;
-use crate::storage::{Disk, FILE_NUMBER_MAX, SimulatedDisk};
 
 fn empty(disk: &SimulatedDisk) -> Rig {
     Rig::recover(disk, Durability::Always, History::new(), Sequence::ZERO).unwrap()

@@ -10,6 +10,11 @@ use std::sync::Arc;
 use nearprint_fingerprint::{Fingerprint, Sketch};
 use nearprint_index::namespaces::NamespaceNumber;
 use nearprint_index::view::{Expired, Selection};
+use nearprint_machine::commands::{Insert, InsertPacked, Reason, Remove, RemoveMany, Reset};
+use nearprint_machine::document::{Document, DocumentId, Metadata, Namespace, Packed, Sequence};
+use nearprint_storage::simulated::Dice;
+use nearprint_storage::sizes::Sizes;
+use nearprint_storage::{Disk, RecordRef, SimulatedDisk, StorageError, Sweep, SweepRange};
 
 use super::rig::{ENTROPY, commit_one, options, variable};
 use crate::api::options::{Durability, Options};
@@ -17,12 +22,7 @@ use crate::background::needed::Needed;
 use crate::background::reclaimer::{keep_needed, survey};
 use crate::background::snapshot::snapshots::Snapshots;
 use crate::background::survey::Survey;
-use crate::document::{Document, DocumentId, Metadata, Namespace, Packed, Sequence};
-use crate::machine::commands::{Insert, InsertPacked, Reason, Remove, RemoveMany, Reset};
 use crate::open::recovery::{Recovered, recover};
-use crate::storage::simulated::Dice;
-use crate::storage::sizes::Sizes;
-use crate::storage::{Disk, RecordRef, SimulatedDisk, StorageError, Sweep, SweepRange};
 use crate::write::core::Core;
 
 const STEPS: usize = 60;

@@ -9,18 +9,18 @@ use std::time::Duration;
 
 use nearprint_fingerprint::{Distance, Fingerprint};
 use nearprint_index::compaction::policy::Load;
+use nearprint_machine::document::{Document, DocumentId, Sequence};
+use nearprint_machine::query::Criteria;
+use nearprint_storage::simulated::{Failure, Faults, Operation};
+use nearprint_storage::{DirectoryLock, Disk, DiskFile, SimulatedDisk, StorageError};
 use nearprint_text::Recipe;
 
 use crate::api::error::Refused;
 use crate::api::options::{Durability, Options, SMALL_SEGMENT_MAX};
 use crate::api::replies::{Admission, Findings, QueryOptions, Readiness};
 use crate::background::pause::Writes;
-use crate::document::{Document, DocumentId, Sequence};
 use crate::handle::Engine;
-use crate::machine::query::Criteria;
 use crate::open::recovery::recover;
-use crate::storage::simulated::{Failure, Faults, Operation};
-use crate::storage::{DirectoryLock, Disk, DiskFile, SimulatedDisk, StorageError};
 
 const ENTROPY: [u8; 40] = [0x5e; 40];
 /// The maximum number of checks, 10 ms apart, until something happens; a window has 20 ms.

@@ -8,23 +8,23 @@ use std::sync::Arc;
 
 use nearprint_fingerprint::Sketch;
 use nearprint_index::times::second;
-
-use crate::api::error::Refused;
-use crate::api::replies::{PackedInserted, Removed, Written};
-use crate::document::{Document, DocumentId, Expiry, Namespace, Packed, Sequence};
-use crate::machine::apply::Machine;
-use crate::machine::commands::{
+use nearprint_machine::apply::Machine;
+use nearprint_machine::commands::{
     Applied, BeginPurge, CheckAndInsert, CheckAndInsertPacked, EndJob, Insert, InsertPacked,
     NoteTime, Remove, RemoveMany, Reset, Verdict,
 };
-use crate::machine::jobs::{Job, NamespaceFilter, Purge, PurgeWork, RUNNING_MAX};
-use crate::machine::search::{PackedSearch, Probe, Stale};
+use nearprint_machine::document::{Document, DocumentId, Expiry, Namespace, Packed, Sequence};
+use nearprint_machine::jobs::{Job, NamespaceFilter, Purge, PurgeWork, RUNNING_MAX};
+use nearprint_machine::search::{PackedSearch, Probe, Stale};
+use nearprint_storage::Records;
+
+use crate::api::error::Refused;
+use crate::api::replies::{PackedInserted, Removed, Written};
 use crate::originals::touches::Touches;
 use crate::published::Published;
 use crate::read::found::{Checked, Inserted, Unread};
 use crate::read::previous::{Content, PreviousUnread};
 use crate::read::reader::RecordLookup;
-use crate::storage::Records;
 
 /// Bytes of a record that do not depend on its document, rounded up.
 const RECORD_BYTES: usize = 64;

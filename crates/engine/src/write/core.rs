@@ -10,17 +10,17 @@ use std::sync::Arc;
 
 use nearprint_index::compaction::built::Built;
 use nearprint_index::view::View;
+use nearprint_machine::apply::Machine;
+use nearprint_machine::change::Record;
+use nearprint_machine::commands::Applied;
+use nearprint_machine::document::Sequence;
+use nearprint_machine::jobs::Jobs;
+use nearprint_storage::{Journal, Reclaimer, RecordRef, Records, StorageError, StoredRecord};
 
 use crate::api::error::Refused;
 use crate::api::options::Durability;
 use crate::background::survey::Survey;
-use crate::document::Sequence;
-use crate::machine::apply::Machine;
-use crate::machine::change::Record;
-use crate::machine::commands::Applied;
-use crate::machine::jobs::Jobs;
 use crate::published::Published;
-use crate::storage::{Journal, Reclaimer, RecordRef, Records, StorageError, StoredRecord};
 use crate::write::command::Command;
 
 /// The state and its journal.

@@ -3,12 +3,12 @@
 //! A follower decides nothing. It applies the primary's records in their order, as recovery does,
 //! and appends them to its own journal byte for byte.
 
+use nearprint_machine::change::{Change, Record};
+use nearprint_machine::document::Sequence;
+use nearprint_storage::{RecordRef, Records, StorageError};
 use tokio::sync::oneshot;
 
 use crate::api::error::Refused;
-use crate::document::Sequence;
-use crate::machine::change::{Change, Record};
-use crate::storage::{RecordRef, Records, StorageError};
 use crate::write::command::Bounds;
 use crate::write::core::{CommandGroup, Core};
 use crate::write::queued::QueuedWrite;

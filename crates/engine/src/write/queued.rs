@@ -8,13 +8,13 @@ use std::fmt::Debug;
 use std::sync::Arc;
 use std::time::Duration;
 
+use nearprint_storage::{Records, StorageError};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
 use tokio::time::timeout;
 
 use crate::api::error::Refused;
 use crate::api::replies::Admission;
 use crate::client::Client;
-use crate::storage::{Records, StorageError};
 use crate::write::command::{Bounds, Command};
 use crate::write::core::{CommandGroup, Core};
 

@@ -75,10 +75,10 @@ impl WaitingWrites {
 #[cfg(test)]
 mod tests {
     use nearprint_fingerprint::Fingerprint;
+    use nearprint_machine::commands::InsertPacked;
+    use nearprint_machine::document::Packed;
 
     use super::*;
-    use crate::document::Packed;
-    use crate::machine::commands::InsertPacked;
     use crate::write::queued::Queued;
 
     /// A write of a client, told by its number of changes.

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use nearprint_index::compaction::policy::FULL_DELTAS_MAX;
 use nearprint_index::view::View;
+use nearprint_storage::StorageError;
 use tokio::sync::mpsc;
 
 use crate::api::error::Refused;
@@ -14,7 +15,6 @@ use crate::api::replies::MemoryStats;
 use crate::clock;
 use crate::cluster::member::EngineEnd;
 use crate::shared::{Life, Message, Shared};
-use crate::storage::StorageError;
 use crate::write::command::Bounds;
 use crate::write::core::Core;
 use crate::write::queued::{QueuedWrite, decide_group};

@@ -5,8 +5,8 @@
 use std::collections::BTreeSet;
 
 use futures_util::future::poll_immediate;
-use nearprint_engine::document::DocumentId;
 use nearprint_engine::{Admission, Durability, Engine, Verdict};
+use nearprint_machine::document::DocumentId;
 
 use super::{DEADLINE, Random, document, engine, query_options};
 

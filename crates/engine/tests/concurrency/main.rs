@@ -17,10 +17,10 @@ mod random;
 use std::path::Path;
 use std::time::Duration;
 
-use nearprint_engine::document::{Document, DocumentId};
-use nearprint_engine::machine::query::Criteria;
 use nearprint_engine::{Durability, Engine, Options, QueryOptions};
 use nearprint_fingerprint::{Distance, Fingerprint};
+use nearprint_machine::document::{Document, DocumentId};
+use nearprint_machine::query::Criteria;
 use random::{Random, variable};
 
 /// A hang is a failure; nothing here waits a second for one answer.

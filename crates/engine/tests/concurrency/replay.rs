@@ -4,11 +4,11 @@
 
 use std::collections::BTreeMap;
 
-use nearprint_engine::document::{Document, Sequence};
-use nearprint_engine::machine::change::Change;
-use nearprint_engine::machine::model::Model;
 use nearprint_engine::{Admission, Checked, Durability, Engine, Verdict};
 use nearprint_fingerprint::Fingerprint;
+use nearprint_machine::change::Change;
+use nearprint_machine::document::{Document, Sequence};
+use nearprint_machine::model::Model;
 
 use super::{DISTANCE, Random, criteria, document, engine, query_options, runs};
 

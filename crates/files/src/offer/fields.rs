@@ -1,7 +1,7 @@
 //! Tables of fields, and the macro that declares them together with the struct that they are read
 //! into.
 
-use nearprint_engine::document::Namespace;
+use nearprint_machine::document::Namespace;
 
 use super::fault::Fault;
 use super::value::Value;

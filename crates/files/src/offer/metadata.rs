@@ -1,7 +1,7 @@
 //! Metadata as it is offered: JSON, kept as text, because parsing it into a tree would cost more
 //! than everything else, and could not keep its numbers and the order of its keys.
 
-use nearprint_engine::document::Metadata;
+use nearprint_machine::document::Metadata;
 
 use super::escapes::unescaped;
 use super::fault::Fault;

@@ -17,9 +17,9 @@ mod value;
 use std::borrow::Cow;
 use std::fmt;
 
-use nearprint_engine::document::{DocumentId, Namespace};
-use nearprint_engine::machine::query::SearchKind;
 use nearprint_fingerprint::{Distance, Fingerprint, Sketch};
+use nearprint_machine::document::{DocumentId, Namespace};
+use nearprint_machine::query::SearchKind;
 use nearprint_text::{Extract, Source};
 
 pub use fault::{Fault, FaultKind};

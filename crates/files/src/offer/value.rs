@@ -7,10 +7,10 @@
 
 use std::borrow::Cow;
 
-use nearprint_engine::OriginalsOrder;
-use nearprint_engine::document::{DocumentId, Namespace};
-use nearprint_engine::machine::query::SearchKind;
 use nearprint_fingerprint::{Fingerprint, Sketch};
+use nearprint_machine::document::{DocumentId, Namespace};
+use nearprint_machine::query::OriginalsOrder;
+use nearprint_machine::query::SearchKind;
 use nearprint_text::{DIMENSIONS_MAX, Extract};
 
 use super::fault::{Fault, shortened};

@@ -4,15 +4,15 @@ use std::io::{self, Read};
 
 use nearprint_fingerprint::Distance;
 use nearprint_index::view::Counts;
+use nearprint_machine::document::Sequence;
+use nearprint_storage::{
+    Damage, Disk, FileKind, Refusal, Sealed, SealedReader, StorageError, file_number, holds_records,
+};
 
 use crate::api::replies::SnapshotInfo;
 use crate::background::survey::Survey;
 use crate::cluster::position;
 use crate::directory_file::{self, DirectoryFile};
-use crate::document::Sequence;
-use crate::storage::{
-    Damage, Disk, FileKind, Refusal, Sealed, SealedReader, StorageError, file_number, holds_records,
-};
 
 /// Kinds that only older versions wrote: segments and manifests before tables had files of their
 /// own, and segments whose postings had four bytes of a sketch.

@@ -86,9 +86,10 @@ impl Written {
 
 #[cfg(test)]
 mod tests {
+    use nearprint_storage::Sealed;
+
     use super::*;
     use crate::background::snapshot::manifest::Contents;
-    use crate::storage::Sealed;
 
     #[test]
     fn a_part_that_has_a_file_is_dropped() {

@@ -13,6 +13,14 @@ use std::sync::Arc;
 use nearprint_index::plan::Plans;
 use nearprint_index::tables::secondary::SecondaryTable;
 use nearprint_index::view::Parts;
+use nearprint_machine::document::Sequence;
+use nearprint_machine::jobs::Jobs;
+use nearprint_storage::ExportFile;
+use nearprint_storage::export::{Exported, check_files, write_export};
+use nearprint_storage::{
+    Disk, FileKind, Identity, SealedReader, SealedWriter, StorageError, packed_before,
+    require_space,
+};
 
 use crate::api::replies::SnapshotInfo;
 use crate::background::snapshot::manifest::{
@@ -24,14 +32,7 @@ use crate::background::snapshot::state_file::StateFile;
 use crate::background::survey::Survey;
 use crate::cluster::position::{self, ClusterFile};
 use crate::directory_file::{self, DirectoryFile};
-use crate::document::Sequence;
-use crate::machine::jobs::Jobs;
 use crate::originals::touches::Touch;
-use crate::storage::export::{ExportFile, Exported, check_files, write_export};
-use crate::storage::{
-    Disk, FileKind, Identity, SealedReader, SealedWriter, StorageError, packed_before,
-    require_space,
-};
 
 /// The number of snapshots that are kept.
 const KEPT: usize = 2;

@@ -9,6 +9,9 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender};
 use std::time::{Duration, Instant};
 
 use nearprint_index::view::Parts;
+use nearprint_machine::document::Sequence;
+use nearprint_machine::jobs::Jobs;
+use nearprint_storage::StorageError;
 use tokio::sync::oneshot;
 
 use crate::api::error::Refused;
@@ -17,10 +20,7 @@ use crate::background::flusher::SettleRequest;
 use crate::background::reclaimer;
 use crate::background::snapshot::snapshots::{Export, Snapshots};
 use crate::clock;
-use crate::document::Sequence;
-use crate::machine::jobs::Jobs;
 use crate::shared::{Life, Shared};
-use crate::storage::StorageError;
 
 /// How often it checks whether a snapshot is due.
 const LOOK_EVERY: Duration = Duration::from_millis(50);

@@ -12,10 +12,10 @@ use nearprint_index::id_key::IdKey;
 use nearprint_index::namespaces::NamespaceNumber;
 use nearprint_index::namespaces::{NUMBER_MAX, NamespaceEntry, Namespaces};
 use nearprint_index::times::Times;
+use nearprint_machine::change::{Change, Record};
+use nearprint_machine::document::Sequence;
+use nearprint_machine::jobs::{Job, JobState, Jobs, PurgeWork};
 
-use crate::document::Sequence;
-use crate::machine::change::{Change, Record};
-use crate::machine::jobs::{Job, JobState, Jobs, PurgeWork};
 use crate::originals::touches::Touch;
 
 /// Stands for what has not come yet.
@@ -176,8 +176,9 @@ fn invalid() -> io::Error {
 
 #[cfg(test)]
 mod tests {
+    use nearprint_machine::jobs::{NamespaceFilter, Progress, Purge};
+
     use super::*;
-    use crate::machine::jobs::{NamespaceFilter, Progress, Purge};
 
     #[test]
     fn it_comes_back_as_it_went_in_and_any_cut_is_refused() {

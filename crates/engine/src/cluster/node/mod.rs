@@ -19,6 +19,8 @@ use std::sync::Arc;
 
 use nearprint_index::compaction::built::Built;
 use nearprint_index::view::View;
+use nearprint_machine::change::Record;
+use nearprint_storage::{Identity, RecordRef, StorageError, record_range};
 
 use crate::api::error::Refused;
 use crate::cluster::chain::{Chain, Due, Halt, Outcome, Position, Whose};
@@ -26,10 +28,8 @@ use crate::cluster::message::{BadMessage, Digest, LeaderId, Message, ROOM_BYTES,
 use crate::cluster::mutant::{self, Mutant};
 use crate::cluster::touched::Touched;
 use crate::log::Entry;
-use crate::machine::change::Record;
 use crate::originals::touches::Touches;
 use crate::published::Published;
-use crate::storage::{Identity, RecordRef, StorageError, record_range};
 use crate::write::command::Bounds;
 use crate::write::core::{Core, Durable};
 use crate::write::queued::{QueuedWrite, decide_group};

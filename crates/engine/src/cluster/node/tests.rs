@@ -1,11 +1,11 @@
 //! Which writes are sent together.
 
 use super::*;
-use crate::document::Packed;
-use crate::machine::change::PACKED_MAX;
-use crate::machine::commands::InsertPacked;
 use crate::write::queued::Queued;
 use nearprint_fingerprint::Fingerprint;
+use nearprint_machine::change::PACKED_MAX;
+use nearprint_machine::commands::InsertPacked;
+use nearprint_machine::document::Packed;
 
 fn writes(sizes: &[usize]) -> Vec<Box<dyn QueuedWrite>> {
     let write = |size: &usize| -> Box<dyn QueuedWrite> {

@@ -10,13 +10,13 @@
 mod node;
 mod world;
 
+use nearprint_storage::simulated::Dice;
 use node::{Mutant, Node};
 use world::{KEYS, Operation, Statistics, World};
 
 use super::chain::Halt;
 use crate::log::simulated::{CutOff, Faults, SimulatedLog};
 use crate::simulation::variable;
-use crate::storage::simulated::Dice;
 
 const NODES: usize = 3;
 const SEEDS: u64 = 1_000;

@@ -4,14 +4,15 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
 
+use nearprint_storage::simulated::Dice;
+use nearprint_storage::{Identity, RecordRef};
+
 use super::world::{Answer, Content, Operation, World};
 use crate::cluster::chain::{Chain, Due, Halt, Outcome, Position, Start, Whose};
 use crate::cluster::message::{LeaderId, Message, Role};
 use crate::cluster::position::ClusterFile;
 use crate::log::simulated::SimulatedLog;
 use crate::log::{Log, Reader};
-use crate::storage::simulated::Dice;
-use crate::storage::{Identity, RecordRef};
 
 /// What a wrong implementation does.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -12,17 +12,17 @@ use crate::cluster::chain::{Due, Halt};
 use crate::cluster::message::LeaderId;
 use crate::cluster::node::{Clocks, Decided, Node, NodeSettings, Taken};
 use crate::cluster::position::ClusterFile;
-use crate::document::Document;
 use crate::log::Entry;
 use crate::open::recovery::recover;
 use crate::originals::touches::Touches;
 use crate::simulation::rig::{ENTROPY, options};
-use crate::storage::simulated::Faults;
-use crate::storage::{Disk, Records, SimulatedDisk, StorageError};
 use crate::write::command::Bounds;
 use crate::write::core::{CommandGroup, Core};
 use crate::write::queued::QueuedWrite;
 use futures_util::FutureExt as _;
+use nearprint_machine::document::Document;
+use nearprint_storage::simulated::Faults;
+use nearprint_storage::{Disk, Records, SimulatedDisk, StorageError};
 
 const CLOCKS: Clocks = Clocks { clock_ms: 1_700_000_000_000, now_ms: 5_000 };
 

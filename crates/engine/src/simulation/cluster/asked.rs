@@ -7,24 +7,24 @@ use nearprint_fingerprint::{Distance, Fingerprint, Threshold};
 use nearprint_index::id_key::IdKey;
 use nearprint_index::namespace_key::NamespaceKey;
 use nearprint_index::view::{Expired, Selection};
-
-use crate::api::error::Refused;
-use crate::document::{Document, DocumentId, Namespace, Packed, Sequence};
-use crate::machine::change::Change;
-use crate::machine::commands::{
+use nearprint_machine::change::Change;
+use nearprint_machine::commands::{
     BeginPurge, CheckAndInsert, CheckAndInsertPacked, EndJob, Insert, InsertPacked, NoteTime,
     Reason, Remove, RemoveMany, Reset, Verdict,
 };
-use crate::machine::jobs::{JobState, NamespaceFilter, Purge, RUNNING_MAX};
-use crate::machine::model::Model;
-use crate::machine::query::Criteria;
-use crate::machine::search::{PackedSearch, Probe};
+use nearprint_machine::document::{Document, DocumentId, Namespace, Packed, Sequence};
+use nearprint_machine::jobs::{JobState, NamespaceFilter, Purge, RUNNING_MAX};
+use nearprint_machine::model::Model;
+use nearprint_machine::query::Criteria;
+use nearprint_machine::search::{PackedSearch, Probe};
+use nearprint_storage::simulated::Dice;
+
+use crate::api::error::Refused;
 use crate::originals::touches::Touches;
 use crate::published::Published;
 use crate::read::reader::RecordLookup;
 use crate::simulation::draw::{batch, document, fingerprint, id, namespace};
 use crate::simulation::rig::queued;
-use crate::storage::simulated::Dice;
 use crate::write::command::{Command, SearchedCheckAndInsert, SearchedCheckAndInsertPacked};
 use crate::write::queued::{Pending, QueuedWrite};
 

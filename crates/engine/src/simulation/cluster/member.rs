@@ -5,6 +5,8 @@ use std::time::Duration;
 
 use futures_util::FutureExt as _;
 use nearprint_index::compaction::policy::Load;
+use nearprint_storage::simulated::{Dice, Faults};
+use nearprint_storage::{Disk, Identity, SimulatedDisk, StorageError};
 
 use super::asked::{Waiting, draw};
 use super::world::{Group, World};
@@ -21,8 +23,6 @@ use crate::originals::touches::Touches;
 use crate::published::Published;
 use crate::simulation::rig::{ENTROPY, options};
 use crate::simulation::sweep::sweep;
-use crate::storage::simulated::{Dice, Faults};
-use crate::storage::{Disk, Identity, SimulatedDisk, StorageError};
 use crate::write::queued::QueuedWrite;
 
 /// When a schedule begins, in milliseconds since 1970.

@@ -18,13 +18,13 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Mutex;
 
 use member::{End, Member};
+use nearprint_storage::simulated::Dice;
 use world::{Statistics, World};
 
 use super::variable;
 use crate::cluster::chain::Halt;
 use crate::cluster::mutant::{MUTANT, Mutant};
 use crate::log::simulated::{CutOff, Faults, SimulatedLog};
-use crate::storage::simulated::Dice;
 
 const NODES: usize = 3;
 const SEEDS: u64 = 2_000;

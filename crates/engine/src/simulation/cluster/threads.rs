@@ -7,6 +7,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use nearprint_fingerprint::{Distance, Fingerprint};
+use nearprint_machine::commands::Verdict;
+use nearprint_machine::document::{Document, DocumentId, Sequence};
+use nearprint_machine::jobs::{JobState, NamespaceFilter, Purge};
+use nearprint_machine::query::Criteria;
 use nearprint_text::Recipe;
 use tempfile::TempDir;
 
@@ -15,14 +19,10 @@ use crate::api::options::Options;
 use crate::api::replies::{Admission, QueryOptions, StoreOptions};
 use crate::cluster::member::{EngineEnd, NodeOptions, NodeState, OpenLog};
 use crate::cluster::offline;
-use crate::document::{Document, DocumentId, Sequence};
 use crate::handle::Engine;
 use crate::log::Log;
 use crate::log::required::Required;
 use crate::log::simulated::{CutOff, Faults, SimulatedLog};
-use crate::machine::commands::Verdict;
-use crate::machine::jobs::{JobState, NamespaceFilter, Purge};
-use crate::machine::query::Criteria;
 use crate::open::offline::restore;
 
 const NODES: usize = 3;

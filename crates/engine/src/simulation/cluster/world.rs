@@ -4,11 +4,11 @@
 use std::collections::HashMap;
 
 use nearprint_index::times::Times;
+use nearprint_machine::model::Model;
 
 use super::asked::{Asked, Reply};
 use crate::api::error::Refused;
 use crate::cluster::message::{Digest, Message};
-use crate::machine::model::Model;
 use crate::published::Published;
 use crate::simulation::rig::check_state;
 

@@ -1,0 +1,185 @@
+//! The readers of the journal: any record by its sequence, from any thread, while the writer
+//! writes.
+//!
+//! The list of files is published behind an atomic pointer, so a read takes no lock except,
+//! briefly, that of the sparse index of its file. Nothing is cached: every read goes to the file
+//! (which the operating system caches) and verifies header and payload again.
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use arc_swap::ArcSwap;
+
+use crate::disk::ExportFile;
+use crate::error::StorageError;
+use crate::frame::StoredRecord;
+use crate::header::Seed;
+use crate::journal::file::JournalFile;
+use crate::sizes::Sizes;
+
+/// The size of the journal, packs included.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Extent {
+    pub files: u64,
+    /// How many of them are packs.
+    pub packs: u64,
+    /// The bytes of all files. A file not read since the start counts with its length at the start.
+    pub bytes: u64,
+    /// How many changes have a record in them.
+    pub changes: u64,
+}
+
+/// Reads flushed records by sequence, from any thread. Cloning is shallow.
+///
+/// ```
+/// use std::sync::Arc;
+/// use nearprint_storage::{Identity, Journal, RealDisk, scan};
+/// # let directory = tempfile::tempdir()?;
+/// let disk = Arc::new(RealDisk::open(directory.path())?);
+/// let identity = Identity::new([7; 16], "np2");
+/// let tail = scan(&*disk, &identity, 0, &mut |_| ())?;
+/// let mut journal = Journal::open(disk, identity, tail, 64 << 20)?;
+/// let first = journal.append(b"three changes", 3)?;
+/// journal.sync()?;
+/// assert_eq!(journal.records().read(first + 2)?.payload, b"three changes");
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Debug, Clone)]
+pub struct Records {
+    shared: Arc<Shared>,
+}
+
+#[derive(Debug)]
+struct Shared {
+    seed: Seed,
+    /// By first sequence, ascending; the writer writes to the last one.
+    files: ArcSwap<Vec<Arc<JournalFile>>>,
+}
+
+/// A closed file with the range of sequences that it stands for.
+#[derive(Debug, Clone)]
+pub(crate) struct ClosedFile {
+    pub(crate) file: Arc<JournalFile>,
+    /// The sequence after its range.
+    pub(crate) next: u64,
+}
+
+impl Records {
+    pub(crate) fn new(seed: Seed, files: Vec<Arc<JournalFile>>) -> Self {
+        let files = ArcSwap::from_pointee(files);
+        Self { shared: Arc::new(Shared { seed, files }) }
+    }
+
+    /// Publishes a new live file. Called by the writer only.
+    pub(crate) fn publish(&self, file: &Arc<JournalFile>) {
+        self.shared.files.rcu(|files| {
+            let mut files = Vec::clone(files);
+            files.push(Arc::clone(file));
+            files
+        });
+    }
+
+    /// Publishes a pack in place of the files with the sequences of its range.
+    pub(crate) fn replace(&self, pack: &Arc<JournalFile>, next: u64) {
+        self.shared.files.rcu(|files| {
+            let start = files.partition_point(|file| file.first() < pack.first());
+            let end = files.partition_point(|file| file.first() < next);
+            let mut files = Vec::clone(files);
+            files.splice(start..end, [Arc::clone(pack)]);
+            files
+        });
+    }
+
+    /// The closed files whose ranges lie between `from` and `next` (exclusive), oldest first.
+    pub(crate) fn closed_files(&self, from: u64, next: u64) -> Vec<ClosedFile> {
+        let files = self.shared.files.load();
+        let closed = files.windows(2).filter_map(|pair| match pair {
+            [file, after] => Some(ClosedFile { file: Arc::clone(file), next: after.first() }),
+            _ => None,
+        });
+        closed.filter(|closed| closed.file.first() >= from && closed.next <= next).collect()
+    }
+
+    /// All files as they are now, oldest first, each up to its last flushed record.
+    pub fn files(&self) -> Vec<ExportFile> {
+        let files = self.shared.files.load();
+        let flushed = |file: &Arc<JournalFile>| ExportFile {
+            name: file.name.clone(),
+            file: Arc::clone(&file.file),
+            bytes: file.length(),
+        };
+        files.iter().map(flushed).collect()
+    }
+
+    /// The bytes of all files that have records after `sequence`.
+    pub fn bytes_after(&self, sequence: u64) -> u64 {
+        let files = self.shared.files.load();
+        let begun = files.partition_point(|file| file.first() <= sequence.saturating_add(1));
+        files.iter().skip(begun.saturating_sub(1)).map(|file| file.length()).sum()
+    }
+
+    /// The bytes of the files that begin before `sequence`.
+    pub fn bytes_before(&self, sequence: u64) -> u64 {
+        let files = self.shared.files.load();
+        let before = files.iter().take_while(|file| file.first() < sequence);
+        before.map(|file| file.length()).sum()
+    }
+
+    /// The sizes of the records in the files that begin in a range of sequences.
+    pub fn sizes(&self, range: Range<u64>) -> Sizes {
+        let files = self.shared.files.load();
+        let mut sizes = Sizes::default();
+        for file in files.iter().filter(|file| range.contains(&file.first())) {
+            file.add_sizes(&mut sizes);
+        }
+        sizes
+    }
+
+    /// The first sequence of the file in which `sequence` is or will be.
+    pub fn file_of(&self, sequence: u64) -> u64 {
+        let files = self.shared.files.load();
+        let begun = files.iter().take_while(|file| file.first() <= sequence);
+        begun.last().map_or(1, |file| file.first())
+    }
+
+    pub fn seed(&self) -> Seed {
+        self.shared.seed
+    }
+
+    /// A reader that keeps every record readable that can be read now, for a caller with a view of
+    /// the same moment. It also reads what is flushed later, until the live file is closed.
+    #[must_use]
+    pub fn pin(&self) -> Self {
+        let files = ArcSwap::new(self.shared.files.load_full());
+        Self { shared: Arc::new(Shared { seed: self.shared.seed, files }) }
+    }
+
+    /// The record that covers `sequence`, after its checksums were verified.
+    ///
+    /// Cost: one read of about 5 KiB from the page cache or the disk, and a second one for a longer
+    /// record; the first read of a file that recovery did not read also reads its frame headers.
+    ///
+    /// # Errors
+    /// [`StorageError::NoRecord`], [`StorageError::Reclaimed`], [`StorageError::Damaged`],
+    /// [`StorageError::Io`].
+    pub fn read(&self, sequence: u64) -> Result<StoredRecord, StorageError> {
+        let files = self.shared.files.load();
+        let after = files.partition_point(|file| file.first() <= sequence);
+        let Some(file) = after.checked_sub(1).and_then(|index| files.get(index)) else {
+            return Err(StorageError::NoRecord { sequence, last: 0 });
+        };
+        file.read(sequence, files.get(after).map(|next| next.first()), self.shared.seed)
+    }
+
+    /// The size of all files.
+    pub fn extent(&self) -> Extent {
+        let files = self.shared.files.load();
+        let nexts = files.iter().skip(1).map(|file| Some(file.first())).chain([None]);
+        Extent {
+            files: files.len() as u64,
+            packs: files.iter().filter(|file| file.is_pack()).count() as u64,
+            bytes: files.iter().map(|file| file.length()).sum(),
+            changes: files.iter().zip(nexts).map(|(file, next)| file.changes(next)).sum(),
+        }
+    }
+}
