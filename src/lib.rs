@@ -9,6 +9,7 @@
 mod copying;
 mod lines;
 mod memory;
+mod model;
 mod remote;
 
 // The program, its benchmarks and its tests use these. They are not part of the crate's interface

@@ -4,11 +4,12 @@ use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, anyhow, bail};
-use nearprint_engine::read_model;
 use nearprint_files::offer::{Content, Fault};
 use nearprint_files::parse_vector;
 use nearprint_fingerprint::Fingerprint;
 use nearprint_text::{Analysis, Extract, Method, NoFingerprint, Wanted};
+
+use crate::model;
 use nearprint_text::{Recipe, UnknownRecipe};
 use serde_json::{Map, Value};
 
@@ -47,9 +48,8 @@ impl MethodArgs {
 
     /// The method, after reading its model, which stays in memory until the process ends.
     pub(super) fn method(&self) -> Result<Method> {
-        let read = |file: &PathBuf| read_model(file, self.recipe);
+        let read = |file: &PathBuf| model::of_file(file, self.recipe).map_err(anyhow::Error::msg);
         let model = self.model.as_ref().map(read).transpose()?;
-        let model = model.map(|model| &*Box::leak(Box::new(model)));
         Ok(Method { recipe: self.recipe, extract: self.extract, model })
     }
 }

@@ -16,7 +16,7 @@ use super::error::ConfigError;
 use super::keys::Config;
 use super::memory::MemoryLimits;
 use crate::server::Settings;
-use crate::{access, follow, http, memory, server, telemetry};
+use crate::{access, follow, http, memory, model, server, telemetry};
 
 const MS_MIN: u64 = 10;
 pub(super) const MINUTES_10_MS: u64 = 600_000;
@@ -194,6 +194,7 @@ fn engine_options(
         data: data.directory.clone(),
         recipe: recipe(config)?,
         model_file: model_file(config)?,
+        model_check: model::CHECK,
         distance_max: distance(key!(config.data.distance_max), Distance::LOOKUP_MAX)?,
         has_labels: search("data.search", &config.data.search)? == SearchKind::Likely,
         durability: durability(config)?,

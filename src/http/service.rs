@@ -24,6 +24,7 @@ use crate::http::request::reach::NamespaceAccess;
 use crate::http::request::types::RequestKind;
 use crate::http::role::{self, ClusterNode, Decider, Role};
 use crate::http::shares::{SharedPlaces, client_of};
+use crate::model;
 
 /// Bodies up to this size are analysed on the async thread, where a text of this size costs 0.15 ms
 /// of CPU. Handing a body over costs as much as analysing 8 KB. Above this size other requests of
@@ -67,7 +68,10 @@ impl Service {
         access: Arc<Access>,
         role: Role,
     ) -> Arc<Self> {
-        options.defaults.model = engine.model();
+        let recipe = options.defaults.recipe;
+        options.defaults.model = engine.model().map(|bytes| {
+            model::of_bytes(&bytes, recipe).expect("the engine has checked it at the start")
+        });
         Arc::new(Self {
             replies: Replies::new(options.reply_bytes_max, options.replies_held_bytes_max),
             exports: Places::new(options.exports_max, options.export_stall),

@@ -9,10 +9,10 @@ use std::path::Path;
 use std::sync::Arc;
 
 use nearprint_fingerprint::Distance;
+use nearprint_fingerprint::recipe::Recipe;
 use nearprint_storage::{
     Disk, FileKind, Identity, ReadingDisk, Refusal, SealedReader, SealedWriter, StorageError,
 };
-use nearprint_text::Recipe;
 
 /// The name of its file.
 pub const NAME: &str = "directory";

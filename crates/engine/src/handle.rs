@@ -17,7 +17,6 @@ use nearprint_machine::document::{Document, DocumentId, Namespace, Packed};
 use nearprint_machine::query::Criteria;
 use nearprint_machine::search::{PackedSearch, Probe, nearest};
 use nearprint_storage::{DirectoryLock, Disk, ReadingDisk, RealDisk};
-use nearprint_text::SpectralModel;
 use tokio::sync::{Notify, mpsc, oneshot, watch};
 
 use crate::api::error::{OpenError, Refused};
@@ -121,9 +120,10 @@ impl Engine {
         Self::start((options, observer), disk, (recovered, node.transpose()?), lock)
     }
 
-    /// The model of the recipe, if it needs one.
-    pub fn model(&self) -> Option<&'static SpectralModel> {
-        self.shared.model
+    /// The bytes of the model of the recipe, if it needs one; they have passed
+    /// [`Options::model_check`].
+    pub fn model(&self) -> Option<Arc<[u8]>> {
+        self.shared.model.clone()
     }
 
     /// Starts the threads over what was recovered.

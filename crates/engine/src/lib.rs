@@ -24,7 +24,7 @@
 //! use nearprint_engine::document::Document;
 //! use nearprint_engine::{Admission, Criteria, Engine, Options, QueryOptions};
 //! use nearprint_fingerprint::{Distance, Fingerprint};
-//! use nearprint_text::Recipe;
+//! use nearprint_fingerprint::recipe::Recipe;
 //!
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {
 //! # let directory = tempfile::tempdir()?;
@@ -91,7 +91,7 @@ pub use crate::read::scheduler::Share;
 pub use crate::write::queued::Pending;
 pub use api::error::{OpenError, Refused};
 pub use api::observer::Observer;
-pub use api::options::{Durability, Options, SMALL_SEGMENT_MAX};
+pub use api::options::{Durability, ModelCheck, Options, SMALL_SEGMENT_MAX};
 pub use api::replies::{
     Admission, DiskStats, Findings, Freeing, MemoryStats, NamespaceInfo, PackedInserted,
     PackedQuery, Page, PageOptions, QueryOptions, Readiness, RecordSpace, Removed, SegmentStats,
@@ -104,7 +104,6 @@ pub use nearprint_machine::jobs::{JobFailure, JobState, NamespaceFilter, Purge, 
 pub use nearprint_machine::query::{
     Criteria, Hit, HitDocument, OriginalsOrder, SearchKind, Verification,
 };
-pub use open::model::read_file as read_model;
 
 #[cfg(doctest)]
 #[doc = include_str!("../README.md")]

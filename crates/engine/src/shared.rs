@@ -10,7 +10,6 @@ use nearprint_index::levels::segment::Segment;
 use nearprint_index::view::View;
 use nearprint_machine::document::Sequence;
 use nearprint_storage::{Identity, StorageError};
-use nearprint_text::SpectralModel;
 use tokio::sync::{Notify, mpsc, oneshot, watch};
 
 use crate::api::error::Refused;
@@ -42,7 +41,7 @@ pub(crate) struct Shared {
     pub(crate) id_secret: [u8; 16],
     pub(crate) scheduler: BatchScheduler,
     pub(crate) scans: Scans,
-    pub(crate) model: Option<&'static SpectralModel>,
+    pub(crate) model: Option<Arc<[u8]>>,
     pub(crate) writer: mpsc::UnboundedSender<Message>,
     pub(crate) queue: QueueRoom,
     pub(crate) life: watch::Sender<Life>,

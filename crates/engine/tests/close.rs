@@ -8,8 +8,8 @@ mod common;
 use std::time::Duration;
 
 use nearprint_engine::{Admission, Engine, Options};
+use nearprint_fingerprint::recipe::Recipe;
 use nearprint_fingerprint::{Distance, Fingerprint};
-use nearprint_text::Recipe;
 
 /// A hang is a failure; nothing here takes a second.
 const DEADLINE: Duration = Duration::from_mins(1);

@@ -4,6 +4,8 @@
 //! [`Sketch`] is 156 bytes of a text: those that estimate the similarity of two texts, its
 //! [`Label`]s, by which similar texts are found, and its [`Numbers`].
 //!
+//! A [`recipe::Recipe`] is the id of the definition that makes them.
+//!
 //! This crate only stores, writes and compares them. nearprint-text makes them from texts, and
 //! nearprint-index finds fingerprints that are near each other; neither needs the other. Both
 //! choose their SIMD instructions by [`Simd`].
@@ -24,6 +26,7 @@ mod label;
 #[doc(hidden)]
 pub mod neon;
 mod numbers;
+pub mod recipe;
 mod simd;
 mod sketch;
 mod threshold;

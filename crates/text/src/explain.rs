@@ -10,13 +10,13 @@
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
+use nearprint_fingerprint::recipe::Recipe;
 use xxhash_rust::xxh3::xxh3_64;
 
 use crate::analysis::{Analysis, Wanted};
 use crate::features::walk::is_character;
 use crate::hashing::saturation::Saturation;
 use crate::hashing::simhash::SimHash;
-use crate::recipe::Recipe;
 use crate::recipes::dispatch::{NoFingerprint, walk_features};
 use crate::recipes::vectors::sums;
 use crate::recipes::{keywords, weighted};

@@ -33,7 +33,6 @@ mod hashing;
 mod html;
 mod kernel;
 mod main_text;
-mod recipe;
 mod recipes;
 mod source;
 mod vectors;
@@ -48,7 +47,7 @@ pub use explain::{
 };
 pub use features::normalise::normalise;
 pub use html::{content_of_html, declared_as_xml, text_of_html};
-pub use recipe::{
+pub use nearprint_fingerprint::recipe::{
     DIMENSIONS_MAX, KEYWORDS_MAX, LEVELS_MAX, Recipe, UnknownRecipe, WORDS_MAX, Weighting,
 };
 pub use recipes::dispatch::NoFingerprint;

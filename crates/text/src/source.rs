@@ -2,10 +2,11 @@
 
 use std::borrow::Cow;
 
+use nearprint_fingerprint::recipe::{Recipe, Weighting};
+
 use crate::analysis::{Analysis, Wanted};
 use crate::html::{content_of_html, text_of_html};
 use crate::main_text::main_text_of_html;
-use crate::recipe::{Recipe, Weighting};
 use crate::recipes::dispatch::{NoFingerprint, analyse_by};
 use crate::recipes::vectors::analyse_vector;
 use crate::recipes::weighted::analyse_features;

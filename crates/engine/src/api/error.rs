@@ -1,9 +1,8 @@
 //! What the engine reports: why a data directory does not open, and why a request is refused.
 
+use nearprint_fingerprint::recipe::Recipe;
 use nearprint_machine::change::NotARecord;
 use nearprint_storage::StorageError;
-use nearprint_text::BadModel;
-use nearprint_text::Recipe;
 
 use crate::clock;
 
@@ -86,7 +85,7 @@ pub enum OpenError {
     },
     /// The copy of the model in the directory cannot be used.
     #[error("the file `model` of the data directory cannot be used: {0}; restore it from a copy")]
-    StoredModel(BadModel),
+    StoredModel(String),
     /// The directory was created with another model.
     #[error(
         "the data directory was created with the model {created:032x}, and data.model_file is the \

@@ -1,9 +1,10 @@
 //! The settings of the engine.
 
+use std::fmt;
 use std::path::PathBuf;
 
 use nearprint_fingerprint::Distance;
-use nearprint_text::Recipe;
+use nearprint_fingerprint::recipe::Recipe;
 
 /// The value of [`Options::small_segment_max`] outside experiments.
 pub const SMALL_SEGMENT_MAX: u64 = nearprint_index::plan::SMALL_MAX;
@@ -18,6 +19,8 @@ pub struct Options {
     /// The model of the recipe, for a new directory; an existing one must have been created with
     /// the same model.
     pub model_file: Option<PathBuf>,
+    /// What knows such models.
+    pub model_check: ModelCheck,
     /// The maximum distance of a look-up; fixed when the directory is created.
     pub distance_max: Distance,
     /// Whether texts are also found by their labels, which take 33 bytes of memory each. For a new
@@ -81,6 +84,7 @@ impl Options {
             data: data.into(),
             recipe,
             model_file: None,
+            model_check: ModelCheck::default(),
             distance_max: Distance::new(3).expect("at most 64"),
             has_labels: true,
             lookup_threads: 0,
@@ -104,6 +108,33 @@ impl Options {
             follows: false,
             is_node: false,
         }
+    }
+}
+
+/// Checks that the bytes of a file are a model of a recipe, and returns the number that names the
+/// model, or what is wrong with the file, for people. The engine itself knows no model.
+#[derive(Clone, Copy)]
+pub struct ModelCheck(pub fn(&[u8], Recipe) -> Result<u128, String>);
+
+impl Default for ModelCheck {
+    /// Knows none.
+    fn default() -> Self {
+        Self(|_, recipe| Err(format!("no models of {recipe} are known")))
+    }
+}
+
+/// A check is no setting: all are equal.
+impl PartialEq for ModelCheck {
+    fn eq(&self, _: &Self) -> bool {
+        true
+    }
+}
+
+impl Eq for ModelCheck {}
+
+impl fmt::Debug for ModelCheck {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("ModelCheck")
     }
 }
 

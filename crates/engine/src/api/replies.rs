@@ -1,10 +1,10 @@
 //! The options and replies of the engine.
 
 use nearprint_fingerprint::Distance;
+use nearprint_fingerprint::recipe::Recipe;
 use nearprint_machine::commands::Verdict;
 use nearprint_machine::document::{Document, Namespace, Sequence};
 use nearprint_machine::query::{Criteria, Hit};
-use nearprint_text::Recipe;
 
 use crate::api::options::Durability;
 

@@ -101,13 +101,13 @@ mod tests {
     use std::cell::Cell;
     use std::time::Duration;
 
+    use nearprint_fingerprint::recipe::Recipe;
     use nearprint_fingerprint::{Distance, Fingerprint};
     use nearprint_storage::{DirectoryLock, Disk, SimulatedDisk};
-    use nearprint_text::Recipe;
 
     use super::*;
     use crate::api::error::Refused;
-    use crate::api::options::{Durability, Options, SMALL_SEGMENT_MAX};
+    use crate::api::options::{Durability, ModelCheck, Options, SMALL_SEGMENT_MAX};
     use crate::api::replies::{Admission, Readiness};
     use crate::handle::Engine;
     use crate::open::recovery::recover;
@@ -161,6 +161,7 @@ mod tests {
             data: folder.path().to_path_buf(),
             recipe: Recipe::Np2,
             model_file: None,
+            model_check: ModelCheck::default(),
             distance_max: Distance::new(3).unwrap(),
             has_labels: true,
             lookup_threads: 1,

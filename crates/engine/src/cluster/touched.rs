@@ -40,9 +40,10 @@ impl Touched {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use nearprint_fingerprint::Fingerprint;
     use nearprint_machine::document::Sequence;
+
+    use super::*;
 
     #[test]
     fn a_second_of_counts_is_one_for_each_document() {

@@ -10,8 +10,6 @@ use std::path::Path;
 use std::sync::Arc;
 
 use nearprint_storage::{Disk, FileKind, SealedReader, SealedWriter, StorageError};
-use nearprint_text::Recipe;
-use nearprint_text::SpectralModel;
 
 use crate::api::error::OpenError;
 use crate::api::options::Options;
@@ -19,6 +17,9 @@ use crate::directory_file::{DirectoryFile, MODEL_NAME as NAME};
 use crate::operator_file;
 
 const KIND: FileKind = FileKind(10);
+
+/// The most bytes of a model.
+const BYTES_MAX: u64 = 64 << 20;
 
 /// Copies the configured model into a new directory, if the recipe needs one.
 ///
@@ -34,15 +35,15 @@ pub(crate) fn create(
         return Ok(());
     }
     let file = options.model_file.as_deref().ok_or(OpenError::NoModel { recipe })?;
-    let model = read_file(file, recipe)?;
+    let (bytes, _) = read(file, options)?;
     let mut writer = SealedWriter::create(Arc::clone(disk), NAME, KIND, directory.identity)?;
-    let written = writer.write_all(&model.to_bytes());
+    let written = writer.write_all(&bytes);
     written.map_err(|error| StorageError::from_io(error, "write", NAME))?;
     writer.finish()?;
     Ok(())
 }
 
-/// The model of a directory, if its recipe needs one. It stays in memory as long as the process.
+/// The model of a directory, if its recipe needs one.
 ///
 /// # Errors
 /// [`OpenError::OtherModel`] if another one is configured; [`OpenError::StoredModel`].
@@ -50,35 +51,27 @@ pub(crate) fn open(
     disk: &dyn Disk,
     directory: &DirectoryFile,
     options: &Options,
-) -> Result<Option<&'static SpectralModel>, OpenError> {
-    let recipe = options.recipe;
-    if !recipe.needs_model() {
+) -> Result<Option<Arc<[u8]>>, OpenError> {
+    if !options.recipe.needs_model() {
         return Ok(None);
     }
     let mut reader = SealedReader::open(disk, NAME, KIND, &directory.identity)?;
-    let bytes = reader.read_rest(SpectralModel::BYTES_MAX)?;
-    let model = SpectralModel::from_bytes(&bytes).map_err(OpenError::StoredModel)?;
+    let bytes = reader.read_rest(BYTES_MAX)?;
+    let created = (options.model_check.0)(&bytes, options.recipe);
+    let created = created.map_err(OpenError::StoredModel)?;
     if let Some(file) = &options.model_file {
-        let (created, configured) = (model.digest(), read_file(file, recipe)?.digest());
+        let (_, configured) = read(file, options)?;
         if created != configured {
             return Err(OpenError::OtherModel { created, configured });
         }
     }
-    Ok(Some(Box::leak(Box::new(model))))
+    Ok(Some(bytes.into()))
 }
 
-/// Reads a model file for a recipe.
-///
-/// # Errors
-/// [`OpenError::Model`].
-pub fn read_file(path: &Path, recipe: Recipe) -> Result<SpectralModel, OpenError> {
+/// Reads the configured file, with the number that names its model.
+fn read(path: &Path, options: &Options) -> Result<(Vec<u8>, u128), OpenError> {
     let bad = |why: String| OpenError::Model { file: path.display().to_string(), why };
-    let bytes = operator_file::read(path, SpectralModel::BYTES_MAX)
-        .map_err(|error| bad(error.to_string()))?;
-    let model = SpectralModel::from_bytes(&bytes).map_err(|error| bad(error.to_string()))?;
-    if recipe.dimensions() == Some(model.dimensions()) {
-        return Ok(model);
-    }
-    let dimensions = model.dimensions();
-    Err(bad(format!("it is a model of spectral-{dimensions}, and the recipe is {recipe}")))
+    let bytes = operator_file::read(path, BYTES_MAX).map_err(|error| bad(error.to_string()))?;
+    let name = (options.model_check.0)(&bytes, options.recipe).map_err(bad)?;
+    Ok((bytes, name))
 }

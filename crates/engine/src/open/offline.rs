@@ -20,6 +20,7 @@ use crate::open::reindex::reindex;
 use crate::open::repair;
 pub(crate) use crate::open::repair::RepairPlan;
 use nearprint_fingerprint::Distance;
+use nearprint_fingerprint::recipe::{Recipe, UnknownRecipe};
 use nearprint_index::view::Counts;
 use nearprint_storage::ExportFile;
 use nearprint_storage::export::{Exported, check_files, read_export, write_export};
@@ -28,7 +29,6 @@ pub use nearprint_storage::journal::salvage::Finding;
 use nearprint_storage::{
     Damage, DirectoryLock, Disk, ReadingDisk, RealDisk, StorageError, holds_records,
 };
-use nearprint_text::{Recipe, UnknownRecipe};
 
 /// Earlier builds locked a file of this name.
 pub(crate) const LOCK_OF_EARLIER_BUILDS: &str = "lock";

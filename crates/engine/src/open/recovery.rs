@@ -15,7 +15,6 @@ use nearprint_machine::document::Sequence;
 use nearprint_storage::journal::writer;
 use nearprint_storage::scan;
 use nearprint_storage::{Disk, Journal, Tail, sealed};
-use nearprint_text::SpectralModel;
 
 use crate::api::error::OpenError;
 use crate::api::options::Options;
@@ -33,7 +32,7 @@ pub(crate) struct Recovered {
     pub core: Core,
     pub snapshots: Snapshots,
     /// The model of the recipe, if it needs one.
-    pub model: Option<&'static SpectralModel>,
+    pub model: Option<Arc<[u8]>>,
 }
 
 /// Opens the directory on a disk. If it is empty, creates it from `entropy`.

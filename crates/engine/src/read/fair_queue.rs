@@ -173,11 +173,11 @@ impl State {
 
 #[cfg(test)]
 mod tests {
+    use nearprint_fingerprint::recipe::Recipe;
     use nearprint_fingerprint::{Distance, Fingerprint};
     use nearprint_machine::document::{Document, Packed};
     use nearprint_machine::query::Criteria;
     use nearprint_machine::search::Probe;
-    use nearprint_text::Recipe;
 
     use super::*;
     use crate::api::options::Options;

@@ -7,6 +7,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use futures_util::FutureExt as _;
+use nearprint_fingerprint::recipe::Recipe;
 use nearprint_fingerprint::{Distance, Fingerprint, Threshold};
 use nearprint_index::compaction::policy::Load;
 use nearprint_index::id_key::IdKey;
@@ -22,12 +23,11 @@ use nearprint_machine::query::Criteria;
 use nearprint_machine::search::{PackedSearch, Probe};
 use nearprint_storage::simulated::Dice;
 use nearprint_storage::{Disk, Records, SimulatedDisk, StorageError};
-use nearprint_text::Recipe;
 
 use super::draw::{NAMESPACES, Pace, batch, document, fingerprint, id, namespace};
 use super::sweep::sweep;
 use crate::api::error::Refused;
-use crate::api::options::{Durability, Options};
+use crate::api::options::{Durability, ModelCheck, Options};
 use crate::background::snapshot::snapshots::Snapshots;
 use crate::open::recovery::{Recovered, recover};
 use crate::published::Published;
@@ -54,6 +54,7 @@ pub(super) fn options(durability: Durability) -> Options {
         data: PathBuf::new(),
         recipe: Recipe::Np2,
         model_file: None,
+        model_check: ModelCheck::default(),
         distance_max: Distance::new(3).unwrap(),
         has_labels: true,
         lookup_threads: 0,

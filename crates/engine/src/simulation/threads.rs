@@ -7,16 +7,16 @@
 use std::sync::{Arc, Condvar, Mutex, mpsc};
 use std::time::Duration;
 
+use nearprint_fingerprint::recipe::Recipe;
 use nearprint_fingerprint::{Distance, Fingerprint};
 use nearprint_index::compaction::policy::Load;
 use nearprint_machine::document::{Document, DocumentId, Sequence};
 use nearprint_machine::query::Criteria;
 use nearprint_storage::simulated::{Failure, Faults, Operation};
 use nearprint_storage::{DirectoryLock, Disk, DiskFile, SimulatedDisk, StorageError};
-use nearprint_text::Recipe;
 
 use crate::api::error::Refused;
-use crate::api::options::{Durability, Options, SMALL_SEGMENT_MAX};
+use crate::api::options::{Durability, ModelCheck, Options, SMALL_SEGMENT_MAX};
 use crate::api::replies::{Admission, Findings, QueryOptions, Readiness};
 use crate::background::pause::Writes;
 use crate::handle::Engine;
@@ -93,6 +93,7 @@ fn options(durability: Durability) -> Options {
         data: std::path::PathBuf::new(),
         recipe: Recipe::Np2,
         model_file: None,
+        model_check: ModelCheck::default(),
         distance_max: Distance::new(3).unwrap(),
         has_labels: true,
         lookup_threads: 1,

@@ -2,15 +2,16 @@
 
 use std::path::Path;
 
-use nearprint_engine::{Durability, Options, SMALL_SEGMENT_MAX};
+use nearprint_engine::{Durability, ModelCheck, Options, SMALL_SEGMENT_MAX};
 use nearprint_fingerprint::Distance;
-use nearprint_text::Recipe;
+use nearprint_fingerprint::recipe::Recipe;
 
 pub(crate) fn options(data: &Path) -> Options {
     Options {
         data: data.to_owned(),
         recipe: Recipe::Np2,
         model_file: None,
+        model_check: ModelCheck::default(),
         distance_max: Distance::new(3).expect("at most 64"),
         has_labels: true,
         lookup_threads: 0,

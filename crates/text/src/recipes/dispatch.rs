@@ -1,6 +1,7 @@
 //! Which code implements each recipe.
 
 use nearprint_fingerprint::Fingerprint;
+use nearprint_fingerprint::recipe::Recipe;
 use xxhash_rust::xxh3::xxh3_64;
 
 use crate::analysis::{Analysis, EmptyDocument, Wanted};
@@ -8,7 +9,6 @@ use crate::features::walk::walk;
 use crate::hashing::tally::Tally;
 use crate::kernel::Simd;
 use crate::kernel::text::{BLOCK, BitCounts, count_bits};
-use crate::recipe::Recipe;
 use crate::recipes::keywords::keywords;
 use crate::recipes::np2::{WIDER_WINDOW, WINDOW, analyse_windows};
 use crate::recipes::weighted::{self, BadFeatures, merged};

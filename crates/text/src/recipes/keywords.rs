@@ -15,8 +15,8 @@
 use std::sync::LazyLock;
 
 use jieba_rs::{Jieba, KeywordExtract as _, KeywordExtractConfig, TfIdf};
+use nearprint_fingerprint::recipe::Weighting;
 
-use crate::recipe::Weighting;
 use crate::recipes::numbered::NumberedWords;
 use crate::recipes::{segmenter, textrank};
 

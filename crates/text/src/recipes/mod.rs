@@ -1,6 +1,6 @@
 //! The recipes: which features a document has, and their weights. One file for each recipe family.
 //!
-//! To add one: a variant in [`crate::recipe`], a file here, an arm in [`dispatch`] and a row of
+//! To add one: a variant in [`nearprint_fingerprint::recipe`], a file here, an arm in [`dispatch`] and a row of
 //! vectors in `tests/fixtures/recipes.tsv`.
 
 pub(crate) mod dispatch;

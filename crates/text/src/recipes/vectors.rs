@@ -1,9 +1,9 @@
 //! Which code implements each recipe of vectors.
 
 use nearprint_fingerprint::Fingerprint;
+use nearprint_fingerprint::recipe::Recipe;
 
 use crate::analysis::Analysis;
-use crate::recipe::Recipe;
 use crate::recipes::dispatch::NoFingerprint;
 use crate::vectors::hyperplanes;
 use crate::vectors::spectral::SpectralModel;

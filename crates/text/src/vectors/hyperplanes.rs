@@ -16,7 +16,7 @@
 
 use std::sync::OnceLock;
 
-use crate::recipe::DIMENSIONS_MAX;
+use nearprint_fingerprint::recipe::DIMENSIONS_MAX;
 
 /// The dimensions whose weights are drawn together.
 const BLOCK: usize = 64;

@@ -10,9 +10,8 @@
 //! order: with one model, all machines compute the same bits. Cost: as for `hyperplanes-D`, with
 //! twice the memory. Tested against a plain version.
 
+use nearprint_fingerprint::recipe::DIMENSIONS_MAX;
 use xxhash_rust::xxh3::xxh3_128;
-
-use crate::recipe::DIMENSIONS_MAX;
 
 /// The largest number of directions.
 pub(crate) const DIRECTIONS_MAX: usize = 64;

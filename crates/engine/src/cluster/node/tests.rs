@@ -1,11 +1,12 @@
 //! Which writes are sent together.
 
-use super::*;
-use crate::write::queued::Queued;
 use nearprint_fingerprint::Fingerprint;
 use nearprint_machine::change::PACKED_MAX;
 use nearprint_machine::commands::InsertPacked;
 use nearprint_machine::document::Packed;
+
+use super::*;
+use crate::write::queued::Queued;
 
 fn writes(sizes: &[usize]) -> Vec<Box<dyn QueuedWrite>> {
     let write = |size: &usize| -> Box<dyn QueuedWrite> {

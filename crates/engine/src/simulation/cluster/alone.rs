@@ -2,8 +2,6 @@
 
 use std::sync::Arc;
 
-use nearprint_fingerprint::Fingerprint;
-
 use super::asked::{Asked, Reply, Waiting};
 use super::member::identity;
 use crate::api::error::{OpenError, Refused};
@@ -20,6 +18,7 @@ use crate::write::command::Bounds;
 use crate::write::core::{CommandGroup, Core};
 use crate::write::queued::QueuedWrite;
 use futures_util::FutureExt as _;
+use nearprint_fingerprint::Fingerprint;
 use nearprint_machine::document::Document;
 use nearprint_storage::simulated::Faults;
 use nearprint_storage::{Disk, Records, SimulatedDisk, StorageError};

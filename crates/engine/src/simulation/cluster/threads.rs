@@ -6,12 +6,12 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use nearprint_fingerprint::recipe::Recipe;
 use nearprint_fingerprint::{Distance, Fingerprint};
 use nearprint_machine::commands::Verdict;
 use nearprint_machine::document::{Document, DocumentId, Sequence};
 use nearprint_machine::jobs::{JobState, NamespaceFilter, Purge};
 use nearprint_machine::query::Criteria;
-use nearprint_text::Recipe;
 use tempfile::TempDir;
 
 use crate::api::error::{OpenError, Refused};

@@ -3,7 +3,7 @@
 //! Fingerprints of different recipes are not comparable. So a data directory has one recipe, whose
 //! id is in every file header, reply and statistic; a request that names another one is rejected. A
 //! recipe is data: its id contains all of its parameters, and its definition never changes under
-//! that id. `recipes` implements them; `docs/quality.md` measures them.
+//! that id. nearprint-text implements them; `docs/quality.md` measures them.
 //!
 //! | id | features of a text |
 //! |---|---|
@@ -22,12 +22,12 @@ use std::str::FromStr;
 /// A recipe.
 ///
 /// ```
-/// use nearprint_text::Recipe;
+/// use nearprint_fingerprint::recipe::Recipe;
 /// let recipe: Recipe = "words-3-stop".parse()?;
 /// assert_eq!(recipe, Recipe::Words { in_a_row: 3, without_stop_words: true });
 /// assert_eq!(recipe.to_string(), "words-3-stop");
 /// assert_eq!(Recipe::default().to_string(), "np2");
-/// # Ok::<(), nearprint_text::UnknownRecipe>(())
+/// # Ok::<(), nearprint_fingerprint::recipe::UnknownRecipe>(())
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Recipe {
@@ -138,13 +138,21 @@ impl fmt::Display for Recipe {
 }
 
 /// The text is not the id of a recipe; the message lists all ids.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error(
-    "np2, np2-5, words-N or words-N-stop (N 1 to {WORDS_MAX}), keywords-N or keywords-N-wL \
-     (N 1 to {KEYWORDS_MAX}, L 1 to {LEVELS_MAX}), textrank-N or textrank-N-wL, features, hyperplanes-D or \
-     spectral-D (D 1 to {DIMENSIONS_MAX})"
-)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct UnknownRecipe;
+
+impl fmt::Display for UnknownRecipe {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "np2, np2-5, words-N or words-N-stop (N 1 to {WORDS_MAX}), keywords-N or keywords-N-wL \
+             (N 1 to {KEYWORDS_MAX}, L 1 to {LEVELS_MAX}), textrank-N or textrank-N-wL, features, \
+             hyperplanes-D or spectral-D (D 1 to {DIMENSIONS_MAX})"
+        )
+    }
+}
+
+impl std::error::Error for UnknownRecipe {}
 
 /// The exact id, in lower case, numbers without leading zeros.
 impl FromStr for Recipe {
