@@ -61,7 +61,6 @@ pub(crate) mod jobs;
 pub mod log;
 #[doc(hidden)]
 pub mod open;
-pub mod operator_file;
 pub(crate) mod published;
 mod random;
 pub(crate) mod read;
@@ -82,8 +81,7 @@ pub use crate::background::snapshot::state_file::StateFile;
 pub use crate::client::Client;
 pub use crate::groups::pages::{GroupInfo, GroupPage, MemberInfo};
 pub use crate::jobs::{GroupsRequest, GroupsWork, Job, Work, progress_of};
-pub use crate::originals::query::{ListPlace, Original, OriginalsQuery};
-pub use crate::originals::touches::Touch;
+pub use crate::originals::query::{Original, OriginalsQuery};
 pub use crate::read::found::{Checked, Found, Inserted, Shown};
 pub use crate::read::listing::{DocumentStream, ListQuery};
 pub use crate::read::previous::{Previous, PreviousUnread};
@@ -102,8 +100,9 @@ pub use nearprint_machine::commands::{Insert, Verdict};
 pub use nearprint_machine::document;
 pub use nearprint_machine::jobs::{JobFailure, JobState, NamespaceFilter, Purge, PurgeWork};
 pub use nearprint_machine::query::{
-    Criteria, Hit, HitDocument, OriginalsOrder, SearchKind, Verification,
+    Criteria, Hit, HitDocument, ListPlace, OriginalsOrder, SearchKind, Touch, Verification,
 };
+pub use nearprint_storage::operator_file;
 
 #[cfg(doctest)]
 #[doc = include_str!("../README.md")]

@@ -117,3 +117,30 @@ pub enum OriginalsOrder {
     /// The one with the last duplicate first.
     Recent,
 }
+
+/// A place in a list of originals: the larger the first number, the earlier; then by sequence.
+pub type ListPlace = (u32, Sequence);
+
+/// How often a document was named as the original.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Touch {
+    /// The change that stored the document.
+    pub sequence: Sequence,
+    /// Its fingerprint, combined with the mask of its namespace.
+    pub masked: Fingerprint,
+    /// How often it was named.
+    pub duplicates: u32,
+    /// When it was named last, in seconds since 1970.
+    pub last_s: u32,
+}
+
+impl Touch {
+    /// Its place in a list.
+    pub const fn place(&self, order: OriginalsOrder) -> ListPlace {
+        let number = match order {
+            OriginalsOrder::Duplicates => self.duplicates,
+            OriginalsOrder::Recent => self.last_s,
+        };
+        (number, self.sequence)
+    }
+}

@@ -1,9 +1,9 @@
 //! Durable bytes: payloads stored on disk under `u64` sequences.
 //!
-//! Knows no command, no document and no clock; whoever writes the payloads gives them their meaning.
-//! There are two kinds of files: the *journal*, which grows at its end and whose old files become
-//! *packs* of the records that are still needed, and *sealed files*, which are written once and
-//! never changed.
+//! Knows no command, no document and no clock; whoever writes the payloads gives them their
+//! meaning. There are two kinds of files: the *journal*, which grows at its end and whose old files
+//! become *packs* of the records that are still needed, and *sealed files*, which are written once
+//! and never changed.
 //!
 //! ```text
 //!   Journal (one writer)      Records (many readers)      SealedWriter / SealedReader
@@ -34,6 +34,7 @@ pub mod frame;
 pub(crate) mod header;
 pub mod journal;
 pub(crate) mod lock;
+pub mod operator_file;
 pub mod sealed;
 pub mod sizes;
 pub mod window;

@@ -24,10 +24,9 @@ use std::fmt;
 use nearprint_fingerprint::{Fingerprint, Sketch};
 use nearprint_machine::change::{PACKED_MAX, REMOVED_MAX};
 use nearprint_machine::document::{DocumentId, Metadata, Namespace, Sequence};
+use nearprint_machine::query::Touch;
 use nearprint_storage::{Identity, RecordRef};
 use xxhash_rust::xxh3::xxh3_128_with_seed;
-
-use crate::originals::touches::Touch;
 
 /// The largest message in bytes. A log with smaller messages cannot be used.
 pub const MESSAGE_BYTES_MAX: usize = 256 << 10;
@@ -300,8 +299,9 @@ impl<'a> Rest<'a> {
 #[cfg(test)]
 #[expect(clippy::arithmetic_side_effects, reason = "tests may overflow")]
 mod tests {
-    use super::*;
     use proptest::prelude::*;
+
+    use super::*;
 
     const STORED: &[u8] = include_bytes!("../../../../tests/fixtures/storage/message-v2");
 

@@ -1,8 +1,9 @@
 //! What a leader's messages tell of the originals of duplicates: the counts of the last second.
 
+use nearprint_machine::query::Touch;
 use tokio::sync::broadcast;
 
-use crate::originals::touches::{Touch, Touches, heard, sum};
+use crate::originals::touches::{Touches, heard, sum};
 
 /// Counts go out no more often than this.
 const EVERY_MS: u64 = 1_000;

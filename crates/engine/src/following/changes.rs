@@ -12,17 +12,18 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use nearprint_machine::document::Sequence;
+use nearprint_machine::query::Touch;
 use nearprint_storage::{
-    DiskFile, ExportFile, FileWindow, RecordRef, Records, StorageError, StoredRecord,
+    DiskFile, ExportFile, FRAME_HEADER_BYTES, FileWindow, JOURNAL_HEADER_BYTES, RecordRef, Records,
+    StorageError, StoredRecord, decode_header, record_range,
 };
-use nearprint_storage::{FRAME_HEADER_BYTES, JOURNAL_HEADER_BYTES, decode_header, record_range};
 use tokio::sync::broadcast;
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
 use crate::api::error::Refused;
 use crate::cluster::message::{Digest, LeaderId, MESSAGE_BYTES_MAX, Message, Role};
 use crate::handle::Engine;
-use crate::originals::touches::{Touch, heard, sum};
+use crate::originals::touches::{heard, sum};
 use crate::shared::{Life, Shared};
 
 /// The time without changes after which a message says that there are none.

@@ -4,13 +4,13 @@ use std::io::Read;
 
 use nearprint_machine::change::Record;
 use nearprint_machine::document::Sequence;
+use nearprint_machine::query::Touch;
 use tokio::sync::oneshot;
 
 use crate::api::error::Refused;
 use crate::cluster::message::{BadMessage, Digest, MESSAGE_BYTES_MAX, Message};
 use crate::following::changes::DOCUMENTS_UNKNOWN;
 use crate::handle::Engine;
-use crate::originals::touches::Touch;
 use crate::shared::Message as ToWriter;
 use crate::write::enact::{DecidedRecord, Enactment};
 use crate::write::queued::QueuedWrite as _;

@@ -9,12 +9,11 @@ use std::io::Write as _;
 use std::path::Path;
 use std::sync::Arc;
 
-use nearprint_storage::{Disk, FileKind, SealedReader, SealedWriter, StorageError};
+use nearprint_storage::{Disk, FileKind, SealedReader, SealedWriter, StorageError, operator_file};
 
 use crate::api::error::OpenError;
 use crate::api::options::Options;
 use crate::directory_file::{DirectoryFile, MODEL_NAME as NAME};
-use crate::operator_file;
 
 const KIND: FileKind = FileKind(10);
 

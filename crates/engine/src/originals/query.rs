@@ -5,18 +5,14 @@ use std::sync::Arc;
 
 use nearprint_machine::document::Sequence;
 use nearprint_machine::jobs::NamespaceFilter;
-use nearprint_machine::query::OriginalsOrder;
+use nearprint_machine::query::{ListPlace, OriginalsOrder, Touch};
 
 use crate::api::error::Refused;
 use crate::api::replies::{Page, PageOptions, StoredDocument};
 use crate::clock;
 use crate::handle::Engine;
-use crate::originals::touches::Touch;
 use crate::read::page::PageSpace;
 use crate::read::reader::RecordReader;
-
-/// A place in a list of originals: the larger the first number, the earlier; then by sequence.
-pub type ListPlace = (u32, Sequence);
 
 /// Which originals to list, and in which order.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -36,17 +32,6 @@ pub struct Original {
     pub stored: StoredDocument,
     /// How often, and when last.
     pub touch: Touch,
-}
-
-impl Touch {
-    /// Its place in a list.
-    fn place(&self, order: OriginalsOrder) -> ListPlace {
-        let number = match order {
-            OriginalsOrder::Duplicates => self.duplicates,
-            OriginalsOrder::Recent => self.last_s,
-        };
-        (number, self.sequence)
-    }
 }
 
 impl Engine {

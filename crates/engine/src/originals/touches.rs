@@ -14,6 +14,7 @@ use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 use nearprint_fingerprint::Fingerprint;
 use nearprint_index::view::View;
 use nearprint_machine::document::Sequence;
+use nearprint_machine::query::Touch;
 use tokio::sync::broadcast;
 
 /// How many touches wait for a follower.
@@ -22,19 +23,6 @@ const WAITING_MAX: usize = 4_096;
 /// The number of parts. Making room in one of them takes less than a millisecond at the default
 /// limit.
 const PARTS: usize = 64;
-
-/// How often a document was named as the original.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Touch {
-    /// The change that stored the document.
-    pub sequence: Sequence,
-    /// Its fingerprint, combined with the mask of its namespace.
-    pub masked: Fingerprint,
-    /// How often it was named.
-    pub duplicates: u32,
-    /// When it was named last, in seconds since 1970.
-    pub last_s: u32,
-}
 
 /// The counts of all originals.
 #[derive(Debug)]

@@ -15,10 +15,10 @@ use nearprint_index::tables::secondary::SecondaryTable;
 use nearprint_index::view::Parts;
 use nearprint_machine::document::Sequence;
 use nearprint_machine::jobs::Jobs;
-use nearprint_storage::ExportFile;
+use nearprint_machine::query::Touch;
 use nearprint_storage::export::{Exported, check_files, write_export};
 use nearprint_storage::{
-    Disk, FileKind, Identity, SealedReader, SealedWriter, StorageError, packed_before,
+    Disk, ExportFile, FileKind, Identity, SealedReader, SealedWriter, StorageError, packed_before,
     require_space,
 };
 
@@ -32,7 +32,6 @@ use crate::background::snapshot::state_file::StateFile;
 use crate::background::survey::Survey;
 use crate::cluster::position::{self, ClusterFile};
 use crate::directory_file::{self, DirectoryFile};
-use crate::originals::touches::Touch;
 
 /// The number of snapshots that are kept.
 const KEPT: usize = 2;

@@ -9,14 +9,12 @@ use std::sync::Arc;
 
 use nearprint_fingerprint::Fingerprint;
 use nearprint_index::id_key::IdKey;
-use nearprint_index::namespaces::NamespaceNumber;
-use nearprint_index::namespaces::{NUMBER_MAX, NamespaceEntry, Namespaces};
+use nearprint_index::namespaces::{NUMBER_MAX, NamespaceEntry, NamespaceNumber, Namespaces};
 use nearprint_index::times::Times;
 use nearprint_machine::change::{Change, Record};
 use nearprint_machine::document::Sequence;
 use nearprint_machine::jobs::{Job, JobState, Jobs, PurgeWork};
-
-use crate::originals::touches::Touch;
+use nearprint_machine::query::Touch;
 
 /// Stands for what has not come yet.
 const NEVER: u64 = u64::MAX;
