@@ -53,7 +53,6 @@ pub(crate) mod background;
 pub mod cluster;
 #[doc(hidden)]
 pub mod directory_file;
-pub mod following;
 pub(crate) mod groups;
 pub(crate) mod handle;
 pub(crate) mod jobs;
@@ -80,10 +79,11 @@ pub use crate::background::snapshot::snapshots::Export;
 pub use crate::background::snapshot::state_file::StateFile;
 pub use crate::client::Client;
 pub use crate::groups::pages::{GroupInfo, GroupPage, MemberInfo};
+pub use crate::handle::listing::DocumentStream;
 pub use crate::jobs::{GroupsRequest, GroupsWork, Job, Work, progress_of};
 pub use crate::originals::query::{Original, OriginalsQuery};
 pub use crate::read::found::{Checked, Found, Inserted, Shown};
-pub use crate::read::listing::{DocumentStream, ListQuery};
+pub use crate::read::listing::ListQuery;
 pub use crate::read::previous::{Previous, PreviousUnread};
 pub use crate::read::scheduler::Share;
 pub use crate::write::queued::Pending;
@@ -95,7 +95,7 @@ pub use api::replies::{
     PackedQuery, Page, PageOptions, QueryOptions, Readiness, RecordSpace, Removed, SegmentStats,
     SnapshotInfo, Stats, StoreOptions, StoredDocument, Written,
 };
-pub use handle::Engine;
+pub use handle::{Engine, following};
 pub use nearprint_machine::commands::{Insert, Verdict};
 pub use nearprint_machine::document;
 pub use nearprint_machine::jobs::{JobFailure, JobState, NamespaceFilter, Purge, PurgeWork};

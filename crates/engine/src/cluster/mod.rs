@@ -20,7 +20,6 @@
 //! crashes, pauses and partitions, and must catch mutants.
 
 pub mod chain;
-mod handle;
 pub(crate) mod log_thread;
 pub mod member;
 pub mod message;

@@ -12,7 +12,7 @@ use nearprint_storage::{DirectoryLock, Disk as _, RealDisk};
 use crate::api::error::OpenError;
 use crate::cluster::position;
 use crate::directory_file::RESTORE_MARKER;
-use crate::following::follower;
+use crate::open::follower;
 use crate::open::offline::{LOCK_OF_EARLIER_BUILDS, is_empty, refill, remove_all};
 
 /// Whether the directory at a path must be seeded before it can be that of a node: it is missing or

@@ -9,10 +9,8 @@ use nearprint_machine::document::{Namespace, Sequence};
 
 use crate::api::error::Refused;
 use crate::api::replies::{Page, PageOptions, StoredDocument};
-use crate::blocking::off_async;
 use crate::clock;
 use crate::groups::board::FoundGroups;
-use crate::handle::Engine;
 use crate::published::Published;
 use crate::read::page::PageSpace;
 use crate::read::reader::RecordReader;
@@ -54,66 +52,39 @@ pub struct GroupPage {
     pub next: Option<u64>,
 }
 
-impl Engine {
-    /// A page of the groups that a job has found, the largest first, from the one with this number
-    /// on; `None` if the job is not done or not kept. Reads a record for each group.
-    ///
-    /// # Errors
-    /// [`Refused::Unreadable`].
-    pub async fn groups_of_job(
-        &self,
-        number: u64,
-        from: u64,
-        options: impl Into<PageOptions>,
-    ) -> Result<Option<Page<GroupInfo>>, Refused> {
-        let (run, options) = (self.shared.groups.run(number), options.into());
-        let state = self.shared.published.load_full();
-        off_async(move || {
-            let Some(found) = run.as_ref().and_then(|run| run.found.get()) else { return Ok(None) };
-            let all = found.groups.all();
-            let from = usize::try_from(from).unwrap_or(usize::MAX).min(all.len());
-            let groups = &all[from..all.len().min(from.saturating_add(options.limit))];
-            let oldest = |group| found.groups.members(group)[0];
-            let members: Vec<Member> = groups.iter().map(oldest).collect();
-            let mut shown = Shown::new(&state, options);
-            let mut items = Vec::new();
-            let listed = members.iter().zip(existing(&state, &members));
-            for (group, (&oldest, listed)) in groups.iter().zip(listed) {
-                let (namespace, mask) = found.name(group.namespace);
-                let Some(oldest) = shown.member((oldest, listed), mask)? else { break };
-                let number = (from + items.len()) as u64;
-                items.push(GroupInfo { group: number, namespace, size: group.size.into(), oldest });
-            }
-            let next = from + items.len();
-            Ok(Some(Page { items, next: (next < all.len()).then_some(next as u64) }))
-        })
-        .await
+/// A page of the groups that a job has found, from the one with this number on.
+///
+/// # Errors
+/// [`Refused::Unreadable`].
+pub(crate) fn groups(
+    state: &Published,
+    found: &FoundGroups,
+    from: u64,
+    options: PageOptions,
+) -> Result<Page<GroupInfo>, Refused> {
+    let all = found.groups.all();
+    let from = usize::try_from(from).unwrap_or(usize::MAX).min(all.len());
+    let groups = &all[from..all.len().min(from.saturating_add(options.limit))];
+    let oldest = |group| found.groups.members(group)[0];
+    let members: Vec<Member> = groups.iter().map(oldest).collect();
+    let mut shown = Shown::new(state, options);
+    let mut items = Vec::new();
+    let listed = members.iter().zip(existing(state, &members));
+    for (group, (&oldest, listed)) in groups.iter().zip(listed) {
+        let (namespace, mask) = found.name(group.namespace);
+        let Some(oldest) = shown.member((oldest, listed), mask)? else { break };
+        let number = (from + items.len()) as u64;
+        items.push(GroupInfo { group: number, namespace, size: group.size.into(), oldest });
     }
-
-    /// A page of the documents of a group, oldest first, those after the first `after`; `None` if
-    /// there is no such group. Reads their records.
-    ///
-    /// # Errors
-    /// [`Refused::Unreadable`].
-    pub async fn members_of_group(
-        &self,
-        (number, group): (u64, u64),
-        after: u64,
-        options: impl Into<PageOptions>,
-    ) -> Result<Option<GroupPage>, Refused> {
-        let (run, options) = (self.shared.groups.run(number), options.into());
-        let state = self.shared.published.load_full();
-        off_async(move || {
-            let Some(found) = run.as_ref().and_then(|run| run.found.get()) else { return Ok(None) };
-            let at = usize::try_from(group).unwrap_or(usize::MAX);
-            let group = found.groups.all().get(at);
-            group.map(|group| members(&state, found, group, (after, options))).transpose()
-        })
-        .await
-    }
+    let next = from + items.len();
+    Ok(Page { items, next: (next < all.len()).then_some(next as u64) })
 }
 
-fn members(
+/// A page of the documents of a group, those after the first `after`.
+///
+/// # Errors
+/// [`Refused::Unreadable`].
+pub(crate) fn members(
     state: &Published,
     found: &FoundGroups,
     group: &Group,

@@ -23,7 +23,7 @@ use crate::background::snapshot::snapshots::{Loaded, Snapshots};
 use crate::clock;
 use crate::cluster::position::ClusterFile;
 use crate::directory_file::{DirectoryFile, Entropy, RESTORE_MARKER};
-use crate::following::follower;
+use crate::open::follower;
 use crate::open::{model, repair};
 use crate::write::core::Core;
 

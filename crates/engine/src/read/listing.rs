@@ -8,25 +8,20 @@ use std::sync::Arc;
 
 use nearprint_fingerprint::Fingerprint;
 use nearprint_index::id_key::IdKey;
-use nearprint_index::namespace_key::NamespaceKey;
 use nearprint_index::namespaces::{NamespaceEntry, NamespaceNumber};
 use nearprint_index::times::second;
 use nearprint_index::view::{Expired, Selection};
-use nearprint_machine::document::{Namespace, Sequence};
+use nearprint_machine::document::Sequence;
 use nearprint_machine::jobs::NamespaceFilter;
 
 use crate::api::error::Refused;
-use crate::api::replies::{NamespaceInfo, Page, PageOptions, StoredDocument};
-use crate::blocking::off_async;
-use crate::client::Client;
+use crate::api::replies::{NamespaceInfo, PageOptions, StoredDocument};
 use crate::clock;
-use crate::handle::Engine;
 use crate::published::Published;
 use crate::read::page::PageSpace;
 use crate::read::reader::{self, RecordReader};
 use crate::read::runs::{RUN_MAX, Run};
 use crate::read::scans::{SLICE, Scans};
-use crate::shared::Shared;
 
 /// Documents that are located together.
 const LOCATED_MAX: usize = 128;
@@ -42,17 +37,8 @@ pub struct ListQuery {
     pub after: Sequence,
 }
 
-/// Documents of a view, a few at a time; see [`Engine::stream`].
-#[derive(Debug)]
-pub struct DocumentStream {
-    shared: Arc<Shared>,
-    client: Option<Client>,
-    /// `None` while a page has it, and after the end or an error.
-    listing: Option<Listing>,
-}
-
 /// A page of a list that is being filled, in slices.
-trait Filling: Sized + Send + 'static {
+pub(crate) trait Filling: Sized + Send + 'static {
     type Item;
     /// What a run has for each item.
     type Known: Send + Sync + 'static;
@@ -82,53 +68,16 @@ trait Filling: Sized + Send + 'static {
 
 /// How a slice ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Slice {
+pub(crate) enum Slice {
     /// There is more to look at, or the list is at its end.
     Begun,
     /// The page is full, and there is another item.
     Full,
 }
 
-/// Runs the next slice of a page; as long work, unless it is light and a run is kept.
-async fn slice<F: Filling>(
-    shared: &Arc<Shared>,
-    client: Option<&Client>,
-    mut page: F,
-) -> Result<(F, Slice), Refused> {
-    let kept = page.kept_run(&shared.scans);
-    let is_long = kept.is_none() || !page.is_light();
-    let own = Arc::clone(shared);
-    let work = move || {
-        let before = page.looked_at();
-        let run = kept.unwrap_or_else(|| page.run(&own.scans));
-        let slice = page.fill(&run)?;
-        own.scans.looked_at(page.looked_at() - before);
-        Ok((page, slice))
-    };
-    if !is_long {
-        return off_async(work).await;
-    }
-    shared.scans.slice(client.cloned(), work).await
-}
-
-/// Fills a page, until it has looked at this many items.
-async fn fill<F: Filling>(
-    Engine { shared, client, .. }: &Engine,
-    mut page: F,
-    looked_at_max: usize,
-) -> Result<Page<F::Item>, Refused> {
-    let mut ended = Slice::Begun;
-    while ended == Slice::Begun && !page.is_at_end() && page.looked_at() < looked_at_max {
-        (page, ended) = slice(shared, client.as_ref(), page).await?;
-    }
-    let has_more = !page.is_at_end();
-    let (items, after) = page.finish();
-    Ok(Page { items, next: has_more.then_some(after) })
-}
-
 /// A list of documents of a view, and how far it has come.
 #[derive(Debug)]
-struct Listing {
+pub(crate) struct Listing {
     state: Arc<Published>,
     namespace: Option<NamespaceNumber>,
     prefix: Option<Box<str>>,
@@ -139,11 +88,10 @@ struct Listing {
 }
 
 impl Listing {
-    fn new(shared: &Shared, query: ListQuery) -> Self {
-        let state = shared.published.load_full();
+    pub(crate) fn new(state: Arc<Published>, id_secret: &[u8; 16], query: ListQuery) -> Self {
         let ListQuery { reach, prefix, after } = query;
         Self {
-            namespace: reach.in_view(&state.view, &shared.id_secret),
+            namespace: reach.in_view(&state.view, id_secret),
             prefix,
             after,
             now_s: second(clock::now_ms()),
@@ -152,7 +100,7 @@ impl Listing {
         }
     }
 
-    fn page(self, options: PageOptions) -> DocumentPage {
+    pub(crate) fn page(self, options: PageOptions) -> DocumentPage {
         let (space, items) = (PageSpace::new(options), Vec::new());
         DocumentPage { listing: self, space, items, looked_at: 0 }
     }
@@ -165,10 +113,10 @@ impl Listing {
 }
 
 /// A page of documents.
-struct DocumentPage {
-    listing: Listing,
-    space: PageSpace,
-    items: Vec<StoredDocument>,
+pub(crate) struct DocumentPage {
+    pub(crate) listing: Listing,
+    pub(crate) space: PageSpace,
+    pub(crate) items: Vec<StoredDocument>,
     looked_at: usize,
 }
 
@@ -269,141 +217,15 @@ impl DocumentPage {
     }
 }
 
-impl DocumentStream {
-    /// The next documents, at most `limit`; none at the end. Blocks, and takes no permit: for
-    /// callers on threads of their own. [`Self::next_piece`] shares the cores with others.
-    ///
-    /// # Errors
-    /// [`Refused::Unreadable`].
-    pub fn next_documents(&mut self, limit: usize) -> Result<Vec<StoredDocument>, Refused> {
-        let Some(listing) = self.listing.take() else { return Ok(Vec::new()) };
-        let mut page = listing.page(limit.into());
-        while !page.is_at_end() {
-            let run = page.run(&self.shared.scans);
-            if page.fill(&run)? == Slice::Full || page.space.is_full() {
-                break;
-            }
-        }
-        self.listing = Some(page.listing);
-        Ok(page.items)
-    }
-
-    /// The next documents, as many as fit; none at the end. Works in slices that give other work
-    /// its turn, and ends between two of them when the future is dropped.
-    ///
-    /// # Errors
-    /// [`Refused::Unreadable`].
-    pub async fn next_piece(
-        &mut self,
-        options: PageOptions,
-    ) -> Result<Vec<StoredDocument>, Refused> {
-        let Some(listing) = self.listing.take() else { return Ok(Vec::new()) };
-        let (mut page, mut ended) = (listing.page(options), Slice::Begun);
-        while ended == Slice::Begun && page.items.is_empty() && !page.is_at_end() {
-            (page, ended) = slice(&self.shared, self.client.as_ref(), page).await?;
-        }
-        self.listing = Some(page.listing);
-        Ok(page.items)
-    }
-}
-
-impl Engine {
-    /// A page of documents, oldest first. It may have fewer than the limit, or none, although more
-    /// follow: it ends when it has looked at `list_scan_max` documents.
-    ///
-    /// # Errors
-    /// [`Refused::Unreadable`].
-    pub async fn list(
-        &self,
-        query: ListQuery,
-        options: impl Into<PageOptions>,
-    ) -> Result<Page<StoredDocument>, Refused> {
-        let page = Listing::new(&self.shared, query).page(options.into());
-        fill(self, page, self.shared.scans.looked_at_max).await
-    }
-
-    /// All documents that are stored now, oldest first. Changes that come later do not show, and
-    /// nothing waits for the reader.
-    pub fn stream(&self, query: ListQuery) -> DocumentStream {
-        let listing = Listing::new(&self.shared, query);
-        let (shared, client) = (Arc::clone(&self.shared), self.client.clone());
-        DocumentStream { shared, client, listing: Some(listing) }
-    }
-
-    /// The documents of a fingerprint in a namespace that were stored after a change, oldest first.
-    ///
-    /// # Errors
-    /// [`Refused::Unreadable`].
-    pub async fn documents_of(
-        &self,
-        namespace: Option<&Namespace>,
-        fingerprint: Fingerprint,
-        after: Sequence,
-        options: impl Into<PageOptions>,
-    ) -> Result<Page<StoredDocument>, Refused> {
-        let options = options.into();
-        let state = self.shared.published.load_full();
-        let key = namespace.map(|namespace| NamespaceKey::of(namespace, &self.shared.id_secret));
-        let mut visibility = state.view.visibility(key, clock::now_ms(), None);
-        visibility.since = Sequence::new(after.get().saturating_add(1));
-        off_async(move || {
-            let mut records = RecordReader::new(&state.records);
-            let (mut space, mut items) = (PageSpace::new(options), Vec::new());
-            let mut last = after.get();
-            for posting in state.view.documents_of(fingerprint, visibility) {
-                let mut stored = records.stored(posting.sequence)?;
-                if !space.takes(Some(&mut stored.document)) {
-                    return Ok(Page { items, next: Some(last) });
-                }
-                items.push(stored);
-                last = posting.sequence.get();
-            }
-            Ok(Page { items, next: None })
-        })
-        .await
-    }
-
-    /// A page of the namespaces with documents, other than the default one, in the order in which
-    /// they began: those that began after the one that `after` stands for. `admits` chooses by
-    /// name. The page looks on until it is full, whatever it takes, so that it does not tell how
-    /// many there are that it does not show.
-    ///
-    /// # Errors
-    /// [`Refused::Unreadable`].
-    pub async fn namespaces(
-        &self,
-        after: u64,
-        limit: usize,
-        admits: impl Fn(&str) -> bool + Send + 'static,
-    ) -> Result<Page<NamespaceInfo>, Refused> {
-        let (state, items) = (self.shared.published.load_full(), Vec::new());
-        let page = NamespacePage { state, after, limit, looked_at: 0, items, admits };
-        fill(self, page, usize::MAX).await
-    }
-
-    /// The number of documents in a namespace, including those that have expired and are not
-    /// removed yet.
-    pub fn documents_in(&self, namespace: Option<&Namespace>) -> u64 {
-        let view = &self.shared.published.load().view;
-        match namespace {
-            None => view.documents() - view.namespaces().documents(),
-            Some(namespace) => {
-                let key = NamespaceKey::of(namespace, &self.shared.id_secret).key;
-                view.namespaces().get(key).map_or(0, |entry| entry.documents)
-            }
-        }
-    }
-}
-
 /// A page of namespaces.
-struct NamespacePage<A> {
-    state: Arc<Published>,
+pub(crate) struct NamespacePage<A> {
+    pub(crate) state: Arc<Published>,
     /// It has looked at all namespaces up to this number.
-    after: u64,
-    limit: usize,
-    looked_at: usize,
-    items: Vec<NamespaceInfo>,
-    admits: A,
+    pub(crate) after: u64,
+    pub(crate) limit: usize,
+    pub(crate) looked_at: usize,
+    pub(crate) items: Vec<NamespaceInfo>,
+    pub(crate) admits: A,
 }
 
 impl<A: Fn(&str) -> bool + Send + 'static> Filling for NamespacePage<A> {

@@ -10,4 +10,3 @@ pub(crate) mod reader;
 pub(crate) mod runs;
 pub(crate) mod scans;
 pub(crate) mod scheduler;
-pub(crate) mod stats;

@@ -13,9 +13,10 @@
 //! A primary whose history is another one is noticed: it must have the record that the follower has
 //! last, and once a second it names the number of its documents.
 
-pub(crate) mod changes;
-pub mod follower;
-pub(crate) mod reader;
+mod changes;
+mod reader;
 
 pub use changes::{Changes, ChangesEnd, FollowerPosition};
 pub use reader::FollowEnd;
+
+pub use crate::open::follower;

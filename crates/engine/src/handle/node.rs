@@ -1,4 +1,4 @@
-//! What the layers above call of a node.
+//! An engine that is a node of a cluster.
 
 use std::sync::Arc;
 

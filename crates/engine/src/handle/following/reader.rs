@@ -9,8 +9,8 @@ use tokio::sync::oneshot;
 
 use crate::api::error::Refused;
 use crate::cluster::message::{BadMessage, Digest, MESSAGE_BYTES_MAX, Message};
-use crate::following::changes::DOCUMENTS_UNKNOWN;
 use crate::handle::Engine;
+use crate::handle::following::changes::DOCUMENTS_UNKNOWN;
 use crate::shared::Message as ToWriter;
 use crate::write::enact::{DecidedRecord, Enactment};
 use crate::write::queued::QueuedWrite as _;

@@ -1,0 +1,193 @@
+//! Look-ups: the near-duplicates of a document or of bare fingerprints, and the document of an id.
+
+use std::borrow::Borrow;
+use std::sync::Arc;
+
+use arc_swap::Guard;
+use nearprint_fingerprint::{Distance, Fingerprint};
+use nearprint_index::id_key::IdKey;
+use nearprint_index::namespace_key::NamespaceKey;
+use nearprint_machine::document::{Document, DocumentId, Namespace};
+use nearprint_machine::search::{Probe, nearest};
+
+use crate::api::error::Refused;
+use crate::api::replies::{Findings, PackedQuery, QueryOptions, StoredDocument};
+use crate::blocking::off_async;
+use crate::clock;
+use crate::handle::Engine;
+use crate::published::Published;
+use crate::read::found::{Found, Unread};
+use crate::read::reader::{self, Listing, RecordLookup};
+use crate::read::scheduler::{Share, piece};
+
+/// A single look-up that visits more cells is a piece of work for the batch scheduler: it takes
+/// more than about 100 us, for which an async thread would serve nobody else.
+const CELLS_ON_ASYNC_THREADS_MAX: usize = 4_096;
+
+/// The same for a single look-up that finds more than this, counted in every table.
+const FOUND_ON_ASYNC_THREADS_MAX: usize = 1_024;
+
+/// A single look-up that may read more records is a piece of work, too.
+const RECORDS_READ_AT_ONCE_MAX: usize = 64;
+
+impl Engine {
+    /// Looks up near-duplicates of a document, without the stored document with its id.
+    ///
+    /// Cost: microseconds without hits; with hits it reads their records, off the async threads.
+    ///
+    /// # Errors
+    /// [`Refused::DistanceAboveMax`], [`Refused::Unreadable`].
+    pub async fn query(
+        &self,
+        document: impl Borrow<Document>,
+        options: QueryOptions,
+    ) -> Result<Findings, Refused> {
+        Ok(self.find(document.borrow(), options).await?.show(usize::MAX).await?.into_findings())
+    }
+
+    /// The same for callers that bound the bytes of the hits ([`Found::show`]).
+    ///
+    /// # Errors
+    /// As [`Self::query`].
+    pub async fn find(&self, document: &Document, options: QueryOptions) -> Result<Found, Refused> {
+        let QueryOptions { criteria, limit, .. } = options;
+        self.check_distance(criteria.distance)?;
+        let finish = move |state: &Published, probe: &Probe<'_>, lookup| {
+            finish_query(state, probe, lookup, limit)
+        };
+        self.look_up(document, options, clock::now_ms(), finish).await
+    }
+
+    /// One request's share of the batch scheduler.
+    pub fn share(&self) -> Share {
+        self.shared.scheduler.share(self.client.clone())
+    }
+
+    /// For each fingerprint the distance of the nearest stored one, or 255 if none is within the
+    /// distance. The batch scheduler runs the look-ups.
+    ///
+    /// # Errors
+    /// [`Refused::DistanceAboveMax`].
+    pub async fn nearest_scheduled(
+        &self,
+        share: &Share,
+        fingerprints: Vec<Fingerprint>,
+        query: &PackedQuery,
+    ) -> Result<Vec<u8>, Refused> {
+        let criteria = query.criteria;
+        self.check_distance(criteria.distance)?;
+        let shared = Arc::clone(&self.shared);
+        let (namespace, at_ms) = (self.namespace_key(query.namespace.as_ref()), clock::now_ms());
+        let look_up = move |piece: &[Fingerprint]| {
+            let view = &shared.published.load().view;
+            let visibility = view.visibility(namespace, at_ms, criteria.max_age_s);
+            nearest(view, piece, criteria.distance, visibility)
+        };
+        let cells = self.shared.published.load().view.cells_visited(criteria.distance);
+        share.look_up(&fingerprints.into(), piece(cells), look_up).await
+    }
+
+    /// The same in the default namespace, on the caller's thread, without a permit. Call it off the
+    /// async threads for more than a few hundred fingerprints.
+    ///
+    /// # Errors
+    /// [`Refused::DistanceAboveMax`].
+    pub fn nearest(
+        &self,
+        fingerprints: &[Fingerprint],
+        distance: Distance,
+    ) -> Result<Vec<u8>, Refused> {
+        self.check_distance(distance)?;
+        let view = &self.shared.published.load().view;
+        let visibility = view.visibility(None, clock::now_ms(), None);
+        Ok(nearest(view, fingerprints, distance, visibility))
+    }
+
+    /// The document with an id in a namespace.
+    ///
+    /// # Errors
+    /// [`Refused::Unreadable`].
+    pub async fn document(
+        &self,
+        namespace: Option<&Namespace>,
+        id: &DocumentId,
+    ) -> Result<Option<StoredDocument>, Refused> {
+        let key = IdKey::of(id.as_str(), namespace, &self.shared.id_secret);
+        let state = self.shared.published.load_full();
+        let visibility =
+            state.view.visibility(self.namespace_key(namespace), clock::now_ms(), None);
+        let found = state.view.find_id(key).filter(|found| !visibility.has_expired(found.posting));
+        let Some(found) = found else { return Ok(None) };
+        off_async(move || reader::stored(&state.records, found.posting.sequence).map(Some)).await
+    }
+
+    pub(super) fn namespace_key(&self, namespace: Option<&Namespace>) -> Option<NamespaceKey> {
+        namespace.map(|namespace| NamespaceKey::of(namespace, &self.shared.id_secret))
+    }
+
+    /// Finds the matches of a document, and finishes the look-up: off the async threads if that
+    /// reads records, and in turn with long work of other clients if it takes long.
+    pub(crate) async fn look_up<T: Send + 'static>(
+        &self,
+        document: &Document,
+        options: QueryOptions,
+        at_ms: u64,
+        finish: impl FnOnce(&Published, &Probe<'_>, RecordLookup) -> Result<T, Refused> + Send + 'static,
+    ) -> Result<T, Refused> {
+        let QueryOptions { criteria, limit, with_metadata } = options;
+        let probe = Probe::new(document, criteria, at_ms, &self.shared.id_secret);
+        let state = self.shared.published.load();
+        let mut begun = if state.view.cells_visited(criteria.distance) > CELLS_ON_ASYNC_THREADS_MAX
+        {
+            None
+        } else {
+            let crowd = FOUND_ON_ASYNC_THREADS_MAX;
+            RecordLookup::begin_unless_crowded(&state.view, &probe, with_metadata, crowd)
+        };
+        if let Some(lookup) = begun.take_if(|lookup| !lookup.reads_records()) {
+            return finish(&state, &probe, lookup);
+        }
+        let records = |lookup: &RecordLookup| {
+            lookup.search.sketches_to_read() + lookup.search.matches.len().min(limit)
+        };
+        let is_long =
+            begun.as_ref().is_none_or(|lookup| records(lookup) > RECORDS_READ_AT_ONCE_MAX);
+        let (state, document) = (Guard::into_inner(state), document.clone());
+        let (key, namespace) = (probe.key, probe.namespace);
+        let look_up = move || {
+            let probe = Probe { document: &document, key, namespace, criteria, at_ms };
+            let begin = || RecordLookup::begin(&state.view, &probe, with_metadata);
+            let lookup = begun.unwrap_or_else(begin);
+            finish(&state, &probe, lookup)
+        };
+        if is_long {
+            return self.share().run(look_up).await?;
+        }
+        off_async(look_up).await
+    }
+
+    pub(super) fn check_distance(&self, asked: Distance) -> Result<(), Refused> {
+        let max = self.shared.options.distance_max;
+        if asked <= max {
+            return Ok(());
+        }
+        Err(Refused::DistanceAboveMax { asked: asked.get(), max: max.get() })
+    }
+}
+
+/// Verifies the matches, and reads the documents of the hits if they are few.
+fn finish_query(
+    state: &Published,
+    probe: &Probe<'_>,
+    mut lookup: RecordLookup,
+    limit: usize,
+) -> Result<Found, Refused> {
+    lookup.verify(state, probe)?;
+    let short = probe.document.short;
+    let listing = Listing { short, limit, bytes_max: Found::READ_AT_ONCE_BYTES };
+    let findings = lookup.show(state, listing)?;
+    if !findings.is_cut {
+        return Ok(Found::read(findings));
+    }
+    Ok(Unread { published: state.clone(), lookup, short, limit }.into())
+}

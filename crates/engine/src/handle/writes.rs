@@ -1,0 +1,186 @@
+//! Writes: what stores and removes documents, through the queue of the writer.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use nearprint_fingerprint::Fingerprint;
+use nearprint_machine::change::PACKED_MAX;
+use nearprint_machine::commands::{
+    CheckAndInsert, CheckAndInsertPacked, Insert, InsertPacked, Remove, Reset,
+};
+use nearprint_machine::document::{Document, DocumentId, Namespace, Packed};
+use nearprint_machine::query::Criteria;
+use nearprint_machine::search::{PackedSearch, Probe, nearest};
+
+use crate::api::error::Refused;
+use crate::api::replies::{Admission, PackedInserted, QueryOptions, Removed, StoreOptions};
+use crate::clock;
+use crate::handle::Engine;
+use crate::published::Published;
+use crate::read::found::{Checked, Inserted};
+use crate::read::reader::RecordLookup;
+use crate::read::scheduler::{Share, piece};
+use crate::shared::Message;
+use crate::write::command::{Command, SearchedCheckAndInsert, SearchedCheckAndInsertPacked};
+use crate::write::queued::{Pending, Queued};
+
+impl Engine {
+    /// Stores a document, whatever is stored already.
+    ///
+    /// # Errors
+    /// [`Refused`], and then nothing changed.
+    pub async fn begin_insert(
+        &self,
+        insert: impl Into<Insert>,
+        admission: Admission,
+    ) -> Result<Pending<Inserted>, Refused> {
+        self.submit(insert.into(), admission, 0).await
+    }
+
+    /// Looks up a document and stores it unless a hit counts (or even so, if `storing` says so),
+    /// in one atomic step.
+    ///
+    /// # Errors
+    /// [`Refused`], and then nothing changed.
+    pub async fn begin_check_and_insert(
+        &self,
+        document: impl Into<Document>,
+        options: QueryOptions,
+        storing: impl Into<StoreOptions>,
+        admission: Admission,
+    ) -> Result<Pending<Checked>, Refused> {
+        let QueryOptions { criteria, limit, .. } = options;
+        self.check_distance(criteria.distance)?;
+        let at_ms = clock::now_ms();
+        let verify = |state: &Published, probe: &Probe<'_>, mut lookup: RecordLookup| {
+            lookup.verify(state, probe).map(|()| lookup)
+        };
+        let document = document.into();
+        let lookup = self.look_up(&document, options, at_ms, verify).await?;
+        let bytes = lookup.bytes();
+        let StoreOptions { store_duplicates, touch, renew: renews } = storing.into();
+        let command = CheckAndInsert { document, criteria, store_duplicates, renews };
+        let touches = touch.then(|| Arc::clone(&self.shared.touches));
+        let command = SearchedCheckAndInsert { command, lookup, limit, touches };
+        self.submit_at(command, at_ms, admission, bytes).await
+    }
+
+    /// Stores bare fingerprints, at most [`PACKED_MAX`].
+    ///
+    /// # Errors
+    /// [`Refused`], and then nothing changed.
+    pub async fn begin_insert_packed(
+        &self,
+        packed: impl Into<Packed>,
+        admission: Admission,
+    ) -> Result<Pending<PackedInserted>, Refused> {
+        let packed = packed.into();
+        assert!(packed.fingerprints.len() <= PACKED_MAX, "callers cut batches");
+        self.submit(InsertPacked { packed }, admission, 0).await
+    }
+
+    /// Stores each bare fingerprint, in order, that has no other within the distance; at most
+    /// [`PACKED_MAX`]. The reply is, for each, the distance of the nearest hit, or 255 if it was
+    /// stored. The batch scheduler runs the search.
+    ///
+    /// # Errors
+    /// [`Refused`], and then nothing changed.
+    pub async fn begin_check_and_insert_packed(
+        &self,
+        share: &Share,
+        packed: impl Into<Packed>,
+        criteria: Criteria,
+        admission: Admission,
+    ) -> Result<Pending<Vec<u8>>, Refused> {
+        let packed = packed.into();
+        assert!(packed.fingerprints.len() <= PACKED_MAX, "callers cut batches");
+        self.check_distance(criteria.distance)?;
+        let (state, at_ms) = (self.shared.published.load_full(), clock::now_ms());
+        let (since, queries) = (state.view.sequence(), packed.fingerprints.as_slice().into());
+        let namespace = self.namespace_key(packed.namespace.as_ref());
+        let visibility = state.view.visibility(namespace, at_ms, criteria.max_age_s);
+        let cells = state.view.cells_visited(criteria.distance);
+        // All pieces search the same view; the writer adds what is newer.
+        let look_up =
+            move |piece: &[Fingerprint]| nearest(&state.view, piece, criteria.distance, visibility);
+        let nearest = share.look_up(&queries, piece(cells), look_up).await?;
+        let search = PackedSearch { since, visibility, nearest };
+        let command = CheckAndInsertPacked { packed, criteria };
+        let command = SearchedCheckAndInsertPacked { command, search };
+        self.submit_at(command, at_ms, admission, 0).await
+    }
+
+    /// Removes the document with this id in a namespace.
+    ///
+    /// # Errors
+    /// [`Refused`], and then nothing changed.
+    pub async fn remove(
+        &self,
+        namespace: Option<Namespace>,
+        id: DocumentId,
+    ) -> Result<Removed, Refused> {
+        self.begin_remove(namespace, id, Admission::Shed).await?.wait().await
+    }
+
+    /// Begins to remove the document with this id in a namespace.
+    ///
+    /// # Errors
+    /// [`Refused`], and then nothing changed.
+    pub async fn begin_remove(
+        &self,
+        namespace: Option<Namespace>,
+        id: DocumentId,
+        admission: Admission,
+    ) -> Result<Pending<Removed>, Refused> {
+        self.submit(Remove { namespace, id }, admission, 0).await
+    }
+
+    /// Removes a fingerprint with all its documents in a namespace.
+    ///
+    /// # Errors
+    /// [`Refused`], and then nothing changed.
+    pub async fn remove_fingerprint(
+        &self,
+        namespace: Option<Namespace>,
+        fingerprint: Fingerprint,
+    ) -> Result<Removed, Refused> {
+        self.submit(Reset { namespace, fingerprint }, Admission::Shed, 0).await?.wait().await
+    }
+
+    /// Puts a command that is accepted now in the queue of the writer; its reply takes about
+    /// `bytes` bytes.
+    pub(super) async fn submit<C: Command>(
+        &self,
+        command: C,
+        admission: Admission,
+        bytes: usize,
+    ) -> Result<Pending<C::Reply>, Refused> {
+        self.submit_at(command, clock::now_ms(), admission, bytes).await
+    }
+
+    async fn submit_at<C: Command>(
+        &self,
+        command: C,
+        at_ms: u64,
+        admission: Admission,
+        bytes: usize,
+    ) -> Result<Pending<C::Reply>, Refused> {
+        let bounds = command.bounds();
+        if let Some(refused) = self.shared.refusal(bounds) {
+            return Err(refused);
+        }
+        if self.shared.options.follows {
+            return Err(Refused::Follower);
+        }
+        if self.shared.options.is_node && !self.shared.leads() {
+            return Err(Refused::NoLeader);
+        }
+        let room = self.shared.queue.take(admission, bounds.changes).await?;
+        let (queued, pending) =
+            Queued::new(command, at_ms, (self.client.clone(), Some(room)), bytes);
+        let sent = self.shared.writer.send(Message::Write(queued));
+        sent.map_err(|_| self.shared.end_refusal())?;
+        let wait_max = self.shared.node.as_ref().map(|node| node.options.write_timeout_ms);
+        Ok(pending.no_longer_than(wait_max.map(Duration::from_millis)))
+    }
+}
