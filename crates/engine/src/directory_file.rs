@@ -16,7 +16,7 @@ use nearprint_storage::{
 
 /// The name of its file.
 pub const NAME: &str = "directory";
-/// The name of the copy of the model, for recipes that need one ([`crate::open::model`]).
+/// The name of the copy of the model, for recipes that need one ([`crate::directories::model`]).
 pub(crate) const MODEL_NAME: &str = "model";
 /// This file exists while an export is being restored. If removing it is all that a restore had
 /// left to do, the next start removes it, as it removes every `*.tmp`.

@@ -1,11 +1,15 @@
 //! The engine: one writer, many readers, and their background work.
 //!
+//! A module imports only those on lines below its own; two on one line do not know each other:
+//!
 //! ```text
-//!   handle       Engine: what http and cli call; async, cheap to clone
-//!   read         looking up documents, verifying and showing hits; how batches share the cores
-//!   write        the one thread that decides and journals commands, in groups
-//!   background   the threads that build and merge segments, take snapshots and reclaim space
-//!   open         recovery: newest valid snapshot + journal -> a running engine; repair; reindexing
+//!   handle                 Engine: what http and cli call; async, cheap to clone
+//!   threads                the writer; the threads that merge, take snapshots, reclaim space ...
+//!   directories | shared   recovery, repair, reindexing | what the handle and all threads share
+//!   write                  deciding commands in groups, and journaling their changes
+//!   read | snapshot        look-ups, hits, pages of lists | which files a snapshot has
+//!   state                  the published state, jobs, counts of originals, queues
+//!   api | replication      options, replies, errors | messages of a cluster, and which count
 //! ```
 //!
 //! A write: the handle searches the published view, takes a permit of the queue, and waits. The
@@ -47,46 +51,24 @@
 //!
 //! The simulation tests drive [`mod@write::core`] directly and crash it at every point.
 
-pub(crate) mod api;
-pub(crate) mod background;
-#[doc(hidden)]
-pub mod cluster;
 #[doc(hidden)]
 pub mod directory_file;
-pub(crate) mod groups;
-pub(crate) mod handle;
-pub(crate) mod jobs;
-#[doc(hidden)]
-pub mod log;
-#[doc(hidden)]
-pub mod open;
-pub(crate) mod published;
-mod random;
-pub(crate) mod read;
-pub(crate) mod write;
 
-mod blocking;
-mod client;
-mod clock;
-pub(crate) mod originals;
+mod api;
+mod directories;
+mod handle;
+mod read;
+mod replication;
 mod shared;
+mod snapshot;
+mod state;
+mod threads;
+mod write;
 
 #[cfg(test)]
 mod simulation;
 
-pub use crate::background::snapshot::snapshots::Export;
-#[doc(hidden)]
-pub use crate::background::snapshot::state_file::StateFile;
-pub use crate::client::Client;
-pub use crate::groups::pages::{GroupInfo, GroupPage, MemberInfo};
-pub use crate::handle::listing::DocumentStream;
-pub use crate::jobs::{GroupsRequest, GroupsWork, Job, Work, progress_of};
-pub use crate::originals::query::{Original, OriginalsQuery};
-pub use crate::read::found::{Checked, Found, Inserted, Shown};
-pub use crate::read::listing::ListQuery;
-pub use crate::read::previous::{Previous, PreviousUnread};
-pub use crate::read::scheduler::Share;
-pub use crate::write::queued::Pending;
+pub use api::client::Client;
 pub use api::error::{OpenError, Refused};
 pub use api::observer::Observer;
 pub use api::options::{Durability, ModelCheck, Options, SMALL_SEGMENT_MAX};
@@ -95,6 +77,7 @@ pub use api::replies::{
     PackedQuery, Page, PageOptions, QueryOptions, Readiness, RecordSpace, Removed, SegmentStats,
     SnapshotInfo, Stats, StoreOptions, StoredDocument, Written,
 };
+pub use handle::listing::DocumentStream;
 pub use handle::{Engine, following};
 pub use nearprint_machine::commands::{Insert, Verdict};
 pub use nearprint_machine::document;
@@ -103,6 +86,33 @@ pub use nearprint_machine::query::{
     Criteria, Hit, HitDocument, ListPlace, OriginalsOrder, SearchKind, Touch, Verification,
 };
 pub use nearprint_storage::operator_file;
+pub use read::found::{Checked, Found, Inserted, Shown};
+pub use read::groups::{GroupInfo, GroupPage, MemberInfo};
+pub use read::listing::ListQuery;
+pub use read::originals::{Original, OriginalsQuery};
+pub use read::previous::{Previous, PreviousUnread};
+#[doc(hidden)]
+pub use replication::log;
+pub use snapshot::snapshots::Export;
+#[doc(hidden)]
+pub use snapshot::state_file::StateFile;
+pub use state::jobs::{GroupsRequest, GroupsWork, Job, Work, progress_of};
+pub use state::scheduler::Share;
+pub use write::queued::Pending;
+
+/// What a program needs to run nodes of a cluster.
+#[doc(hidden)]
+pub mod cluster {
+    pub use crate::directories::{node as offline, seeding};
+    pub use crate::replication::{chain, message, position};
+    pub use crate::state::member;
+}
+
+/// Data directories without a service.
+#[doc(hidden)]
+pub mod open {
+    pub use crate::directories::offline;
+}
 
 #[cfg(doctest)]
 #[doc = include_str!("../README.md")]

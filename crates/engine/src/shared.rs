@@ -16,19 +16,19 @@ use crate::api::error::Refused;
 use crate::api::observer::Observer;
 use crate::api::options::Options;
 use crate::api::replies::{Readiness, RecordSpace, SnapshotInfo};
-use crate::background::survey::Survey;
-use crate::background::watcher::DiskState;
-use crate::cluster::member::{EngineEnd, Membership};
-use crate::groups::board::Board;
-use crate::jobs::PurgeOwners;
-use crate::originals::touches::Touches;
-use crate::published::Published;
-use crate::read::scans::Scans;
-use crate::read::scheduler::BatchScheduler;
+use crate::state::board::Board;
+use crate::state::disk::DiskState;
+use crate::state::jobs::PurgeOwners;
+use crate::state::member::{EngineEnd, Membership};
+use crate::state::memory::memory_stats;
+use crate::state::published::Published;
+use crate::state::scans::Scans;
+use crate::state::scheduler::BatchScheduler;
+use crate::state::survey::Survey;
+use crate::state::touches::Touches;
 use crate::write::command::{Bounds, Command};
 use crate::write::core::Durable;
 use crate::write::queued::{Pending, QueueRoom, Queued, QueuedWrite};
-use crate::write::writer::memory_stats;
 
 /// State shared by the handle, the writer and the background threads.
 #[derive(Debug)]

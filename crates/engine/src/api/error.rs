@@ -4,7 +4,7 @@ use nearprint_fingerprint::recipe::Recipe;
 use nearprint_machine::change::NotARecord;
 use nearprint_storage::StorageError;
 
-use crate::clock;
+use crate::api::clock;
 
 /// Why a data directory could not be opened.
 #[derive(Debug, thiserror::Error)]

@@ -1,10 +1,10 @@
 //! Lists of the groups that a job has found, and of their members.
 
+use crate::api::blocking::off_async;
 use crate::api::error::Refused;
 use crate::api::replies::{Page, PageOptions};
-use crate::blocking::off_async;
-use crate::groups::pages::{self, GroupInfo, GroupPage};
 use crate::handle::Engine;
+use crate::read::groups::{GroupInfo, GroupPage, groups, members};
 
 impl Engine {
     /// A page of the groups that a job has found, the largest first, from the one with this number
@@ -22,7 +22,7 @@ impl Engine {
         let state = self.shared.published.load_full();
         off_async(move || {
             let Some(found) = run.as_ref().and_then(|run| run.found.get()) else { return Ok(None) };
-            pages::groups(&state, found, from, options).map(Some)
+            groups(&state, found, from, options).map(Some)
         })
         .await
     }
@@ -44,7 +44,7 @@ impl Engine {
             let Some(found) = run.as_ref().and_then(|run| run.found.get()) else { return Ok(None) };
             let at = usize::try_from(group).unwrap_or(usize::MAX);
             let group = found.groups.all().get(at);
-            group.map(|group| pages::members(&state, found, group, (after, options))).transpose()
+            group.map(|group| members(&state, found, group, (after, options))).transpose()
         })
         .await
     }

@@ -3,12 +3,12 @@
 use nearprint_machine::commands::{BeginPurge, EndJob};
 use nearprint_machine::jobs::{self, JobState, Purge, PurgeWork, RUNNING_MAX};
 
+use crate::api::client::Client;
+use crate::api::clock;
 use crate::api::error::Refused;
 use crate::api::replies::Admission;
-use crate::client::Client;
-use crate::clock;
 use crate::handle::Engine;
-use crate::jobs::{GroupsRequest, Job, Work};
+use crate::state::jobs::{GroupsRequest, Job, Work};
 
 impl Engine {
     /// Begins a job that removes many documents, one after the other: those that are stored now.

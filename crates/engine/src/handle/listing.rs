@@ -6,11 +6,11 @@ use nearprint_fingerprint::Fingerprint;
 use nearprint_index::namespace_key::NamespaceKey;
 use nearprint_machine::document::{Namespace, Sequence};
 
+use crate::api::blocking::off_async;
+use crate::api::client::Client;
+use crate::api::clock;
 use crate::api::error::Refused;
 use crate::api::replies::{NamespaceInfo, Page, PageOptions, StoredDocument};
-use crate::blocking::off_async;
-use crate::client::Client;
-use crate::clock;
 use crate::handle::Engine;
 use crate::read::listing::{Filling, ListQuery, Listing, NamespacePage, Slice};
 use crate::read::page::PageSpace;

@@ -10,15 +10,15 @@ use nearprint_index::namespace_key::NamespaceKey;
 use nearprint_machine::document::{Document, DocumentId, Namespace};
 use nearprint_machine::search::{Probe, nearest};
 
+use crate::api::blocking::off_async;
+use crate::api::clock;
 use crate::api::error::Refused;
 use crate::api::replies::{Findings, PackedQuery, QueryOptions, StoredDocument};
-use crate::blocking::off_async;
-use crate::clock;
 use crate::handle::Engine;
-use crate::published::Published;
 use crate::read::found::{Found, Unread};
 use crate::read::reader::{self, Listing, RecordLookup};
-use crate::read::scheduler::{Share, piece};
+use crate::state::published::Published;
+use crate::state::scheduler::{Share, piece};
 
 /// A single look-up that visits more cells is a piece of work for the batch scheduler: it takes
 /// more than about 100 us, for which an async thread would serve nobody else.

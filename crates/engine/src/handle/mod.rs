@@ -18,27 +18,26 @@ use arc_swap::ArcSwap;
 use nearprint_storage::{DirectoryLock, Disk, ReadingDisk, RealDisk};
 use tokio::sync::{Notify, mpsc, oneshot, watch};
 
+use crate::api::client::Client;
 use crate::api::error::{OpenError, Refused};
 use crate::api::observer::Observer;
 use crate::api::options::Options;
 use crate::api::replies::{Readiness, SnapshotInfo};
-use crate::background::snapshot::snapshots::Export;
-use crate::background::snapshot::snapshotter::SnapshotRequest;
-use crate::background::threads::Threads;
-use crate::background::watcher::DiskState;
-use crate::client::Client;
-use crate::clock;
-use crate::cluster::member::{EngineEnd, Member, NodeOptions};
-use crate::cluster::offline;
-use crate::groups::board::Board;
-use crate::jobs::PurgeOwners;
-use crate::open::follower;
-use crate::open::recovery::{Recovered, recover};
-use crate::originals::touches::Touches;
-use crate::random;
-use crate::read::scans::Scans;
-use crate::read::scheduler::BatchScheduler;
+use crate::api::{clock, random};
+use crate::directories::follower;
+use crate::directories::node::is_node;
+use crate::directories::recovery::{Recovered, recover};
 use crate::shared::{Life, Shared};
+use crate::snapshot::snapshots::Export;
+use crate::state::board::Board;
+use crate::state::disk::DiskState;
+use crate::state::jobs::PurgeOwners;
+use crate::state::member::{EngineEnd, Member, NodeOptions};
+use crate::state::scans::Scans;
+use crate::state::scheduler::BatchScheduler;
+use crate::state::touches::Touches;
+use crate::threads::lifecycle::Threads;
+use crate::threads::snapshotter::SnapshotRequest;
 use crate::write::queued::QueueRoom;
 
 /// A handle on the running engine; cloning is shallow.
@@ -80,7 +79,7 @@ impl Engine {
         // What follows a primary is only read here, and keeps following it.
         let follows = follower::primary_at(&options.data).is_ok_and(|primary| primary.is_some());
         // What is read of a node it has, if not the newest of its cluster.
-        let is_node = offline::is_node(&options.data).is_ok_and(|is_node| is_node);
+        let is_node = is_node(&options.data).is_ok_and(|is_node| is_node);
         let options = Options { follows, is_node, ..options };
         if !options.data.is_dir() || RealDisk::check_writable(&options.data).is_ok() {
             return Self::open(options);
@@ -97,7 +96,8 @@ impl Engine {
         observer: Arc<dyn Observer>,
     ) -> Result<Self, OpenError> {
         let recovered = recover(disk, &options, &random::bytes()?)?;
-        let node = node.map(|node| Member::open(node, &**disk, &recovered));
+        let journal = (recovered.snapshots.identity(), recovered.core.next_in_journal());
+        let node = node.map(|node| Member::open(node, &**disk, journal));
         Self::start((options, observer), disk, (recovered, node.transpose()?), lock)
     }
 

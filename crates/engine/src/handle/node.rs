@@ -9,8 +9,8 @@ use crate::api::error::{OpenError, Refused};
 use crate::api::observer::Observer;
 use crate::api::options::Options;
 use crate::api::replies::Admission;
-use crate::cluster::member::{NodeOptions, NodeStatus};
 use crate::handle::Engine;
+use crate::state::member::{NodeOptions, NodeStatus};
 
 impl Engine {
     /// Opens the directory of a node, recovers, and starts the threads. The node answers look-ups

@@ -8,7 +8,7 @@ use nearprint_machine::query::{ListPlace, Touch};
 use crate::api::error::Refused;
 use crate::api::replies::{Page, PageOptions};
 use crate::handle::Engine;
-use crate::originals::query::{Original, OriginalsQuery, page};
+use crate::read::originals::{Original, OriginalsQuery, page};
 
 impl Engine {
     /// How often a document was named as the original of a duplicate, since the last crash or the

@@ -4,10 +4,10 @@ use nearprint_index::levels::segment::Segment;
 use nearprint_index::plan::Plans;
 use nearprint_machine::document::Sequence;
 
+use crate::api::clock;
 use crate::api::replies::{SegmentStats, Stats};
-use crate::clock;
 use crate::handle::Engine;
-use crate::write::writer::memory_stats;
+use crate::state::memory::memory_stats;
 
 impl Engine {
     /// The number of the last change that readers see.

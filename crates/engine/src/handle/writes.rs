@@ -12,15 +12,15 @@ use nearprint_machine::document::{Document, DocumentId, Namespace, Packed};
 use nearprint_machine::query::Criteria;
 use nearprint_machine::search::{PackedSearch, Probe, nearest};
 
+use crate::api::clock;
 use crate::api::error::Refused;
 use crate::api::replies::{Admission, PackedInserted, QueryOptions, Removed, StoreOptions};
-use crate::clock;
 use crate::handle::Engine;
-use crate::published::Published;
 use crate::read::found::{Checked, Inserted};
 use crate::read::reader::RecordLookup;
-use crate::read::scheduler::{Share, piece};
 use crate::shared::Message;
+use crate::state::published::Published;
+use crate::state::scheduler::{Share, piece};
 use crate::write::command::{Command, SearchedCheckAndInsert, SearchedCheckAndInsertPacked};
 use crate::write::queued::{Pending, Queued};
 

@@ -8,13 +8,13 @@
 
 use nearprint_storage::Records;
 
+use crate::api::blocking::off_async;
 use crate::api::error::Refused;
 use crate::api::replies::{Findings, Written};
-use crate::blocking::off_async;
-use crate::published::Published;
 use crate::read::previous::PreviousUnread;
 use crate::read::reader;
 use crate::read::reader::{Listing, RecordLookup};
+use crate::state::published::Published;
 
 /// What a look-up has found.
 #[derive(Debug)]

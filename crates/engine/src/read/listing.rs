@@ -1,7 +1,7 @@
 //! Lists: documents in the order in which they were stored, and namespaces.
 //!
-//! [`runs`](crate::read::runs) tell which documents there are, without a read from the disk; their
-//! records give the rest. [`scans`](crate::read::scans) bound the work of one request, and of all
+//! [`runs`](crate::state::runs) tell which documents there are, without a read from the disk; their
+//! records give the rest. [`scans`](crate::state::scans) bound the work of one request, and of all
 //! of them together.
 
 use std::sync::Arc;
@@ -14,14 +14,14 @@ use nearprint_index::view::{Expired, Selection};
 use nearprint_machine::document::Sequence;
 use nearprint_machine::jobs::NamespaceFilter;
 
+use crate::api::clock;
 use crate::api::error::Refused;
 use crate::api::replies::{NamespaceInfo, PageOptions, StoredDocument};
-use crate::clock;
-use crate::published::Published;
 use crate::read::page::PageSpace;
 use crate::read::reader::{self, RecordReader};
-use crate::read::runs::{RUN_MAX, Run};
-use crate::read::scans::{SLICE, Scans};
+use crate::state::published::Published;
+use crate::state::runs::{RUN_MAX, Run};
+use crate::state::scans::{SLICE, Scans};
 
 /// Documents that are located together.
 const LOCATED_MAX: usize = 128;

@@ -7,7 +7,7 @@ use nearprint_fingerprint::{Distance, Fingerprint, NumberAgreement, Resemblance,
 use nearprint_machine::document::{Document, Sequence};
 use nearprint_storage::Records;
 
-use crate::blocking::off_async;
+use crate::api::blocking::off_async;
 use crate::read::reader;
 
 /// How a document that was to be stored differs from the one that its id had.

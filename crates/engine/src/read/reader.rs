@@ -17,8 +17,8 @@ use nearprint_storage::Records;
 
 use crate::api::error::Refused;
 use crate::api::replies::{Findings, StoredDocument};
-use crate::published::Published;
 use crate::read::page::string_bytes;
+use crate::state::published::Published;
 
 /// The matches of a document, and the documents that were read to verify them.
 #[derive(Debug)]

@@ -21,12 +21,11 @@ use nearprint_storage::{Disk, SimulatedDisk};
 use super::crashes::is_unreadable;
 use super::golden::sweep;
 use super::rig::{ENTROPY, History, Rig, commit, commit_one, options, queued, variable};
-use crate::api::error::OpenError;
-use crate::api::error::Refused;
+use crate::api::error::{OpenError, Refused};
 use crate::api::options::{Durability, Options};
-use crate::background::snapshot::snapshots::Snapshots;
-use crate::open::recovery::{Recovered, recover};
+use crate::directories::recovery::{Recovered, recover};
 use crate::read::reader;
+use crate::snapshot::snapshots::Snapshots;
 use crate::write::core::Core;
 
 /// The number of random flips per commit; `make torture` runs more.

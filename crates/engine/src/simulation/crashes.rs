@@ -15,7 +15,7 @@ use nearprint_storage::{Disk, SimulatedDisk};
 use super::draw::{created, settings};
 use super::rig::{ENTROPY, History, Rig, options, variable};
 use crate::api::options::{Durability, Options};
-use crate::open::recovery::recover;
+use crate::directories::recovery::recover;
 
 /// Seeds per commit; `make torture` runs 1,000,000.
 const SEEDS: u64 = 1_000;

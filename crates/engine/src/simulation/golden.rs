@@ -22,10 +22,10 @@ use nearprint_storage::{Disk, FileKind, RealDisk, SealedReader, SimulatedDisk, S
 
 use super::rig::{ENTROPY, commit_one, options};
 use crate::api::options::{Durability, Options};
-use crate::background::snapshot::snapshots::Snapshots;
+use crate::directories::recovery::{Recovered, recover};
 use crate::directory_file::DirectoryFile;
-use crate::open::recovery::{Recovered, recover};
 use crate::read::reader;
+use crate::snapshot::snapshots::Snapshots;
 use crate::write::command::Command;
 use crate::write::core::Core;
 

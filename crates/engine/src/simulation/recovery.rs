@@ -11,10 +11,10 @@ use nearprint_storage::simulated::{Dice, Faults};
 use nearprint_storage::{Disk, SimulatedDisk};
 
 use super::rig::{ENTROPY, History, Rig, commit, options, queued, variable};
+use crate::api::clock;
 use crate::api::error::OpenError;
 use crate::api::options::{Durability, Options};
-use crate::clock;
-use crate::open::recovery::recover;
+use crate::directories::recovery::recover;
 use crate::write::core::Core;
 
 /// The number of seeds per commit; `make torture` runs more.

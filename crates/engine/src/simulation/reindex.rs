@@ -16,10 +16,10 @@ use nearprint_storage::{Disk, SimulatedDisk};
 use super::rig::{ENTROPY, History, Rig, commit_one, options};
 use crate::api::error::OpenError;
 use crate::api::options::{Durability, Options};
-use crate::background::snapshot::manifest::is_of_snapshot;
+use crate::directories::recovery::recover;
+use crate::directories::reindex::reindex;
 use crate::directory_file::DirectoryFile;
-use crate::open::recovery::recover;
-use crate::open::reindex::reindex;
+use crate::snapshot::manifest::is_of_snapshot;
 
 const SEEDS: u64 = 6;
 /// More than any of these reindexes has.

@@ -11,9 +11,9 @@ use nearprint_storage::{Disk, SimulatedDisk, StorageError};
 use super::golden::{directory_of_today, settings};
 use super::rig::ENTROPY;
 use crate::api::error::OpenError;
+use crate::directories::recovery::{Recovered, recover};
+use crate::directories::repair::{carry_out, plan};
 use crate::directory_file::DirectoryFile;
-use crate::open::recovery::{Recovered, recover};
-use crate::open::repair::{carry_out, plan};
 
 /// Repairs if there is something to repair. Returns the number of changes reported as lost.
 fn repair(disk: &SimulatedDisk) -> Result<u64, StorageError> {

@@ -28,11 +28,11 @@ use super::draw::{NAMESPACES, Pace, batch, document, fingerprint, id, namespace}
 use super::sweep::sweep;
 use crate::api::error::Refused;
 use crate::api::options::{Durability, ModelCheck, Options};
-use crate::background::snapshot::snapshots::Snapshots;
-use crate::open::recovery::{Recovered, recover};
-use crate::published::Published;
+use crate::directories::recovery::{Recovered, recover};
 use crate::read::reader;
 use crate::read::reader::RecordLookup;
+use crate::snapshot::snapshots::Snapshots;
+use crate::state::published::Published;
 use crate::write::command::{Command, SearchedCheckAndInsert, SearchedCheckAndInsertPacked};
 use crate::write::core::{Core, Durable};
 use crate::write::queued::{Pending, Queued, QueuedWrite, decide_group};

@@ -12,13 +12,12 @@ use nearprint_storage::simulated::Faults;
 use nearprint_storage::{Disk, FILE_NUMBER_MAX, SimulatedDisk};
 
 use super::rig::{ENTROPY, History, Rig, commit_one, options};
-use crate::api::error::OpenError;
-use crate::api::error::Refused;
+use crate::api::error::{OpenError, Refused};
 use crate::api::options::Durability;
+use crate::directories::recovery::recover;
 use crate::directory_file::RESTORE_MARKER;
-use crate::open::recovery::recover;
-use crate::published::Published;
 use crate::read::reader::{Listing, RecordLookup};
+use crate::state::published::Published;
 
 fn empty(disk: &SimulatedDisk) -> Rig {
     Rig::recover(disk, Durability::Always, History::new(), Sequence::ZERO).unwrap()

@@ -18,11 +18,11 @@ use nearprint_storage::{Disk, RecordRef, SimulatedDisk, StorageError, Sweep, Swe
 
 use super::rig::{ENTROPY, commit_one, options, variable};
 use crate::api::options::{Durability, Options};
-use crate::background::needed::Needed;
-use crate::background::reclaimer::{keep_needed, survey};
-use crate::background::snapshot::snapshots::Snapshots;
-use crate::background::survey::Survey;
-use crate::open::recovery::{Recovered, recover};
+use crate::directories::recovery::{Recovered, recover};
+use crate::snapshot::snapshots::Snapshots;
+use crate::state::survey::Survey;
+use crate::threads::reclaimer::needed::Needed;
+use crate::threads::reclaimer::{keep_needed, survey};
 use crate::write::core::Core;
 
 const STEPS: usize = 60;

@@ -18,9 +18,9 @@ use nearprint_storage::{DirectoryLock, Disk, DiskFile, SimulatedDisk, StorageErr
 use crate::api::error::Refused;
 use crate::api::options::{Durability, ModelCheck, Options, SMALL_SEGMENT_MAX};
 use crate::api::replies::{Admission, Findings, QueryOptions, Readiness};
-use crate::background::pause::Writes;
+use crate::directories::recovery::recover;
 use crate::handle::Engine;
-use crate::open::recovery::recover;
+use crate::threads::pause::Writes;
 
 const ENTROPY: [u8; 40] = [0x5e; 40];
 /// The maximum number of checks, 10 ms apart, until something happens; a window has 20 ms.

@@ -20,11 +20,11 @@ use nearprint_storage::Records;
 
 use crate::api::error::Refused;
 use crate::api::replies::{PackedInserted, Removed, Written};
-use crate::originals::touches::Touches;
-use crate::published::Published;
 use crate::read::found::{Checked, Inserted, Unread};
 use crate::read::previous::{Content, PreviousUnread};
 use crate::read::reader::RecordLookup;
+use crate::state::published::Published;
+use crate::state::touches::Touches;
 
 /// Bytes of a record that do not depend on its document, rounded up.
 const RECORD_BYTES: usize = 64;

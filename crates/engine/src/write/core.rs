@@ -19,8 +19,8 @@ use nearprint_storage::{Journal, Reclaimer, RecordRef, Records, StorageError, St
 
 use crate::api::error::Refused;
 use crate::api::options::Durability;
-use crate::background::survey::Survey;
-use crate::published::Published;
+use crate::state::published::Published;
+use crate::state::survey::Survey;
 use crate::write::command::Command;
 
 /// The state and its journal.

@@ -12,9 +12,9 @@ use nearprint_storage::{Records, StorageError};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
 use tokio::time::timeout;
 
+use crate::api::client::Client;
 use crate::api::error::Refused;
 use crate::api::replies::Admission;
-use crate::client::Client;
 use crate::write::command::{Bounds, Command};
 use crate::write::core::{CommandGroup, Core};
 

@@ -4,7 +4,7 @@
 
 use std::collections::{HashMap, VecDeque};
 
-use crate::client::Client;
+use crate::api::client::Client;
 use crate::write::queued::QueuedWrite;
 
 /// Bounded by the queue room of [`Shared`](crate::shared::Shared).

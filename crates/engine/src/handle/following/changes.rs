@@ -1,8 +1,8 @@
 //! The changes of a primary, as messages for a follower.
 //!
-//! The messages are those of a [cluster](crate::cluster::message), in a stream that is a log of its
-//! own: it begins with the digest 0, and its messages have no role. They contain what readers see,
-//! so nothing that a follower has can be taken back by a crash of the primary, as long as the
+//! The messages are those of a [cluster](crate::replication::message), in a stream that is a log of
+//! its own: it begins with the digest 0, and its messages have no role. They contain what readers
+//! see, so nothing that a follower has can be taken back by a crash of the primary, as long as the
 //! primary syncs before it acknowledges.
 //!
 //! When everything is sent, an empty message says so, with the number of documents; and so does one
@@ -21,10 +21,10 @@ use tokio::sync::broadcast;
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
 use crate::api::error::Refused;
-use crate::cluster::message::{Digest, LeaderId, MESSAGE_BYTES_MAX, Message, Role};
 use crate::handle::Engine;
-use crate::originals::touches::{heard, sum};
+use crate::replication::message::{Digest, LeaderId, MESSAGE_BYTES_MAX, Message, Role};
 use crate::shared::{Life, Shared};
+use crate::state::touches::{heard, sum};
 
 /// The time without changes after which a message says that there are none.
 const BEAT: Duration = Duration::from_secs(1);

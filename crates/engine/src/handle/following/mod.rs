@@ -19,4 +19,4 @@ mod reader;
 pub use changes::{Changes, ChangesEnd, FollowerPosition};
 pub use reader::FollowEnd;
 
-pub use crate::open::follower;
+pub use crate::directories::follower;

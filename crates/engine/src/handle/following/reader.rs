@@ -8,9 +8,9 @@ use nearprint_machine::query::Touch;
 use tokio::sync::oneshot;
 
 use crate::api::error::Refused;
-use crate::cluster::message::{BadMessage, Digest, MESSAGE_BYTES_MAX, Message};
 use crate::handle::Engine;
 use crate::handle::following::changes::DOCUMENTS_UNKNOWN;
+use crate::replication::message::{BadMessage, Digest, MESSAGE_BYTES_MAX, Message};
 use crate::shared::Message as ToWriter;
 use crate::write::enact::{DecidedRecord, Enactment};
 use crate::write::queued::QueuedWrite as _;

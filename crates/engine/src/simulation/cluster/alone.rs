@@ -2,26 +2,27 @@
 
 use std::sync::Arc;
 
-use super::asked::{Asked, Reply, Waiting};
-use super::member::identity;
-use crate::api::error::{OpenError, Refused};
-use crate::api::options::{Durability, Options};
-use crate::cluster::chain::{Due, Halt};
-use crate::cluster::message::LeaderId;
-use crate::cluster::node::{Clocks, Decided, Node, NodeSettings, Taken};
-use crate::cluster::position::ClusterFile;
-use crate::log::Entry;
-use crate::open::recovery::recover;
-use crate::originals::touches::Touches;
-use crate::simulation::rig::{ENTROPY, options};
-use crate::write::command::Bounds;
-use crate::write::core::{CommandGroup, Core};
-use crate::write::queued::QueuedWrite;
 use futures_util::FutureExt as _;
 use nearprint_fingerprint::Fingerprint;
 use nearprint_machine::document::Document;
 use nearprint_storage::simulated::Faults;
 use nearprint_storage::{Disk, Records, SimulatedDisk, StorageError};
+
+use super::asked::{Asked, Reply, Waiting};
+use super::member::identity;
+use crate::api::error::{OpenError, Refused};
+use crate::api::options::{Durability, Options};
+use crate::directories::recovery::recover;
+use crate::replication::chain::{Due, Halt};
+use crate::replication::log::Entry;
+use crate::replication::message::LeaderId;
+use crate::replication::position::ClusterFile;
+use crate::simulation::rig::{ENTROPY, options};
+use crate::state::touches::Touches;
+use crate::threads::cluster::node::{Clocks, Decided, Node, NodeSettings, Taken};
+use crate::write::command::Bounds;
+use crate::write::core::{CommandGroup, Core};
+use crate::write::queued::QueuedWrite;
 
 const CLOCKS: Clocks = Clocks { clock_ms: 1_700_000_000_000, now_ms: 5_000 };
 

@@ -20,11 +20,11 @@ use nearprint_machine::search::{PackedSearch, Probe};
 use nearprint_storage::simulated::Dice;
 
 use crate::api::error::Refused;
-use crate::originals::touches::Touches;
-use crate::published::Published;
 use crate::read::reader::RecordLookup;
 use crate::simulation::draw::{batch, document, fingerprint, id, namespace};
 use crate::simulation::rig::queued;
+use crate::state::published::Published;
+use crate::state::touches::Touches;
 use crate::write::command::{Command, SearchedCheckAndInsert, SearchedCheckAndInsertPacked};
 use crate::write::queued::{Pending, QueuedWrite};
 

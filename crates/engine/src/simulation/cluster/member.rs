@@ -11,18 +11,18 @@ use nearprint_storage::{Disk, Identity, SimulatedDisk, StorageError};
 use super::asked::{Waiting, draw};
 use super::world::{Group, World};
 use crate::api::options::{Durability, Options};
-use crate::background::snapshot::snapshots::Snapshots;
-use crate::cluster::chain::{Due, Halt, Position, Start};
-use crate::cluster::message::{LeaderId, Message};
-use crate::cluster::node::{Clocks, Decided, Node, NodeSettings, Synced, Taken};
-use crate::cluster::position::ClusterFile;
-use crate::log::simulated::SimulatedLog;
-use crate::log::{Log, Reader};
-use crate::open::recovery::{Recovered, recover};
-use crate::originals::touches::Touches;
-use crate::published::Published;
+use crate::directories::recovery::{Recovered, recover};
+use crate::replication::chain::{Due, Halt, Position, Start};
+use crate::replication::log::simulated::SimulatedLog;
+use crate::replication::log::{Log, Reader};
+use crate::replication::message::{LeaderId, Message};
+use crate::replication::position::ClusterFile;
 use crate::simulation::rig::{ENTROPY, options};
 use crate::simulation::sweep::sweep;
+use crate::snapshot::snapshots::Snapshots;
+use crate::state::published::Published;
+use crate::state::touches::Touches;
+use crate::threads::cluster::node::{Clocks, Decided, Node, NodeSettings, Synced, Taken};
 use crate::write::queued::QueuedWrite;
 
 /// When a schedule begins, in milliseconds since 1970.

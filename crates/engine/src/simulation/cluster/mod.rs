@@ -22,9 +22,9 @@ use nearprint_storage::simulated::Dice;
 use world::{Statistics, World};
 
 use super::variable;
-use crate::cluster::chain::Halt;
-use crate::cluster::mutant::{MUTANT, Mutant};
-use crate::log::simulated::{CutOff, Faults, SimulatedLog};
+use crate::replication::chain::Halt;
+use crate::replication::log::simulated::{CutOff, Faults, SimulatedLog};
+use crate::replication::mutant::{MUTANT, Mutant};
 
 const NODES: usize = 3;
 const SEEDS: u64 = 2_000;

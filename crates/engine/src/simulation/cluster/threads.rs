@@ -17,13 +17,13 @@ use tempfile::TempDir;
 use crate::api::error::{OpenError, Refused};
 use crate::api::options::Options;
 use crate::api::replies::{Admission, QueryOptions, StoreOptions};
-use crate::cluster::member::{EngineEnd, NodeOptions, NodeState, OpenLog};
-use crate::cluster::offline;
+use crate::directories::node;
+use crate::directories::offline::restore;
 use crate::handle::Engine;
-use crate::log::Log;
-use crate::log::required::Required;
-use crate::log::simulated::{CutOff, Faults, SimulatedLog};
-use crate::open::offline::restore;
+use crate::replication::log::Log;
+use crate::replication::log::required::Required;
+use crate::replication::log::simulated::{CutOff, Faults, SimulatedLog};
+use crate::state::member::{EngineEnd, NodeOptions, NodeState, OpenLog};
 
 const NODES: usize = 3;
 /// A hang is a failure.
@@ -66,7 +66,7 @@ impl Cluster {
         let logs = SimulatedLog::new(1, NODES, Faults::default());
         let folders: Vec<_> = (0..NODES).map(|_| tempfile::tempdir().unwrap()).collect();
         let identity = logs[0].settings().unwrap().identity;
-        offline::found(&options(&folders[0]), identity).unwrap();
+        node::found(&options(&folders[0]), identity).unwrap();
         let (engines, write_timeout_ms) = (vec![None; NODES], WRITE_TIMEOUT_MS);
         let mut cluster = Self { logs, folders, engines, write_timeout_ms };
         cluster.open(0);
@@ -326,7 +326,7 @@ async fn who_is_behind_what_the_log_keeps_begins_with_the_content_of_another() {
     let path = cluster.folders[behind].path();
     let alone = tokio::task::block_in_place(|| Engine::open(options(&cluster.folders[behind])));
     assert!(alone.is_err(), "it is in use");
-    assert!(offline::read(path).unwrap().is_some());
+    assert!(node::read(path).unwrap().is_some());
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -361,7 +361,7 @@ async fn a_log_that_was_lost_halts_all_and_is_begun_anew_at_one() {
         drop(log.append(entry));
         Ok::<_, OpenError>(())
     };
-    let refounded = offline::refound(&options(&cluster.folders[leader]), identity, append);
+    let refounded = node::refound(&options(&cluster.folders[leader]), identity, append);
     assert_eq!(refounded.unwrap().documents, 2);
     cluster.open(leader);
     // It has the same.
@@ -411,7 +411,7 @@ async fn the_directory_of_a_node_is_read_and_not_written_without_its_cluster() {
     tokio::task::block_in_place(|| alone.close());
     let refused = Engine::open(options(&cluster.folders[leader])).map(drop);
     assert!(matches!(refused, Err(OpenError::NodeOfCluster)), "{refused:?}");
-    offline::leave(cluster.folders[leader].path()).unwrap();
+    node::leave(cluster.folders[leader].path()).unwrap();
     let left = Engine::open(options(&cluster.folders[leader])).unwrap();
     insert(&left, document("b", 2)).await.unwrap();
     tokio::task::block_in_place(|| left.close());

@@ -8,9 +8,9 @@ use nearprint_machine::model::Model;
 
 use super::asked::{Asked, Reply};
 use crate::api::error::Refused;
-use crate::cluster::message::{Digest, Message};
-use crate::published::Published;
+use crate::replication::message::{Digest, Message};
 use crate::simulation::rig::check_state;
+use crate::state::published::Published;
 
 /// A group that was sent.
 #[derive(Debug, Clone, Default)]

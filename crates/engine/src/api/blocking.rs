@@ -1,0 +1,25 @@
+//! Work that blocks or takes long: on which threads it runs, and how much they give way.
+
+use crate::api::error::Refused;
+
+/// Runs `work` on a thread of the runtime that may block.
+///
+/// # Errors
+/// Those of the work, and [`Refused::Failed`] if it panicked.
+pub(crate) async fn off_async<T: Send + 'static>(
+    work: impl FnOnce() -> Result<T, Refused> + Send + 'static,
+) -> Result<T, Refused> {
+    tokio::task::spawn_blocking(work).await.unwrap_or(Err(Refused::Failed))
+}
+
+/// Lowers the priority of the calling thread by this niceness, so that it gives way to threads that
+/// serve. If that is not permitted, it runs at normal priority.
+pub(crate) fn lower_priority(niceness: i32) {
+    // On Linux each thread has a priority of its own, and `None` is the calling thread.
+    #[cfg(target_os = "linux")]
+    if let Err(error) = rustix::process::setpriority_process(None, niceness) {
+        tracing::debug!(%error, "a background thread runs at the priority of look-ups");
+    }
+    #[cfg(not(target_os = "linux"))]
+    let _ = niceness;
+}

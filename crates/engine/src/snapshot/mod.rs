@@ -1,0 +1,6 @@
+//! Snapshots: which parts a state has, and their files.
+
+pub(crate) mod manifest;
+mod parts;
+pub(crate) mod snapshots;
+pub(crate) mod state_file;

@@ -1,0 +1,34 @@
+//! The disk as the watcher has seen it last: whether it is full, and whether it can be used.
+
+use std::sync::atomic::{AtomicBool, AtomicU64};
+
+use arc_swap::{ArcSwap, ArcSwapOption};
+use nearprint_storage::Disk;
+
+use crate::api::replies::DiskStats;
+
+/// What the watcher has seen last.
+#[derive(Debug, Default)]
+pub(crate) struct DiskState {
+    /// Writes that add documents are refused.
+    pub(crate) is_full: AtomicBool,
+    /// Space is reclaimed early.
+    pub(crate) is_short: AtomicBool,
+    /// Removals have used their share of the reserve, and wait for what is being reclaimed.
+    pub(crate) is_low: AtomicBool,
+    /// How many bytes must be free for writes that add documents.
+    pub(crate) needed: AtomicU64,
+    /// The last sweep did not fit.
+    pub(crate) sweep_failed: AtomicBool,
+    /// The last snapshot did not fit.
+    pub(crate) snapshot_failed: AtomicBool,
+    pub(crate) stats: ArcSwap<DiskStats>,
+    /// Why the directory cannot be used any more.
+    pub(crate) fault: ArcSwapOption<String>,
+}
+
+impl DiskState {
+    pub(crate) fn new(disk: &dyn Disk) -> Self {
+        Self { fault: ArcSwapOption::from_pointee(disk.fault()), ..Self::default() }
+    }
+}

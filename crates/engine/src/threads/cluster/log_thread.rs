@@ -1,0 +1,313 @@
+//! The thread that reads the log for a node.
+//!
+//! It decides nothing: what comes goes to the writer, in order, and waits there in bounded number.
+//! It is also the writer's clock, because it has something to tell many times a second.
+
+use std::sync::Arc;
+use std::thread::{self, Thread};
+use std::time::{Duration, Instant};
+
+use tokio::sync::mpsc::error::TrySendError;
+use tokio::sync::mpsc::{Receiver, Sender};
+
+use crate::api::clock;
+use crate::replication::chain::{Halt, Position, Start};
+use crate::replication::log::{Bounds, Entry, Log, LogError};
+use crate::replication::message::Message;
+use crate::replication::position::ClusterFile;
+use crate::shared::{Message as ToWriter, Shared};
+use crate::state::member::NodeOptions;
+
+/// How often there is news at least.
+const TICK: Duration = Duration::from_millis(50);
+/// How long it waits before it tries to begin with the log again.
+const AGAIN: Duration = Duration::from_millis(500);
+/// A log that cannot be read for this time has a fault.
+const FAULT_AFTER: Duration = Duration::from_secs(1);
+/// A node has caught up once it has been less than this behind the end of the log since its start.
+pub(crate) const CAUGHT_UP_WITHIN: Duration = Duration::from_secs(5);
+/// The number of news that may wait for the writer. Entries take up to 256 KiB.
+pub(crate) const NEWS_MAX: usize = 64;
+
+/// What the log tells.
+#[derive(Debug)]
+pub(crate) enum News {
+    /// It can be appended to. Its entries follow.
+    Opened(Arc<dyn Log>),
+    /// Its next entry.
+    Entry(Entry),
+    /// All entries that it had a moment ago were told.
+    End,
+    /// There is always more, but all entries that it had less than [`CAUGHT_UP_WITHIN`] ago were
+    /// told.
+    CaughtUp,
+    /// It cannot be read now.
+    Fault(String),
+    /// It has discarded what would come next. Nothing follows.
+    Discarded,
+    /// It was begun anew where this node is, and has this identity. Nothing follows.
+    BegunAnew(u64),
+    /// It cannot be read any further. Nothing follows.
+    Halt(Halt),
+}
+
+/// The log, as far as it was read.
+#[derive(Debug)]
+pub(crate) struct Reading {
+    pub(crate) news: Receiver<News>,
+    pub(crate) thread: Option<Thread>,
+    /// An entry that did not fit the disk.
+    pub(crate) held: Option<Entry>,
+    /// When it last had everything; the start before that.
+    pub(crate) level_at: Instant,
+    /// Since the start it has been less than [`CAUGHT_UP_WITHIN`] behind.
+    pub(crate) has_caught_up: bool,
+    /// There is nothing else in the log, as far as it knows.
+    pub(crate) is_at_end: bool,
+    pub(crate) heard_at: Instant,
+    pub(crate) ignored: u64,
+    fault: Option<Fault>,
+}
+
+/// The log cannot be read.
+#[derive(Debug)]
+struct Fault {
+    why: String,
+    since: Instant,
+    is_told: bool,
+}
+
+impl Fault {
+    /// Whether it is worth telling: on a busy machine an entry may be late.
+    fn lasts(&self) -> bool {
+        self.since.elapsed() >= FAULT_AFTER
+    }
+}
+
+impl Reading {
+    pub(crate) fn new(news: Receiver<News>, begun: Instant) -> Self {
+        Self {
+            news,
+            thread: None,
+            held: None,
+            level_at: begun,
+            has_caught_up: false,
+            is_at_end: false,
+            heard_at: begun,
+            ignored: 0,
+            fault: None,
+        }
+    }
+
+    /// Everything was read that the log had a moment ago.
+    pub(crate) fn comes_to_the_end(&mut self) {
+        self.recovers();
+        (self.is_at_end, self.level_at, self.has_caught_up) = (true, clock::now(), true);
+    }
+
+    /// The log cannot be read now.
+    pub(crate) fn fails(&mut self, why: String) {
+        self.is_at_end = false;
+        let new = || Fault { why: String::new(), since: clock::now(), is_told: false };
+        let fault = self.fault.get_or_insert_with(new);
+        fault.why = why;
+        if fault.lasts() && !std::mem::replace(&mut fault.is_told, true) {
+            tracing::warn!(why = fault.why, "the log cannot be read; retrying");
+        }
+    }
+
+    /// Why it cannot be read, if that lasts.
+    pub(crate) fn lasting_fault(&self) -> Option<&str> {
+        self.fault.as_ref().filter(|fault| fault.lasts()).map(|fault| fault.why.as_str())
+    }
+
+    /// The log can be read.
+    pub(crate) fn recovers(&mut self) {
+        if self.fault.take().is_some_and(|fault| fault.is_told) {
+            tracing::info!("the log can be read again");
+        }
+    }
+}
+
+/// Reads the log, from the position in the file on.
+#[derive(Debug)]
+pub(crate) struct LogThread {
+    pub(crate) shared: Arc<Shared>,
+    pub(crate) options: NodeOptions,
+    pub(crate) file: ClusterFile,
+    pub(crate) news: Sender<News>,
+}
+
+/// Finds out when all is read of a log that grows meanwhile, so that reading may never come to its
+/// end.
+struct CatchingUp {
+    /// Where the log ended when it was last asked.
+    last: Option<u64>,
+    asked_at: Instant,
+}
+
+impl CatchingUp {
+    /// Whether, with this entry, everything is read that the log had less than [`CAUGHT_UP_WITHIN`]
+    /// ago. To be asked with each entry.
+    fn is_over(&mut self, entry: u64, log: &dyn Log) -> bool {
+        if self.last.is_none() && self.asked_at.elapsed() >= AGAIN {
+            self.asked_at = clock::now();
+            self.last = log.bounds().ok().map(|bounds| bounds.last);
+        }
+        self.last.take_if(|last| *last <= entry).is_some()
+            && self.asked_at.elapsed() < CAUGHT_UP_WITHIN
+    }
+}
+
+/// What a look at the log has shown.
+enum Begun {
+    Reads(Arc<dyn Log>),
+    Ends(News),
+}
+
+impl LogThread {
+    /// Runs until the writer has ended, or there is nothing more to tell.
+    pub(crate) fn run(self) {
+        let Some(log) = self.begin() else { return };
+        let mut reader = log.read(self.file.position.at + 1);
+        if !self.tell(News::Opened(Arc::clone(&log))) {
+            return;
+        }
+        let mut catching_up = Some(CatchingUp { last: None, asked_at: clock::now() });
+        loop {
+            let mut has_caught_up = false;
+            let news = match reader.next(TICK) {
+                Ok(Some(entry)) => {
+                    let is_over = |it: &mut CatchingUp| it.is_over(entry.at, &*log);
+                    has_caught_up = catching_up.take_if(is_over).is_some();
+                    News::Entry(entry)
+                }
+                Ok(None) => {
+                    catching_up = None;
+                    News::End
+                }
+                Err(LogError::Unreachable(why)) => News::Fault(why),
+                Err(LogError::Discarded { .. }) => News::Discarded,
+                Err(LogError::Gap { read, got }) => News::Halt(Halt::Gap { read, got }),
+                Err(LogError::Regressed { last, read }) => {
+                    News::Halt(Halt::Regressed { last, read })
+                }
+                Err(LogError::Another { identity }) => {
+                    News::Halt(Halt::OtherLog { read: self.file.log, found: identity })
+                }
+            };
+            let is_last = matches!(news, News::Discarded | News::Halt(_));
+            if !self.tell(news) || is_last {
+                return;
+            }
+            if has_caught_up && !self.tell(News::CaughtUp) {
+                return;
+            }
+        }
+    }
+
+    /// Opens the log, for as long as that takes. `None` if there is nothing to read, or nobody to
+    /// tell.
+    fn begin(&self) -> Option<Arc<dyn Log>> {
+        let mut suspected = None;
+        loop {
+            match self.look(&mut suspected) {
+                Ok(Begun::Reads(log)) => return Some(log),
+                Ok(Begun::Ends(news)) => {
+                    self.tell(news);
+                    return None;
+                }
+                Err(why) => {
+                    if !self.tell(News::Fault(why)) {
+                        return None;
+                    }
+                    thread::park_timeout(AGAIN);
+                }
+            }
+        }
+    }
+
+    /// Looks whether this node can go on with the log. What would halt it has to be found twice,
+    /// because one look may be at a server that has fallen behind.
+    fn look(&self, suspected: &mut Option<Halt>) -> Result<Begun, String> {
+        let log = self.options.log.open()?;
+        let settings = log.settings().map_err(text)?;
+        self.options.required.check(&settings).map_err(text)?;
+        let bounds = log.bounds().map_err(text)?;
+        let position = &self.file.position;
+        let halt = match self.file.start(settings.identity, bounds) {
+            Start::Read => return Ok(Begun::Reads(log)),
+            Start::Seed => return Ok(Begun::Ends(News::Discarded)),
+            Start::Halt(halt @ Halt::OtherLog { .. }) => {
+                match self.compare_with_first(&*log, bounds)? {
+                    Continuation::Here => {
+                        return Ok(Begun::Ends(News::BegunAnew(settings.identity)));
+                    }
+                    Continuation::Later => return Ok(Begun::Ends(News::Discarded)),
+                    Continuation::Earlier { first } => Halt::Ahead { first, next: position.next },
+                    Continuation::Elsewhere => halt,
+                }
+            }
+            Start::Halt(halt) => halt,
+        };
+        if suspected.replace(halt) == Some(halt) {
+            return Ok(Begun::Ends(News::Halt(halt)));
+        }
+        Err(halt.to_string())
+    }
+
+    /// Where a log that was begun anew continues, by its first entry.
+    fn compare_with_first(&self, log: &dyn Log, bounds: Bounds) -> Result<Continuation, String> {
+        if bounds.first > 1 {
+            return Ok(Continuation::Elsewhere);
+        }
+        let Some(entry) = log.read(1).next(AGAIN).map_err(text)? else {
+            return Err("the log was begun anew, and is empty".to_owned());
+        };
+        let Ok((message, _)) = Message::decode(&entry.bytes, &self.shared.identity) else {
+            return Ok(Continuation::Elsewhere);
+        };
+        let Position { changed, next, .. } = self.file.position;
+        Ok(if message.prev == changed && message.first == next {
+            Continuation::Here
+        } else if message.first > next {
+            Continuation::Later
+        } else if message.first < next {
+            Continuation::Earlier { first: message.first }
+        } else {
+            Continuation::Elsewhere
+        })
+    }
+
+    /// Tells the writer, once it has room; false if it has ended.
+    fn tell(&self, mut news: News) -> bool {
+        loop {
+            match self.news.try_send(news) {
+                Ok(()) => return self.shared.writer.send(ToWriter::Log).is_ok(),
+                Err(TrySendError::Closed(_)) => return false,
+                Err(TrySendError::Full(full)) => news = full,
+            }
+            // The writer may wait for something other than room.
+            if self.shared.writer.send(ToWriter::Log).is_err() {
+                return false;
+            }
+            thread::park_timeout(TICK);
+        }
+    }
+}
+
+/// Where a log that was begun anew continues.
+enum Continuation {
+    /// After the last message with changes that counted here.
+    Here,
+    /// After more than this node has.
+    Later,
+    /// After less.
+    Earlier { first: u64 },
+    /// It has another history.
+    Elsewhere,
+}
+
+fn text(error: impl std::error::Error) -> String {
+    error.to_string()
+}

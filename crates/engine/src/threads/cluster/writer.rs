@@ -1,0 +1,554 @@
+//! The writer thread of a node: drives the [`Node`].
+//!
+//! ```text
+//!   news of the log    read what came     |
+//!   queue of writes    decide, append     |  one pass; then it waits for the next message
+//!   timers             beat, repeat, lead |
+//!   one sync           publish, answer    |
+//!   others' requests   install what was built, freeze, sync: when nothing is under way
+//! ```
+//!
+//! The next groups are decided before the sync, so that the log works on them meanwhile. A request
+//! of a background thread holds up decisions until what is under way has come back, a few
+//! milliseconds; without the log it waits as long as the log is away.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::thread::Thread;
+use std::time::{Duration, Instant};
+
+use nearprint_index::compaction::policy::FULL_DELTAS_MAX;
+use nearprint_storage::{Disk, Identity, StorageError};
+use tokio::sync::{mpsc, oneshot};
+
+use crate::api::error::Refused;
+use crate::api::replies::Readiness;
+use crate::api::{clock, random};
+use crate::replication::chain::Due;
+use crate::replication::log::{Entry, Log, LogError};
+use crate::replication::message::LeaderId;
+use crate::replication::position::ClusterFile;
+use crate::shared::{Life, Message, Shared};
+use crate::state::member::{EngineEnd, Membership, NodeState, NodeStatus};
+use crate::threads::cluster::log_thread::{News, Reading};
+use crate::threads::cluster::node::{Clocks, Decided, Node, Synced, Taken, room_in_group};
+use crate::threads::writer::{next_group, refuse, refuse_additions, time_to_decide};
+use crate::write::queued::QueuedWrite;
+use crate::write::waiting::WaitingWrites;
+
+/// Entries of so many bytes are read between two syncs.
+const READ_BYTES_MAX: usize = 4 << 20;
+/// The position is stored after this time, or after reading so many bytes, whichever is first. A
+/// restart reads the log from there.
+const STORED_AFTER: Duration = Duration::from_mins(1);
+const STORED_AFTER_BYTES: usize = 64 << 20;
+/// A node whose clock differs by more than this from the leader's does not try to lead.
+const SKEW_MS_MAX: u64 = 10_000;
+/// A node that stops waits this long for what it has under way.
+const LAST_WAIT: Duration = Duration::from_secs(3);
+/// A node that was at the end of the log has no lag for this time.
+const LEVEL_FOR: Duration = Duration::from_secs(1);
+
+/// The state of the thread.
+#[derive(Debug)]
+pub(crate) struct NodeWriter {
+    node: Node,
+    shared: Arc<Shared>,
+    inbox: mpsc::UnboundedReceiver<Message>,
+    waiting: WaitingWrites,
+    /// Requests of the background threads, in order.
+    requests: VecDeque<Message>,
+    reading: Reading,
+    /// Where the log is appended to, once it is open.
+    log: Option<Arc<dyn Log>>,
+    /// Appends without an answer, each with how far the log was read then.
+    unanswered: Vec<(oneshot::Receiver<Result<u64, LogError>>, u64)>,
+    stored: Stored,
+    begun: Instant,
+    /// How long it waits for a leader before it tries.
+    takeover_ms: u64,
+    /// How far the clock is from the newest leader's, as far as it is known.
+    skew_ms: u64,
+    /// Something counted that is not published.
+    is_unsynced: bool,
+    has_told_halt: bool,
+    /// When the engine began to stop, and whether this thread is the last one.
+    stopping_since: Option<Instant>,
+    stop: bool,
+}
+
+/// What the file says, and how old it is.
+#[derive(Debug)]
+struct Stored {
+    disk: Arc<dyn Disk>,
+    file: ClusterFile,
+    at: Instant,
+    /// Bytes that were read since.
+    bytes: usize,
+}
+
+/// What a pass has left.
+enum After {
+    /// It waits for a message.
+    Waits,
+    /// There is more to read.
+    GoesOn,
+    Ends(EngineEnd),
+}
+
+impl NodeWriter {
+    pub(crate) fn new(
+        node: Node,
+        shared: Arc<Shared>,
+        (inbox, news): (mpsc::UnboundedReceiver<Message>, mpsc::Receiver<News>),
+        (disk, file): (Arc<dyn Disk>, ClusterFile),
+    ) -> Self {
+        let begun = clock::now();
+        Self {
+            node,
+            inbox,
+            waiting: WaitingWrites::default(),
+            requests: VecDeque::new(),
+            reading: Reading::new(news, begun),
+            log: None,
+            unanswered: Vec::new(),
+            stored: Stored { disk, file, at: begun, bytes: 0 },
+            begun,
+            takeover_ms: drawn_takeover_ms(&shared),
+            skew_ms: 0,
+            is_unsynced: false,
+            has_told_halt: false,
+            stopping_since: None,
+            stop: false,
+            shared,
+        }
+    }
+
+    /// Runs until [`Message::Stop`], until it has to be opened again, or until storage or another
+    /// thread fails.
+    pub(crate) fn run(mut self, reader: Thread) {
+        self.reading.thread = Some(reader);
+        match self.serve() {
+            Ok(None) => {}
+            Ok(Some(end)) => self.shared.enter(Life::Ended(end)),
+            Err(error) => self.shared.fail_by(&error),
+        }
+        self.node.abandon();
+        self.inbox.close();
+        let refused = self.shared.end_refusal();
+        while let Ok(message) = self.inbox.try_recv() {
+            self.take(message);
+        }
+        refuse(self.waiting.take_all(), &refused);
+    }
+
+    fn serve(&mut self) -> Result<Option<EngineEnd>, StorageError> {
+        loop {
+            while let Ok(message) = self.inbox.try_recv() {
+                self.take(message);
+            }
+            if let Life::Ended(end) = self.shared.life() {
+                return Ok(Some(end));
+            }
+            match self.pass()? {
+                After::Ends(end) => {
+                    self.store_position();
+                    return Ok(Some(end));
+                }
+                After::GoesOn => continue,
+                After::Waits => {}
+            }
+            self.node.seal()?;
+            if self.has_finished() {
+                self.store_position();
+                return Ok(None);
+            }
+            match self.inbox.blocking_recv() {
+                Some(message) => self.take(message),
+                None => self.stop = true,
+            }
+        }
+    }
+
+    fn take(&mut self, message: Message) {
+        match message {
+            Message::Write(write) => self.waiting.push_back(write),
+            Message::Install { .. } | Message::Freeze { .. } | Message::Sync { .. } => {
+                self.requests.push_back(message);
+            }
+            Message::Log | Message::Fail => {}
+            Message::Stop => self.stop = true,
+        }
+    }
+
+    /// Whether it was stopped, and what it had under way has come back, or is not waited for any
+    /// longer.
+    fn has_finished(&self) -> bool {
+        let is_done = self.waiting.is_empty() && self.node.is_settled();
+        self.stop && (is_done || self.waits_no_longer())
+    }
+
+    /// Whether the engine has been stopping for so long that nothing will come back.
+    fn waits_no_longer(&self) -> bool {
+        self.stopping_since.is_some_and(|since| since.elapsed() >= LAST_WAIT)
+    }
+
+    fn pass(&mut self) -> Result<After, StorageError> {
+        if self.shared.life() == Life::Stopping {
+            self.stopping_since.get_or_insert_with(clock::now);
+        }
+        self.hear_answers();
+        let after = self.read()?;
+        if !matches!(after, After::Ends(_)) {
+            self.decide()?;
+            self.act()?;
+        }
+        if self.is_unsynced {
+            self.sync()?;
+        }
+        if !matches!(after, After::Ends(_)) {
+            self.serve_requests()?;
+        }
+        self.show();
+        if self.stored.at.elapsed() >= STORED_AFTER || self.stored.bytes >= STORED_AFTER_BYTES {
+            self.store_position();
+        }
+        Ok(after)
+    }
+
+    fn clocks(&self) -> Clocks {
+        let now_ms = self.begun.elapsed().as_millis() as u64;
+        Clocks { clock_ms: clock::now_ms(), now_ms }
+    }
+
+    fn now_ms(&self) -> u64 {
+        self.clocks().now_ms
+    }
+
+    /// Reads what the log has told.
+    fn read(&mut self) -> Result<After, StorageError> {
+        let mut bytes = 0;
+        let after = loop {
+            // What others decided goes into the delta; the flusher may have ended once it stops.
+            let is_full = self.has_full_deltas() || self.stop;
+            if (is_full && self.node.is_settled()) || self.node.halted().is_some() {
+                break After::Waits;
+            }
+            if bytes >= READ_BYTES_MAX {
+                break After::GoesOn;
+            }
+            let entry = match self.reading.held.take() {
+                Some(entry) => entry,
+                None => match self.reading.news.try_recv() {
+                    Ok(News::Entry(entry)) => entry,
+                    Ok(news) => match self.hear(news) {
+                        Some(end) => break After::Ends(end),
+                        None => continue,
+                    },
+                    Err(_) => break After::Waits,
+                },
+            };
+            bytes += entry.bytes.len();
+            match self.read_entry(entry)? {
+                Taken::Counts | Taken::Ignored => {}
+                Taken::DiskFull | Taken::Halts(_) => break After::Waits,
+                Taken::Deposed => {
+                    tracing::warn!(
+                        "another node leads now, and what this one had decided did not count; it \
+                         opens its directory again"
+                    );
+                    break After::Ends(EngineEnd::Deposed);
+                }
+            }
+        };
+        self.stored.bytes += bytes;
+        if let Some(thread) = &self.reading.thread {
+            thread.unpark();
+        }
+        Ok(after)
+    }
+
+    fn read_entry(&mut self, entry: Entry) -> Result<Taken, StorageError> {
+        let led = self.node.chain().leads();
+        let taken = self.node.read(&entry, self.now_ms())?;
+        let was_at_end = std::mem::take(&mut self.reading.is_at_end);
+        match taken {
+            Taken::Counts => {
+                self.reading.recovers();
+                self.is_unsynced = true;
+                self.reading.heard_at = clock::now();
+                if led && self.node.chain().leads() {
+                    self.skew_ms = 0;
+                } else if was_at_end {
+                    let at_ms = self.node.chain().position().at_ms;
+                    self.skew_ms = clock::now_ms().abs_diff(at_ms);
+                }
+                self.tell_of_leader(led);
+            }
+            Taken::Ignored => self.reading.ignored += 1,
+            Taken::DiskFull => self.reading.held = Some(entry),
+            Taken::Deposed | Taken::Halts(_) => {}
+        }
+        Ok(taken)
+    }
+
+    /// Takes news other than entries. Returns why the engine ends, if it does.
+    fn hear(&mut self, news: News) -> Option<EngineEnd> {
+        match news {
+            News::Entry(_) => unreachable!("entries are read"),
+            News::Opened(log) => {
+                tracing::info!(from = self.node.chain().position().at, "reading the log");
+                self.log = Some(log);
+            }
+            News::End => self.reading.comes_to_the_end(),
+            News::CaughtUp => self.reading.has_caught_up = true,
+            News::Fault(why) => self.reading.fails(why),
+            News::Discarded => {
+                tracing::warn!(
+                    "the log has discarded what this node has not read; it begins again with the \
+                     content of another node"
+                );
+                return Some(EngineEnd::Outdated);
+            }
+            News::BegunAnew(log) => {
+                tracing::warn!("the log was begun anew where this node is; it goes on with that");
+                self.stored.file.log = log;
+                let position = &mut self.stored.file.position;
+                (position.at, position.digest, position.leader) = (0, position.changed, None);
+                self.stored.write(self.shared.identity);
+                return Some(EngineEnd::Deposed);
+            }
+            News::Halt(halt) => drop(self.node.halt(halt)),
+        }
+        None
+    }
+
+    fn tell_of_leader(&self, led: bool) {
+        let chain = self.node.chain();
+        if chain.leads() != led {
+            let verb = if led { "no longer leads" } else { "leads" };
+            tracing::info!(sequence = chain.position().next - 1, "this node {verb}");
+        }
+    }
+
+    /// Hears what the log has answered to appends.
+    fn hear_answers(&mut self) {
+        let Self { unanswered, node, .. } = self;
+        unanswered.retain_mut(|(answer, read)| match answer.try_recv() {
+            Err(oneshot::error::TryRecvError::Empty) => true,
+            Ok(Ok(last)) => {
+                node.acknowledged(last, *read);
+                false
+            }
+            // It is sent again if it does not count.
+            Ok(Err(_)) | Err(oneshot::error::TryRecvError::Closed) => false,
+        });
+    }
+
+    fn has_full_deltas(&self) -> bool {
+        self.node.core().view().full_deltas().len() >= FULL_DELTAS_MAX
+    }
+
+    /// Decides what waits, and refuses it if this node cannot.
+    fn decide(&mut self) -> Result<(), StorageError> {
+        if !self.node.leads(self.now_ms()) {
+            refuse(self.waiting.take_all(), &Refused::NoLeader);
+        }
+        while !self.waiting.is_empty()
+            && self.requests.is_empty()
+            && self.node.accepts(self.now_ms())
+            && (!self.has_full_deltas() || self.stop)
+        {
+            let has_room = room_in_group(self.shared.options.group_changes_max);
+            let group = next_group(&self.shared, &mut self.waiting, has_room);
+            if group.is_empty() {
+                continue;
+            }
+            let clocks = self.clocks();
+            if clocks.clock_ms < self.node.core().machine().now_ms() {
+                self.shared.times_set_back.fetch_add(1, Ordering::Release);
+            }
+            let free_bytes_min = self.shared.disk.needed.load(Ordering::Relaxed);
+            match self.node.decide(group, clocks, free_bytes_min, &mut time_to_decide())? {
+                Decided::Send(bytes, left) => {
+                    self.waiting.put_back(left);
+                    self.append(bytes);
+                }
+                Decided::Refused(refused, group) => {
+                    refuse_additions(group, &refused, &mut self.waiting);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn append(&mut self, bytes: Arc<[u8]>) {
+        if let Some(log) = &self.log {
+            self.unanswered.push((log.append(bytes), self.node.chain().position().at));
+        }
+    }
+
+    /// Sends what is due.
+    fn act(&mut self) -> Result<(), StorageError> {
+        let is_at_end = self.reading.is_at_end && self.reading.news.is_empty();
+        let takeover_ms = is_at_end.then_some(self.takeover_ms);
+        let clocks = self.clocks();
+        let bytes = match self.node.due(self.is_fit(), takeover_ms, clocks.now_ms) {
+            Due::Nothing => return Ok(()),
+            Due::Lead => {
+                self.takeover_ms = drawn_takeover_ms(&self.shared);
+                tracing::info!("tries to lead");
+                self.node.lead(LeaderId(drawn()), clocks)?
+            }
+            Due::Beat => self.node.beat(clocks)?,
+            Due::Resign => {
+                tracing::info!(readiness = ?self.shared.readiness(), "leaves the lead to another");
+                self.node.resign(clocks)?
+            }
+            Due::SendAgain => {
+                let again: Vec<_> = self.node.chain().again().cloned().collect();
+                for bytes in again {
+                    self.append(bytes);
+                }
+                return Ok(());
+            }
+        };
+        self.append(bytes);
+        Ok(())
+    }
+
+    fn is_fit(&self) -> bool {
+        self.shared.readiness() == Readiness::Ready
+            && !membership(&self.shared).steps_down()
+            && self.skew_ms <= SKEW_MS_MAX
+    }
+
+    /// Makes durable what counts, publishes it, and answers.
+    fn sync(&mut self) -> Result<(), StorageError> {
+        let before = self.shared.published.load().view.sequence();
+        let begun = clock::now();
+        let Synced { published, writes } = self.node.sync()?;
+        self.is_unsynced = false;
+        let changes = published.view.sequence().get() - before.get();
+        if changes > 0 {
+            self.shared.observer.journal_synced(begun.elapsed());
+            self.shared.observer.group_committed(changes);
+        }
+        self.shared.publish(published);
+        writes.into_iter().for_each(QueuedWrite::acknowledge);
+        Ok(())
+    }
+
+    /// Does what the background threads ask for, if nothing is under way.
+    fn serve_requests(&mut self) -> Result<(), StorageError> {
+        if self.node.is_ahead_for_good() || (self.waits_no_longer() && !self.node.is_settled()) {
+            // Whoever sent them learns that there is no answer.
+            self.requests.clear();
+        }
+        while self.node.is_settled()
+            && let Some(request) = self.requests.pop_front()
+        {
+            // Whoever sent it may have stopped waiting, because the engine is closing.
+            match request {
+                Message::Install { built, installed } => {
+                    let view = self.node.install(&built);
+                    self.publish();
+                    drop(installed.send(view));
+                }
+                Message::Freeze { frozen } => {
+                    let state = self.node.freeze()?;
+                    self.publish();
+                    // A copy that is made of the snapshot needs no more of the log than follows.
+                    self.store_position();
+                    drop(frozen.send(state));
+                }
+                Message::Sync { synced } => {
+                    self.sync()?;
+                    drop(synced.send(self.node.settle()?));
+                }
+                Message::Write(_) | Message::Log | Message::Fail | Message::Stop => {}
+            }
+        }
+        Ok(())
+    }
+
+    fn publish(&self) {
+        self.shared.publish(self.node.published());
+    }
+
+    /// Shows the rest of the program what the node does.
+    fn show(&mut self) {
+        if let Some(halt) = self.node.halted()
+            && !std::mem::replace(&mut self.has_told_halt, true)
+        {
+            tracing::error!(why = %halt, "this node goes no further; look-ups continue");
+            // Where it is decides whether another log can be begun at it.
+            self.store_position();
+        }
+        let chain = self.node.chain();
+        let position = chain.position();
+        let state = match self.node.halted() {
+            Some(halt) => NodeState::Halted(halt.to_string()),
+            None if self.node.leads(self.now_ms()) => NodeState::Leading,
+            None if self.reading.has_caught_up => NodeState::Following,
+            None => NodeState::CatchingUp,
+        };
+        let is_level = self.reading.level_at.elapsed() < LEVEL_FOR || state == NodeState::Leading;
+        let age_ms = clock::now_ms().saturating_sub(position.at_ms);
+        let fault = self.reading.lasting_fault();
+        let lag_ms = match (fault, self.reading.has_caught_up) {
+            _ if is_level => 0,
+            // It reads, and never comes to the end, because there is always more.
+            (None, true) => age_ms.min(elapsed_ms(self.reading.level_at)),
+            _ => elapsed_ms(self.reading.level_at),
+        };
+        membership(&self.shared).set(NodeStatus {
+            state,
+            leader: position.leader.as_ref().map(|leader| Arc::clone(&leader.address)),
+            heard_ms: elapsed_ms(self.reading.heard_at),
+            lag_ms,
+            read: position.at,
+            ignored: self.reading.ignored,
+            log_fault: fault.filter(|_| self.node.halted().is_none()).map(str::to_owned),
+        });
+    }
+
+    /// Stores how far the log was read, if it was.
+    fn store_position(&mut self) {
+        let position = self.node.position();
+        (self.stored.at, self.stored.bytes) = (clock::now(), 0);
+        if self.log.is_some() && self.stored.file.position != *position {
+            self.stored.file.position.clone_from(position);
+            self.stored.write(self.shared.identity);
+        }
+    }
+}
+
+impl Stored {
+    /// Without it a restart only reads more of the log.
+    fn write(&self, identity: Identity) {
+        if let Err(error) = self.file.write(&self.disk, identity) {
+            tracing::warn!(%error, "how far the log was read could not be stored");
+        }
+    }
+}
+
+fn elapsed_ms(since: Instant) -> u64 {
+    since.elapsed().as_millis() as u64
+}
+
+/// What the rest of the program sees of the node.
+fn membership(shared: &Shared) -> &Membership {
+    shared.node.as_ref().expect("it is the writer of a node")
+}
+
+/// The configured time, and up to a third of it more, so that two nodes seldom try at once.
+fn drawn_takeover_ms(shared: &Shared) -> u64 {
+    let least = membership(shared).options.takeover_ms;
+    least + drawn() % (least / 3).max(1)
+}
+
+fn drawn() -> u64 {
+    u64::from_le_bytes(random::bytes().expect("the system has given random numbers before"))
+}
