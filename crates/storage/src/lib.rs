@@ -16,6 +16,8 @@
 //! Reading order: [`disk`], [`header`], [`journal`], [`sealed`], [`export`]. The byte diagrams are
 //! in `docs/disk-format.md`.
 //!
+//! [`operator_file`] reads files outside a data directory: those that a configuration names.
+//!
 //! Promises: every byte has a checksum, which every read verifies before it decodes; recovery
 //! distinguishes a torn tail from damage ([`mod@journal::recovery`]); nothing is retried after a
 //! failed write or sync.
