@@ -3,7 +3,6 @@
 //! Commands are drawn from few ids and few near fingerprints, so that most of them meet. Every
 //! state of the model is kept, because recovery may stop at any of them after what was promised.
 
-use std::path::PathBuf;
 use std::sync::Arc;
 
 use futures_util::FutureExt as _;
@@ -27,7 +26,7 @@ use nearprint_storage::{Disk, Records, SimulatedDisk, StorageError};
 use super::draw::{NAMESPACES, Pace, batch, document, fingerprint, id, namespace};
 use super::sweep::sweep;
 use crate::api::error::Refused;
-use crate::api::options::{Durability, ModelCheck, Options};
+use crate::api::options::{Durability, Options};
 use crate::directories::recovery::{Recovered, recover};
 use crate::read::reader;
 use crate::read::reader::RecordLookup;
@@ -51,15 +50,6 @@ pub(crate) fn variable(name: &str, default: u64) -> u64 {
 
 pub(super) fn options(durability: Durability) -> Options {
     Options {
-        data: PathBuf::new(),
-        recipe: Recipe::Np2,
-        model_file: None,
-        model_check: ModelCheck::default(),
-        distance_max: Distance::new(3).unwrap(),
-        has_labels: true,
-        lookup_threads: 0,
-        list_threads: 0,
-        list_scan_max: 20_000,
         durability,
         delta_events: 10,
         small_segment_max: 24,
@@ -68,15 +58,10 @@ pub(super) fn options(durability: Durability) -> Options {
         journal_file_bytes: 900,
         snapshot_interval_ms: 1,
         snapshot_changes: 1,
-        memory_bytes_max: 0,
-        originals_max: 1_000_000,
-        groups_kept_max: 8,
-        groups_memory_bytes_max: 1 << 30,
         disk_free_bytes_min: 0,
         clock_behind_ms_max: None,
         expired_kept_ms: 0,
-        follows: false,
-        is_node: false,
+        ..Options::new("", Recipe::Np2)
     }
 }
 

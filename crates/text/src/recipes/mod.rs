@@ -1,7 +1,7 @@
 //! The recipes: which features a document has, and their weights. One file for each recipe family.
 //!
-//! To add one: a variant in [`nearprint_fingerprint::recipe`], a file here, an arm in [`dispatch`] and a row of
-//! vectors in `tests/fixtures/recipes.tsv`.
+//! To add one: a variant in [`nearprint_fingerprint::recipe`], a file here, an arm in [`dispatch`]
+//! and a row of vectors in `tests/fixtures/recipes.tsv`.
 
 pub(crate) mod dispatch;
 pub(crate) mod keywords;
