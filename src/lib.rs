@@ -6,11 +6,10 @@
 //! The service itself, its benchmarks and its tests use further modules of the crate, which are not
 //! part of its interface. `ARCHITECTURE.md` lists them in reading order.
 
-mod copying;
+mod client;
 mod lines;
 mod memory;
 mod model;
-mod remote;
 
 // The program, its benchmarks and its tests use these. They are not part of the crate's interface
 // and change without notice.

@@ -9,7 +9,7 @@ use nearprint_engine::OpenError;
 use nearprint_engine::cluster::seeding;
 
 use super::ClusterOptions;
-use crate::copying::peer::{EXPORT_BEGINS, Peer, PeerError};
+use crate::client::peer::{EXPORT_BEGINS, Peer, PeerError};
 
 /// A node that has not answered in this time is passed over.
 const ANSWERS: Duration = Duration::from_secs(10);

@@ -6,8 +6,7 @@ use std::time::Duration;
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
-use super::{FollowError, FollowOptions};
-use crate::http::Forwarder;
+use super::FollowOptions;
 
 /// A primary that is beyond this without a word is taken for gone: it sends something every second.
 pub(super) const SILENCE_MAX: Duration = Duration::from_secs(5);
@@ -17,7 +16,6 @@ pub(super) const SILENCE_MAX: Duration = Duration::from_secs(5);
 pub(crate) struct Following {
     pub(super) options: FollowOptions,
     progress: Mutex<Progress>,
-    forwarder: Option<Forwarder>,
     /// The primary no longer has the changes that this copy lacks.
     pub(super) outdated: Notify,
 }
@@ -53,14 +51,7 @@ impl Progress {
 }
 
 impl Following {
-    /// For a service that works on this many requests at one time.
-    ///
-    /// # Errors
-    /// [`FollowError`]: a file that the options name cannot be used.
-    pub(crate) fn new(options: FollowOptions, in_flight_max: usize) -> Result<Self, FollowError> {
-        let ca_file = options.ca_file.as_deref();
-        let forwarder = options.forward.then(|| Forwarder::new(ca_file, in_flight_max));
-        let forwarder = forwarder.transpose()?;
+    pub(crate) fn new(options: FollowOptions) -> Self {
         let progress = Progress {
             level_at: Instant::now(),
             was_level: false,
@@ -68,7 +59,7 @@ impl Following {
             heard_at: None,
             halted: None,
         };
-        Ok(Self { options, progress: Mutex::new(progress), forwarder, outdated: Notify::new() })
+        Self { options, progress: Mutex::new(progress), outdated: Notify::new() }
     }
 
     /// Resolves when the primary no longer has what this copy lacks.
@@ -79,11 +70,6 @@ impl Following {
     /// The address of the primary.
     pub(crate) fn primary(&self) -> &str {
         &self.options.url
-    }
-
-    /// How requests that write are passed on, if they are.
-    pub(crate) fn forwarder(&self) -> Option<&Forwarder> {
-        self.forwarder.as_ref()
     }
 
     pub(crate) fn state(&self) -> FollowState {
@@ -151,7 +137,7 @@ mod tests {
     fn following() -> Following {
         let url = "http://primary:7878".to_owned();
         let options = FollowOptions { url, token_file: None, ca_file: None, forward: false };
-        Following::new(options, 2).unwrap()
+        Following::new(options)
     }
 
     #[tokio::test(start_paused = true)]

@@ -11,7 +11,7 @@ use nearprint_engine::following::FollowEnd;
 
 use super::primary;
 use super::state::{Following, SILENCE_MAX};
-use crate::copying::peer::PeerError;
+use crate::client::peer::PeerError;
 
 /// How long it waits before it asks the primary again: at first, and at most.
 const AGAIN: [Duration; 2] = [Duration::from_millis(200), Duration::from_secs(5)];

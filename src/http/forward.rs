@@ -23,11 +23,11 @@ use hyper_util::client::legacy::{self as client, Client};
 use hyper_util::rt::TokioExecutor;
 use rustls::ClientConfig;
 
+use crate::client::remote::{self, RemoteError};
 use crate::http::middleware::guard::Guarded;
 use crate::http::middleware::head::SEC_FETCH_SITE;
 use crate::http::problem::{Code, Problem};
 use crate::http::shares::{ShareSpent, SharedPlaces, client_of};
-use crate::remote::{self, RemoteError};
 
 /// Marks a request that was passed on.
 const FORWARDED: HeaderName = HeaderName::from_static("nearprint-forwarded");

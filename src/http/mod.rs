@@ -45,12 +45,11 @@ mod shares;
 
 pub(crate) use crate::http::middleware::guard::Guarded;
 pub(crate) use crate::http::middleware::observe::is_probe;
-pub(crate) use forward::Forwarder;
 pub use host::{BadHostNames, HostNames};
 pub use options::{HttpOptions, RequestDefaults};
 pub(crate) use problem::too_many_connections;
 pub(crate) use request::body::ReadingStopped;
-pub(crate) use role::{ClusterNode, Role};
+pub(crate) use role::{ClusterNode, FollowerRole, Role};
 pub use router::{openapi, router};
 pub use service::Service;
 pub(crate) use shares::PeerAddress;

@@ -6,10 +6,10 @@ use std::sync::Arc;
 
 use nearprint_engine::cluster::member::{NodeState, NodeStatus};
 
-use crate::follow::Following;
+use crate::client::remote::RemoteError;
+use crate::follow::{FollowOptions, Following};
 use crate::http::forward::{Destination, Forwarder};
 use crate::http::problem::{Code, Problem};
-use crate::remote::RemoteError;
 
 /// What a service is among others.
 #[derive(Debug)]
@@ -17,9 +17,17 @@ pub(crate) enum Role {
     /// It decides, and nobody else does.
     Alone,
     /// Its primary decides.
-    Follower(Arc<Following>),
+    Follower(FollowerRole),
     /// The leader of its cluster decides, which may be itself.
     Node(ClusterNode),
+}
+
+/// A follower, as it speaks to its primary.
+#[derive(Debug)]
+pub(crate) struct FollowerRole {
+    pub(crate) following: Arc<Following>,
+    /// How requests that write are passed on, if they are.
+    forwarder: Option<Forwarder>,
 }
 
 /// A node of a cluster, as it speaks to the others.
@@ -39,6 +47,28 @@ pub(crate) enum Decider<'a> {
     There(&'a Forwarder, Destination),
     /// Nobody that this service can reach, or may pass requests on to.
     Nobody(Problem),
+}
+
+impl FollowerRole {
+    /// For a service that works on this many requests at one time.
+    ///
+    /// # Errors
+    /// [`RemoteError`]: the file of trusted certificates cannot be used.
+    pub(crate) fn new(options: FollowOptions, in_flight_max: usize) -> Result<Self, RemoteError> {
+        let ca_file = options.ca_file.as_deref();
+        let forwarder = options.forward.then(|| Forwarder::new(ca_file, in_flight_max));
+        let forwarder = forwarder.transpose()?;
+        Ok(Self { following: Arc::new(Following::new(options)), forwarder })
+    }
+
+    /// Who decides.
+    pub(crate) fn decider(&self) -> Decider<'_> {
+        let primary = self.following.primary();
+        match &self.forwarder {
+            Some(forwarder) => Decider::There(forwarder, Destination::Primary(primary.into())),
+            None => Decider::Nobody(only_primary(primary)),
+        }
+    }
 }
 
 impl ClusterNode {
@@ -75,16 +105,6 @@ impl ClusterNode {
     }
 }
 
-/// Who decides for a follower.
-pub(crate) fn decider_of_follower(following: &Following) -> Decider<'_> {
-    match following.forwarder() {
-        Some(forwarder) => {
-            Decider::There(forwarder, Destination::Primary(following.primary().into()))
-        }
-        None => Decider::Nobody(only_primary(following.primary())),
-    }
-}
-
 /// The reply to a request that has to be sent to the primary.
 fn only_primary(primary: &str) -> Problem {
     let detail = format!(
@@ -114,7 +134,6 @@ pub(crate) fn state_name(state: &NodeState) -> &'static str {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::follow::FollowOptions;
 
     const OWN: &str = "http://10.0.0.1:7878";
     const OTHER: &str = "http://10.0.0.2:7878";
@@ -157,8 +176,8 @@ mod tests {
         for forward in [false, true] {
             let url = OTHER.to_owned();
             let options = FollowOptions { url, token_file: None, ca_file: None, forward };
-            let following = Following::new(options, 2).unwrap();
-            let passes_on = match decider_of_follower(&following) {
+            let follower = FollowerRole::new(options, 2).unwrap();
+            let passes_on = match follower.decider() {
                 Decider::There(_, to) => to == Destination::Primary(OTHER.into()),
                 Decider::Nobody(problem) => {
                     assert!(problem.is(Code::Follower) && problem.body().detail.contains(OTHER));

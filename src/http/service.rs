@@ -22,7 +22,7 @@ use crate::http::request::body::{self, Bodies};
 use crate::http::request::prepare::{self, Prepared, Setting};
 use crate::http::request::reach::NamespaceAccess;
 use crate::http::request::types::RequestKind;
-use crate::http::role::{self, ClusterNode, Decider, Role};
+use crate::http::role::{ClusterNode, Decider, FollowerRole, Role};
 use crate::http::shares::{SharedPlaces, client_of};
 use crate::model;
 
@@ -116,7 +116,7 @@ impl Service {
     /// The following of a primary, if it is a follower.
     pub(crate) fn following(&self) -> Option<&Following> {
         match &self.role {
-            Role::Follower(following) => Some(following),
+            Role::Follower(follower) => Some(&follower.following),
             Role::Alone | Role::Node(_) => None,
         }
     }
@@ -124,7 +124,7 @@ impl Service {
     /// Whether it is a copy that has each change soon.
     pub(crate) fn is_level(&self) -> bool {
         match (&self.role, self.node()) {
-            (Role::Follower(following), _) => {
+            (Role::Follower(FollowerRole { following, .. }), _) => {
                 following.is_connected() && following.state() == FollowState::Following
             }
             (_, Some((_, status))) => status.state == NodeState::Following,
@@ -135,7 +135,7 @@ impl Service {
     /// Who decides now.
     pub(crate) fn decider(&self) -> Decider<'_> {
         match (&self.role, self.node()) {
-            (Role::Follower(following), _) => role::decider_of_follower(following),
+            (Role::Follower(follower), _) => follower.decider(),
             (_, Some((node, status))) => node.decider(&status),
             (Role::Alone | Role::Node(_), None) => Decider::Here,
         }

@@ -30,11 +30,11 @@ use tokio::task::JoinHandle;
 use tokio::time::{sleep, timeout};
 use tower::ServiceExt as _;
 
+use super::connection::permits::{Permit, Permits};
+use super::connection::phase::Phase;
+use super::connection::request_body::RequestBody;
+use super::connection::timeouts::{Socket, TimeoutStream};
 use super::options::ServerOptions;
-use super::permits::{Permit, Permits};
-use super::phase::Phase;
-use super::request_body::RequestBody;
-use super::timeouts::{Socket, TimeoutStream};
 use super::tls::Tls;
 use crate::http::{self, Guarded, PeerAddress};
 use crate::metrics;

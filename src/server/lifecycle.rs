@@ -21,10 +21,10 @@ use super::credentials::Credentials;
 use super::descriptors;
 use super::error::ServeError;
 use super::options::{ServerOptions, Settings};
-use crate::copying::Source;
 use crate::follow::{FollowError, FollowThread, Following};
-use crate::http::{ClusterNode, Role};
+use crate::http::{ClusterNode, FollowerRole, Role};
 use crate::metrics::{self, EngineMetrics};
+use crate::server::filling::Source;
 use crate::{http, telemetry};
 
 /// Connections that the operating system queues until they are accepted.
@@ -193,7 +193,7 @@ fn role(settings: &Settings) -> Result<Role, ServeError> {
         return Ok(Role::Node(ClusterNode::new(address, ca_file, in_flight_max)?));
     }
     let Some(options) = &settings.follow else { return Ok(Role::Alone) };
-    Ok(Role::Follower(Arc::new(Following::new(options.clone(), in_flight_max)?)))
+    Ok(Role::Follower(FollowerRole::new(options.clone(), in_flight_max)?))
 }
 
 /// Opens the engine of a service alone, which reports its work to the metrics. Blocks.
@@ -243,7 +243,7 @@ impl Server {
     async fn run(self, shutdown: impl Future<Output = ()> + Send) -> Result<Ended, ServeError> {
         let Self { listener, engine, options, http, role, credentials } = self;
         let following = match &role {
-            Role::Follower(following) => Some(Arc::clone(following)),
+            Role::Follower(follower) => Some(Arc::clone(&follower.following)),
             Role::Alone | Role::Node(_) => None,
         };
         let service = http::Service::with_role(engine.clone(), http, credentials.access, role);

@@ -6,17 +6,15 @@
 //! request too slowly.
 
 mod accept;
+mod connection;
 mod credentials;
 mod descriptors;
 mod error;
+pub(crate) mod filling;
 mod lifecycle;
 mod options;
-mod permits;
-mod phase;
-mod request_body;
 #[cfg(test)]
 mod tests;
-mod timeouts;
 mod tls;
 
 pub use error::ServeError;

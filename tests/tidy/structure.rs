@@ -14,7 +14,6 @@ const CIRCLES: &[(&str, &str)] = &[
     ("crates/files/src", "context formats"),
     ("crates/index/src", "compaction labels levels"),
     ("crates/index/src", "plan tables"),
-    ("src", "cluster copying follow http server"),
 ];
 
 /// Names that stand for two visible types or more.
@@ -92,8 +91,8 @@ const LONG_FUNCTIONS: &[&str] = &[
 
 /// The most lines of code of each layer, in the order in which a document passes them.
 const LAYERS: &[(&str, usize)] = &[
-    ("src/server", 1_120),
-    ("src/http", 9_880),
+    ("src/server", 1_180),
+    ("src/http", 9_890),
     ("src/access", 440),
     ("src/cli", 7_070),
     ("python", 2_080),
@@ -105,7 +104,7 @@ const LAYERS: &[(&str, usize)] = &[
     ("crates/index", 9_790),
     ("crates/fingerprint", 700),
     ("src/follow", 280),
-    ("src/copying", 170),
+    ("src/client", 190),
     ("src/cluster", 790),
     ("src/config", 960),
     ("src", 630),

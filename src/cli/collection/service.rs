@@ -14,7 +14,7 @@ use ureq::tls::TlsConfig;
 use super::Incoming;
 use super::waiting::{NoticedBody, WaitNotice};
 use crate::cli::error_report::ErrorReport;
-use crate::remote::{self, RemoteError};
+use crate::client::remote::{self, RemoteError};
 
 /// How long the service may send nothing.
 const READ_TIMEOUT: Duration = Duration::from_mins(2);

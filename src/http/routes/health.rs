@@ -11,7 +11,7 @@ use crate::follow::{FollowState, Following};
 use crate::http::problem::{Code, Problem};
 use crate::http::reply::wire::HealthReply;
 use crate::http::request::reach::NamespaceAccess;
-use crate::http::role::{self, Decider, Role};
+use crate::http::role::{self, Decider, FollowerRole, Role};
 use crate::http::service::Service;
 
 /// A leader that was not heard for so long may be gone: it sends something every second.
@@ -34,7 +34,7 @@ pub(crate) async fn get_readyz(
     reach: NamespaceAccess,
 ) -> Result<Json<HealthReply>, Problem> {
     match (&service.role, service.node()) {
-        (Role::Follower(following), _) => {
+        (Role::Follower(FollowerRole { following, .. }), _) => {
             runs(&service)?;
             follower(following, &reach)
         }
@@ -60,7 +60,9 @@ pub(crate) async fn get_readyz_writes(
         Decider::There(..) => {
             runs(&service)?;
             match (&service.role, service.node()) {
-                (Role::Follower(following), _) => passes_on_to_primary(following, &reach),
+                (Role::Follower(FollowerRole { following, .. }), _) => {
+                    passes_on_to_primary(following, &reach)
+                }
                 (_, Some((_, status))) => passes_on_to_leader(&status, &reach),
                 (Role::Alone | Role::Node(_), None) => Err(role::no_leader()),
             }

@@ -14,8 +14,8 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
 use tokio::time::{Instant, Sleep, sleep};
 
-use super::options::ServerOptions;
-use super::phase::{BUSY, HEAD, IDLE, LINGERING, NEW, Phase};
+use crate::server::connection::phase::{BUSY, HEAD, IDLE, LINGERING, NEW, Phase};
+use crate::server::options::ServerOptions;
 
 /// How long a client may take to read the last reply and close.
 const LINGER: Duration = Duration::from_secs(2);
@@ -26,16 +26,16 @@ const LINGER_STOPPING: Duration = Duration::from_millis(500);
 /// A socket that the task of a connection watches while hyper owns the [`TimeoutStream`] over it.
 /// One task uses both, so the lock is never contended.
 #[derive(Debug, Clone)]
-pub(super) struct Socket(Arc<Mutex<TcpStream>>);
+pub(crate) struct Socket(Arc<Mutex<TcpStream>>);
 
 impl Socket {
-    pub(super) fn new(stream: TcpStream) -> Self {
+    pub(crate) fn new(stream: TcpStream) -> Self {
         Self(Arc::new(Mutex::new(stream)))
     }
 
     /// Resolves when the client has reset the connection. The end of its stream does not count: a
     /// client may close its half once it has sent a request, and still wait for the reply.
-    pub(super) fn poll_reset(&self, cx: &mut Context<'_>) -> Poll<()> {
+    pub(crate) fn poll_reset(&self, cx: &mut Context<'_>) -> Poll<()> {
         let mut byte = [0];
         match self.lock().poll_peek(cx, &mut ReadBuf::new(&mut byte)) {
             Poll::Ready(Err(_)) => Poll::Ready(()),
@@ -50,7 +50,7 @@ impl Socket {
 
 /// A stream with deadlines.
 #[derive(Debug)]
-pub(super) struct TimeoutStream {
+pub(crate) struct TimeoutStream {
     socket: Socket,
     phase: Phase,
     header_timeout: Duration,
@@ -61,7 +61,7 @@ pub(super) struct TimeoutStream {
 }
 
 impl TimeoutStream {
-    pub(super) fn new(socket: Socket, phase: Phase, options: &ServerOptions) -> Self {
+    pub(crate) fn new(socket: Socket, phase: Phase, options: &ServerOptions) -> Self {
         Self {
             socket,
             phase,

@@ -8,15 +8,15 @@ use std::task::Waker;
 use futures_util::task::AtomicWaker;
 
 /// The connection waits for the rest of a request head.
-pub(super) const HEAD: u8 = 0;
+pub(crate) const HEAD: u8 = 0;
 /// A request is being answered.
-pub(super) const BUSY: u8 = 1;
+pub(crate) const BUSY: u8 = 1;
 /// The connection is between requests.
-pub(super) const IDLE: u8 = 2;
+pub(crate) const IDLE: u8 = 2;
 /// The last reply is written, and the client has not closed the connection yet.
-pub(super) const LINGERING: u8 = 3;
+pub(crate) const LINGERING: u8 = 3;
 /// The connection is new and waits for its first request head.
-pub(super) const NEW: u8 = 4;
+pub(crate) const NEW: u8 = 4;
 /// The connection was closed to make room for another one.
 const EVICTED: u8 = 5;
 /// The connection is gone.
@@ -31,7 +31,7 @@ const REFUSING: u8 = 2;
 
 /// What a connection is doing.
 #[derive(Debug, Clone)]
-pub(super) struct Phase(Arc<Shared>);
+pub(crate) struct Phase(Arc<Shared>);
 
 #[derive(Debug)]
 struct Shared {
@@ -42,7 +42,7 @@ struct Shared {
 }
 
 impl Phase {
-    pub(super) fn new() -> Self {
+    pub(crate) fn new() -> Self {
         Self(Arc::new(Shared {
             phase: AtomicU8::new(NEW),
             stop: AtomicU8::new(RUNNING),
@@ -52,24 +52,24 @@ impl Phase {
 
     /// A request has arrived; it is answered until the returned value is dropped. `None` if the
     /// connection was evicted or has ended.
-    pub(super) fn busy(&self) -> Option<Busy> {
+    pub(crate) fn busy(&self) -> Option<Busy> {
         let before = self.0.phase.swap(BUSY, Ordering::Relaxed);
         let is_over = matches!(before, EVICTED | ENDED);
         (!is_over).then(|| Busy(self.clone()))
     }
 
     /// Whether a request is being answered.
-    pub(super) fn is_busy(&self) -> bool {
+    pub(crate) fn is_busy(&self) -> bool {
         self.get() == BUSY
     }
 
     /// Evicts a connection without a request so far; false if it has made one, or has ended.
-    pub(super) fn evict_new(&self) -> bool {
+    pub(crate) fn evict_new(&self) -> bool {
         self.evict(NEW)
     }
 
     /// Evicts a connection between two requests; false if it does anything else, or has ended.
-    pub(super) fn evict_idle(&self) -> bool {
+    pub(crate) fn evict_idle(&self) -> bool {
         self.evict(IDLE)
     }
 
@@ -79,58 +79,58 @@ impl Phase {
     }
 
     /// Whether the connection was neither evicted nor has ended.
-    pub(super) fn is_open(&self) -> bool {
+    pub(crate) fn is_open(&self) -> bool {
         !matches!(self.get(), EVICTED | ENDED)
     }
 
     /// Whether no complete head of a request has arrived since the last reply, but perhaps a part.
-    pub(super) fn awaits_head(&self) -> bool {
+    pub(crate) fn awaits_head(&self) -> bool {
         matches!(self.get(), NEW | HEAD)
     }
 
     /// The service stops.
-    pub(super) fn stop(&self) {
+    pub(crate) fn stop(&self) {
         self.0.stop.store(STOPPING, Ordering::Relaxed);
     }
 
-    pub(super) fn is_stopping(&self) -> bool {
+    pub(crate) fn is_stopping(&self) -> bool {
         self.0.stop.load(Ordering::Relaxed) != RUNNING
     }
 
     /// From now on the body of the request is read no further.
-    pub(super) fn refuse_body(&self) {
+    pub(crate) fn refuse_body(&self) {
         // Release and acquire: a reader that is not woken has seen it.
         self.0.stop.store(REFUSING, Ordering::Release);
         self.0.reader.wake();
     }
 
-    pub(super) fn refuses_body(&self) -> bool {
+    pub(crate) fn refuses_body(&self) -> bool {
         self.0.stop.load(Ordering::Acquire) == REFUSING
     }
 
     /// Wakes the reader of the body when it is refused.
-    pub(super) fn wakes_on_refusal(&self, reader: &Waker) {
+    pub(crate) fn wakes_on_refusal(&self, reader: &Waker) {
         self.0.reader.register(reader);
     }
 
-    pub(super) fn end(&self) {
+    pub(crate) fn end(&self) {
         self.set(ENDED);
     }
 
     // Relaxed: the number guards nothing else. Only an eviction comes from another task, and both
     // of its outcomes are right.
-    pub(super) fn get(&self) -> u8 {
+    pub(crate) fn get(&self) -> u8 {
         self.0.phase.load(Ordering::Relaxed)
     }
 
-    pub(super) fn set(&self, phase: u8) {
+    pub(crate) fn set(&self, phase: u8) {
         self.0.phase.store(phase, Ordering::Relaxed);
     }
 }
 
 /// A request that is being answered.
 #[derive(Debug)]
-pub(super) struct Busy(Phase);
+pub(crate) struct Busy(Phase);
 
 impl Drop for Busy {
     fn drop(&mut self) {

@@ -11,7 +11,7 @@ use serde::Deserialize;
 use serde_json::Value;
 use ureq::{Agent, Body};
 
-use crate::remote::{self, RemoteError};
+use crate::client::remote::{self, RemoteError};
 
 /// A service takes a snapshot before it begins to send an export.
 pub(crate) const EXPORT_BEGINS: Duration = Duration::from_mins(10);

@@ -17,14 +17,14 @@ use nearprint_engine::Client;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::task::AbortHandle;
 
-use super::phase::Phase;
 use crate::metrics;
+use crate::server::connection::phase::Phase;
 
 /// The list of connections is swept when it is this long, at least.
 const SWEEP_MIN: usize = 64;
 
 #[derive(Debug)]
-pub(super) struct Permits {
+pub(crate) struct Permits {
     free: Arc<Semaphore>,
     /// The oldest first. Some of them have ended since.
     connections: VecDeque<Connected>,
@@ -40,20 +40,20 @@ struct Connected {
 
 /// The permit of a connection; dropping it gives it back.
 #[derive(Debug)]
-pub(super) struct Permit {
+pub(crate) struct Permit {
     phase: Phase,
     _permit: OwnedSemaphorePermit,
 }
 
 impl Permits {
-    pub(super) fn new(count: usize) -> Self {
+    pub(crate) fn new(count: usize) -> Self {
         let free = Arc::new(Semaphore::new(count));
         Self { free, connections: VecDeque::new(), sweep_at: SWEEP_MIN }
     }
 
     /// A free permit, or that of a connection which is closed for this client; `None` when there is
     /// none to close. Waits only for an aborted task to end.
-    pub(super) async fn acquire(&mut self, client: &Client) -> Option<Permit> {
+    pub(crate) async fn acquire(&mut self, client: &Client) -> Option<Permit> {
         let free = Arc::clone(&self.free);
         let permit = if let Ok(permit) = free.try_acquire_owned() {
             permit
@@ -88,7 +88,7 @@ impl Permits {
     }
 
     /// Registers the task that serves a connection with a permit.
-    pub(super) fn register(&mut self, client: Client, phase: Phase, task: AbortHandle) {
+    pub(crate) fn register(&mut self, client: Client, phase: Phase, task: AbortHandle) {
         self.connections.push_back(Connected { client, phase, task });
         if self.connections.len() >= self.sweep_at {
             self.connections.retain(|connection| connection.phase.is_open());
@@ -98,7 +98,7 @@ impl Permits {
 }
 
 impl Permit {
-    pub(super) fn phase(&self) -> &Phase {
+    pub(crate) fn phase(&self) -> &Phase {
         &self.phase
     }
 }

@@ -6,18 +6,18 @@ use std::task::{Context, Poll};
 use bytes::Bytes;
 use hyper::body::{Body, Frame, Incoming, SizeHint};
 
-use super::phase::Phase;
 use crate::http::ReadingStopped;
+use crate::server::connection::phase::Phase;
 
 /// The body of a request of a connection.
 #[derive(Debug)]
-pub(super) struct RequestBody {
+pub(crate) struct RequestBody {
     body: Incoming,
     phase: Phase,
 }
 
 impl RequestBody {
-    pub(super) const fn new(body: Incoming, phase: Phase) -> Self {
+    pub(crate) const fn new(body: Incoming, phase: Phase) -> Self {
         Self { body, phase }
     }
 }

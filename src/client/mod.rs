@@ -1,0 +1,4 @@
+//! Other services over HTTP, for threads that may block.
+
+pub(crate) mod peer;
+pub(crate) mod remote;
