@@ -10,7 +10,6 @@ use super::entry::{
     BadEntry, DOCUMENT_BYTES_MAX, Entry, FileRecord, Item, Other, Parsed, Place, Position, Raw,
 };
 use super::escape::escaped_path;
-use super::formats::table::Quoting;
 use super::mapping::{self, Fields, FingerprintFormat, Mapping, Rules, shortened};
 use super::source::Charset;
 use crate::ReadOptions;
@@ -20,6 +19,16 @@ use crate::offer::Content;
 const NOTES_MAX: usize = 20;
 /// How much of a document is shown.
 const CHARS_SHOWN_MAX: usize = 60;
+
+/// How cells of a table are quoted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[cfg_attr(feature = "clap", derive(clap::ValueEnum))]
+pub enum Quoting {
+    /// A cell may stand between two quotes; a quote in it is written twice
+    Double,
+    /// A quote is a character like any other
+    None,
+}
 
 /// The form in which a reader yields records.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]

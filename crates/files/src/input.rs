@@ -7,11 +7,11 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Serialize};
 use walkdir::WalkDir;
 
+use super::context::Quoting;
 use super::context::{Doubt, RecordForm};
 use super::detect::Format;
 use super::entry::{BadEntry, Entry, FileRecord, Place};
 use super::folder::{self, Folder};
-use super::formats::table::Quoting;
 use super::formats::{table, warc};
 use super::mapping::{FingerprintFormat, Mapping};
 use super::reader::{self, Items, Opener, in_utf8};

@@ -46,6 +46,7 @@ mod source;
 mod stamp;
 
 pub use batch::{BatchOptions, DocumentBatch, batches};
+pub use context::Quoting;
 pub use context::{Doubt, RecordForm};
 pub use detect::Format;
 pub use entry::{
@@ -53,7 +54,7 @@ pub use entry::{
 };
 pub use escape::escaped_path;
 pub use formats::document::read_document;
-pub use formats::table::{HEADERS, Quoting, delimiter};
+pub use formats::table::{HEADERS, delimiter};
 pub use input::{Checkpoint, Documents, FileRecords, ReadOptions, bytes_total, expand, files};
 pub use mapping::{BodyKind, FingerprintFormat, Mapping, parse_features, parse_vector};
 pub use source::{BytesRead, Charset, SavedStreams, is_stream, stream_named_twice};

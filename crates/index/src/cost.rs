@@ -421,7 +421,7 @@ pub fn crowding(plan: &Plan) -> f64 {
 }
 
 /// The plans to compare for a distance: those of small and of large segments first, then equal
-/// blocks in more and more tables. Two blocks are what [`crate::tables::fold`] improves.
+/// blocks in more and more tables. Two blocks are what [`crate::plan::fold`] improves.
 pub fn alternatives(distance: Distance) -> Vec<Plan> {
     let Plans { small, large, .. } = Plans::of(distance);
     let mut plans = vec![small, large];

@@ -49,6 +49,7 @@
 #![deny(clippy::iter_over_hash_type, reason = "replicas must agree")]
 
 pub(crate) mod buckets;
+pub(crate) mod chains;
 #[doc(hidden)]
 pub mod compaction;
 #[doc(hidden)]

@@ -15,10 +15,10 @@ use parquet::file::metadata::KeyValue;
 
 use crate::Format;
 use crate::atomic_file::{AtomicFile, Compression};
+use crate::context::Quoting;
 use crate::dedup::layout::mark::{MARK, Mark, repeated_in_object};
 use crate::dedup::layout::{Fit, Layout, RowLayout};
 use crate::formats::parquet::as_bytes;
-use crate::formats::table::Quoting;
 use crate::mapping::JsonFields;
 use crate::rows::{self, Cells};
 

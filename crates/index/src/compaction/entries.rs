@@ -7,12 +7,12 @@
 
 use std::sync::Arc;
 
-use crate::compaction::runs;
-use crate::compaction::runs::{Run, RunItem};
 use crate::labels::tables::{LabelTables, Renumbered, Target};
 use crate::levels::segment::{Row, Segment};
 use crate::permutation::Permuted;
 use crate::plan::Key;
+use crate::tables::runs;
+use crate::tables::runs::{Run, RunItem};
 use crate::tables::table::Number;
 
 /// For each entry of a merge, the number that its fingerprint has in the result. 4 bytes each.

@@ -1,7 +1,7 @@
 //! Merging adjacent segments, or secondary tables of one role, into one.
 //!
 //! All inputs are in one order, so a merge is one pass over sorted runs
-//! ([`crate::compaction::runs`]); only small segments that become part of a large one are
+//! ([`crate::tables::runs`]); only small segments that become part of a large one are
 //! first brought into its order. A merge has its inputs and its result in memory at once.
 //! Segments and secondary tables are merged one after the other, so the whole index is never in
 //! memory twice, and large segments are merged one partition at a time
@@ -12,8 +12,6 @@ use std::fmt;
 use std::sync::Arc;
 
 use crate::compaction::entries::MergeEntries;
-use crate::compaction::runs;
-use crate::compaction::runs::{Run, RunItem};
 use crate::document::Sequence;
 use crate::id_key::IdKey;
 use crate::labels::tables::Target;
@@ -23,6 +21,8 @@ use crate::levels::segment::{Row, Segment, SegmentBuilder};
 use crate::levels::sorted::Sorted;
 use crate::permutation::Permuted;
 use crate::plan::{Key, Plans, TablePlan};
+use crate::tables::runs;
+use crate::tables::runs::{Run, RunItem};
 use crate::tables::table::Table;
 use crate::tables::table::build;
 use crate::tables::table::build::EntryCounts;

@@ -2,12 +2,11 @@
 //!
 //! [`policy`] chooses, [`work`] is one piece of background work, [`merge`] merges, and [`built`] is
 //! the result. [`partition`] merges large inputs one partition of the keys at a time. [`entries`]
-//! and [`runs`] bring the entries of several segments into one order.
+//! brings the entries of several segments into one order.
 
 pub mod built;
 pub(crate) mod entries;
 pub mod merge;
 pub(crate) mod partition;
 pub mod policy;
-pub(crate) mod runs;
 pub mod work;

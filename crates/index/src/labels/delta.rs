@@ -8,9 +8,9 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use nearprint_fingerprint::{Distance, LABELS};
 
+use crate::chains::Chains;
+use crate::chains::cells::Cells;
 use crate::labels::{self, LabelKey, LabelKeys};
-use crate::levels::cells::Cells;
-use crate::levels::chains::Chains;
 use crate::plan::Plan;
 
 /// The texts of a delta by their labels.

@@ -2,10 +2,10 @@
 
 use nearprint_fingerprint::LABELS;
 
-use crate::compaction::runs::{self, Run, RunItem};
 use crate::labels::LabelKeys;
 use crate::labels::table::{LabelTable, LabelTableBuilder};
 use crate::permutation::Permuted;
+use crate::tables::runs::{self, Run, RunItem};
 use crate::tables::table::Number;
 
 /// The rows of a text: its keys, and the number of its fingerprint.

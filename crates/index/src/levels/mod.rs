@@ -2,10 +2,8 @@
 //!
 //! Both record the documents put, the documents removed and the fingerprints reset over a range of
 //! sequences, with the [`posting`]s and [`ids`] of those documents. Deltas are made of write-once
-//! [`cells`] and of [`chains`] that lead to them.
+//! [cells](crate::chains::cells) and of [chains](crate::chains) that lead to them.
 
-pub(crate) mod cells;
-pub(crate) mod chains;
 pub mod delta;
 pub mod ids;
 pub mod level;

@@ -20,9 +20,9 @@
     reason = "an estimate decides nothing but the layout"
 )]
 
+use crate::plan::fold;
+use crate::plan::fold::{Head, SYNDROME_BITS};
 use crate::plan::{TablePlan, masks_within};
-use crate::tables::fold;
-use crate::tables::fold::{Head, SYNDROME_BITS};
 use crate::tables::line::{Layout, SPAN_MAX};
 
 /// The approximate number of entries of a range.

@@ -11,8 +11,8 @@
 //! where its line lies (see [`crate::tables::table`]), so the larger a table, the fewer are kept.
 
 pub use crate::kernel::scan::{Line, MORE};
+use crate::plan::fold::Head;
 use crate::plan::{Key, head, low};
-use crate::tables::fold::Head;
 
 /// The largest number of following lines that take the entries that do not fit into a line.
 pub(crate) const SPAN_MAX: u32 = 2;

@@ -1,6 +1,6 @@
 //! The home of a head: the line in which an entry is looked for first.
 
-use crate::tables::fold::Head;
+use crate::plan::fold::Head;
 use crate::tables::geometry::Geometry;
 
 /// The lines of a range: the first line in the lower half, the number of lines in the upper half.

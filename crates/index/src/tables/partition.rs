@@ -3,7 +3,7 @@
 
 use std::ops::Range;
 
-use crate::tables::fold::Head;
+use crate::plan::fold::Head;
 use crate::tables::line::SPAN_MAX;
 use crate::tables::line_of_key::LinesOfRange;
 

@@ -10,7 +10,8 @@ use std::path::{Path, PathBuf};
 use csv_core::Reader;
 
 use super::LayoutFault;
-use crate::formats::table::{self, Dialect, Quoting};
+use crate::context::Quoting;
+use crate::formats::table::{self, Dialect};
 use crate::reader::Opener;
 use crate::{Format, ReadOptions};
 

@@ -13,12 +13,11 @@ use bytes::Bytes;
 use csv_core::{ReadRecordResult, Reader};
 use memchr::memchr;
 
-use crate::context::{Budget, File, too_long};
+use crate::context::{Budget, File, Quoting, too_long};
 use crate::entry::{DOCUMENT_BYTES_MAX, FileRecord, Item, NUL, Place, Raw};
 use crate::mapping::{Fields, RecordValue};
 use crate::source::{Charset, Window};
 
-pub use quoting::Quoting;
 pub(crate) use quoting::{Dialect, cells, write_cell};
 
 /// What the first record of a table is.

@@ -7,15 +7,7 @@
 use csv_core::{ReadRecordResult, Reader, ReaderBuilder};
 use memchr::memchr;
 
-/// How cells of a table are quoted.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[cfg_attr(feature = "clap", derive(clap::ValueEnum))]
-pub enum Quoting {
-    /// A cell may stand between two quotes; a quote in it is written twice
-    Double,
-    /// A quote is a character like any other
-    None,
-}
+use crate::context::Quoting;
 
 /// What separates the cells of a table.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -16,12 +16,12 @@ use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 
 use nearprint_fingerprint::{Distance, Sketch};
 
+use crate::chains::Chains;
+use crate::chains::cells::Cells;
 use crate::document::{Expiry, Sequence};
 use crate::id_key::IdKey;
 use crate::labels::LabelKeys;
 use crate::labels::delta::{self as delta_labels, DeltaLabels};
-use crate::levels::cells::Cells;
-use crate::levels::chains::Chains;
 use crate::levels::posting::{Common, Posting};
 use crate::levels::segment::PostingTally;
 use crate::namespaces::NamespaceNumber;

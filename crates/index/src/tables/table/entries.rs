@@ -1,7 +1,7 @@
 //! Iterating over a table.
 
 use crate::plan::Key;
-use crate::tables::fold::Head;
+use crate::plan::fold::Head;
 use crate::tables::line::Line;
 use crate::tables::table::{Number, Table};
 

@@ -7,6 +7,8 @@
 //! compares many at a time, and only nodes whose bits are near are read. A chain of one node has no
 //! chunk: its head leads to the node. With random fingerprints, most chains are such.
 
+pub(crate) mod cells;
+
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU32, Ordering};
 

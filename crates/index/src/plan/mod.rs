@@ -13,13 +13,14 @@
 //! and merging them is one pass over sorted entries. What depends on a table's size (lines, bits
 //! kept, probes) is its [`crate::tables::geometry`].
 
+pub(crate) mod fold;
+
 use std::fmt;
 
 use nearprint_fingerprint::Distance;
 
 use crate::permutation::Permuted;
-use crate::tables::fold;
-use crate::tables::fold::Head;
+use crate::plan::fold::Head;
 
 /// The key by which a table is sorted: a rotated fingerprint, its upper half perhaps folded.
 ///
@@ -34,7 +35,7 @@ pub struct TablePlan {
     pub key_bits: u32,
     /// The number of key bits that may differ.
     pub radius: u32,
-    /// Whether the upper half is folded (see [`crate::tables::fold`]): 32 key bits, radius 0
+    /// Whether the upper half is folded (see [`crate::plan::fold`]): 32 key bits, radius 0
     /// or 1.
     pub folded: bool,
 }
