@@ -40,7 +40,7 @@ pub(crate) const SKETCHES_COMPARED_MAX: usize = 256;
 
 /// The maximum number of matches that a search keeps: first those without sketches, then the
 /// likeliest. It only counts the others. So a search takes 120 KiB at most.
-pub(crate) const MATCHES_KEPT_MAX: usize = SKETCHES_COMPARED_MAX + 1_000;
+pub const MATCHES_KEPT_MAX: usize = SKETCHES_COMPARED_MAX + 1_000;
 
 /// The maximum number of matches whose documents a search visits: the nearest. It only counts the
 /// others, and says so where they might have been confirmed ([`Search::unverified`]).
