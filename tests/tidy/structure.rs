@@ -98,7 +98,7 @@ const LAYERS: &[(&str, usize)] = &[
     ("crates/machine", 2_120),
     ("crates/storage", 3_240),
     ("crates/index", 9_790),
-    ("crates/fingerprint", 700),
+    ("crates/fingerprint", 710),
     ("src/follow", 280),
     ("src/client", 190),
     ("src/cluster", 790),

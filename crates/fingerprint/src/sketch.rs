@@ -156,7 +156,7 @@ fn mixed(words: &[u64]) -> u64 {
 /// Eight bytes of a sketch: its sampled bins tell most unlike texts apart without reading their
 /// records, and its digest tells the identical one from any number of texts that are nearly the
 /// same. Samples are equal if their sketches are, but for one pair in four billion.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct Sample {
     bins: u32,
     digest: u32,
@@ -179,6 +179,11 @@ impl Sample {
     /// The sampled bins, which texts that are nearly the same share as a rule.
     pub const fn bins(self) -> u32 {
         self.bins
+    }
+
+    /// The sampled bins alone.
+    pub(crate) const fn without_digest(self) -> Self {
+        Self { bins: self.bins, digest: 0 }
     }
 
     const fn filled(self) -> u32 {

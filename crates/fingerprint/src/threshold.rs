@@ -1,6 +1,6 @@
 //! What the sketches of two documents must reach for a match of them to count.
 
-use crate::{MinNumbers, MinResemblance};
+use crate::{MinNumbers, MinResemblance, Sample};
 
 /// What the sketches of two documents must reach.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -17,6 +17,12 @@ impl Threshold {
     pub fn of_similarity(similarity: f64) -> Option<Self> {
         let resemblance = MinResemblance::of_similarity(similarity)?;
         Some(Self { resemblance, numbers: None })
+    }
+
+    /// What of a sample is the same in sketches of which a search compares one: texts that agree in
+    /// the sampled bins are nearly the same as a rule, but not in their numbers.
+    pub const fn alike(self, sample: Sample) -> Sample {
+        if self.numbers.is_some() { sample } else { sample.without_digest() }
     }
 
     /// In addition, this share of the numbers (0 to 1); 0 demands none.

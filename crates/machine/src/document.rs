@@ -92,7 +92,7 @@ impl Metadata {
 /// The name of a document: 1 to [`DocumentId::BYTES_MAX`] bytes of UTF-8.
 ///
 /// ```
-/// use nearprint_engine::document::DocumentId;
+/// use nearprint_machine::document::DocumentId;
 /// assert!(DocumentId::new("https://a.example/1").is_ok());
 /// assert!(DocumentId::new("").is_err());
 /// ```

@@ -512,6 +512,27 @@ fn plain_sketch(code: u8) -> Sketch {
     Sketch::from_codes(&[code; BINS])
 }
 
+#[test]
+fn a_likely_search_compares_each_text_of_a_fingerprint_if_numbers_are_demanded() {
+    let form = |bits: u64, numbers: u64| Document {
+        sketch: Some(Box::new(plain_sketch(1).with_numbers(Numbers::from_bits(numbers)))),
+        ..Document::bare(Fingerprint::new(bits))
+    };
+    let criteria = Criteria {
+        threshold: Threshold::of_similarity(0.5).map(|least| least.with_numbers(0.9)),
+        search: SearchKind::Likely,
+        ..Criteria::within(Distance::ZERO)
+    };
+    let mut rig = Rig::new();
+    // The same words with other numbers; only the second form agrees with the third in them.
+    rig.take(&Step::Insert(form(0, 0x11).into()));
+    rig.take(&Step::Insert(form(0, 0x12).into()));
+    let third = form(0b11, 0x12);
+    let found = rig.search(rig.machine.view(), &third, criteria);
+    assert!(found.is_duplicate(third.short));
+    rig.take(&Step::CheckAndInsert(third, criteria, (false, false)));
+}
+
 /// A crowd of more matches than are kept, and more sketches than are compared.
 struct Crowd {
     rig: Rig,

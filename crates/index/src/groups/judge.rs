@@ -73,7 +73,7 @@ pub struct SketchJudge<'a, S> {
 }
 
 /// The documents of a fingerprint that are compared: of those with a sketch, the oldest of each
-/// sample of bins.
+/// sample ([`Threshold::alike`]).
 #[derive(Debug, Default)]
 struct Compared {
     sketches: Vec<Sketch>,
@@ -143,9 +143,10 @@ impl<'a, S: EvidenceSource> SketchJudge<'a, S> {
         masked: Fingerprint,
         namespace: NamespaceNumber,
     ) -> (Vec<Sequence>, bool) {
-        let (mut bins, mut oldest) = (HashSet::new(), Vec::new());
+        let (mut seen, mut oldest) = (HashSet::new(), Vec::new());
+        let alike = |sample| self.threshold.map_or(sample, |threshold| threshold.alike(sample));
         for posting in self.view.documents_of(masked, self.of_namespace(namespace)) {
-            if self.source.sample(posting).is_some_and(|sample| bins.insert(sample.bins())) {
+            if self.source.sample(posting).is_some_and(|sample| seen.insert(alike(sample))) {
                 if oldest.len() == SKETCHES_COMPARED_MAX {
                     return (oldest, true);
                 }

@@ -1,6 +1,6 @@
 //! Matches: the documents of a fingerprint, and the order in which their sketches are compared.
 
-use nearprint_fingerprint::{Distance, Fingerprint, MinResemblance, Sample, Sketch, Threshold};
+use nearprint_fingerprint::{Distance, Fingerprint, Sample, Sketch, Threshold};
 use nearprint_index::levels::posting::Posting;
 use nearprint_index::view::{DocumentCounts, Located, Near, View};
 use nearprint_index::visibility::Visibility;
@@ -138,7 +138,8 @@ pub fn others(
 pub(super) struct Verifier<'a> {
     sketch: &'a Sketch,
     sample: Sample,
-    threshold: Threshold,
+    /// What confirms a text.
+    pub(super) threshold: Threshold,
 }
 
 impl<'a> Verifier<'a> {
@@ -146,11 +147,6 @@ impl<'a> Verifier<'a> {
         let threshold = probe.criteria.threshold?;
         let sketch = probe.document.sketch.as_deref()?;
         Some(Self { sketch, sample: sketch.sample(), threshold })
-    }
-
-    /// The resemblance that confirms a text.
-    pub(super) fn threshold(&self) -> MinResemblance {
-        self.threshold.resemblance
     }
 
     /// When the sketch of a document at a distance is compared; `None` if it has none.

@@ -22,7 +22,7 @@ pub use probe::Probe;
 use std::cmp::Reverse;
 
 use matching::{Matching, Stage, Verifier};
-use nearprint_fingerprint::{Distance, Fingerprint, Sample, Sketch};
+use nearprint_fingerprint::{Distance, Fingerprint, Sketch};
 use nearprint_index::labels::are_similar;
 use nearprint_index::levels::delta::DeltaEvent;
 use nearprint_index::levels::posting::Posting;
@@ -47,7 +47,8 @@ pub const MATCHES_KEPT_MAX: usize = SKETCHES_COMPARED_MAX + 1_000;
 pub(crate) const MATCHES_VISITED_MAX: usize = 4_096;
 
 /// The maximum number of documents of a fingerprint that a likely search looks at. Of those with
-/// the same sampled bins, nearly the same as a rule, it compares the oldest.
+/// the same sampled bins, nearly the same as a rule, it compares the oldest; if numbers are
+/// demanded, of those with the same sketch.
 const COPIES_MAX: usize = 4_096;
 
 /// A fingerprint that a likely search found, with the documents whose samples do not refute it.
@@ -268,7 +269,7 @@ impl Search {
         let text = SimilarTo {
             fingerprint: probe.document.fingerprint,
             sketch,
-            threshold: verifier.threshold(),
+            threshold: verifier.threshold.resemblance,
             beyond: probe.criteria.distance,
         };
         let own = self.own.map(|own| own.posting.sequence);
@@ -280,8 +281,9 @@ impl Search {
             let mut others = others(view, near.fingerprint, self.own, self.visibility);
             let (mut kept, mut is_cut) = (SmallVec::<[Posting; 1]>::new(), false);
             for posting in others.by_ref().take(COPIES_MAX) {
-                let bins = |posting: &Posting| posting.sample.map(Sample::bins);
-                let is_alike = kept.iter().any(|kept| bins(kept) == bins(&posting));
+                let sample =
+                    |posting: &Posting| posting.sample.map(|s| verifier.threshold.alike(s));
+                let is_alike = kept.iter().any(|kept| sample(kept) == sample(&posting));
                 if is_alike || verifier.stage_of_likely(&posting).is_none() {
                     continue;
                 }
