@@ -92,7 +92,7 @@ const LAYERS: &[(&str, usize)] = &[
     ("src/access", 440),
     ("src/cli", 7_070),
     ("python", 2_080),
-    ("crates/files", 9_290),
+    ("crates/files", 9_300),
     ("crates/text", 6_040),
     ("crates/engine", 9_880),
     ("crates/machine", 2_120),

@@ -21,7 +21,7 @@ use parquet::arrow::arrow_reader::{
 use parquet::basic::{ConvertedType, LogicalType, Type as PhysicalType};
 use parquet::errors::ParquetError;
 use parquet::file::metadata::ColumnChunkMetaData;
-use parquet::schema::types::{ColumnDescPtr, SchemaDescriptor, Type, TypePtr};
+use parquet::schema::types::{BasicTypeInfo, ColumnDescPtr, SchemaDescriptor, Type, TypePtr};
 
 use super::cell;
 use crate::context::{File, FingerprintSample, RecordForm, too_long};
@@ -91,13 +91,21 @@ fn without_texts(stored: &TypePtr) -> Result<TypePtr, ParquetError> {
             let fields = fields.iter().map(without_texts).collect::<Result<_, _>>()?;
             Type::GroupType { basic_info: basic_info.clone(), fields }
         }
-        Type::PrimitiveType { basic_info, physical_type: PhysicalType::BYTE_ARRAY, .. } => {
+        Type::PrimitiveType { basic_info, physical_type: PhysicalType::BYTE_ARRAY, .. }
+            if !is_decimal(basic_info) =>
+        {
             let bytes = Type::primitive_type_builder(basic_info.name(), PhysicalType::BYTE_ARRAY);
             let id = basic_info.has_id().then(|| basic_info.id());
             bytes.with_repetition(basic_info.repetition()).with_id(id).build()?
         }
         Type::PrimitiveType { .. } => return Ok(Arc::clone(stored)),
     }))
+}
+
+/// Whether the bytes of a column are numbers.
+fn is_decimal(column: &BasicTypeInfo) -> bool {
+    column.converted_type() == ConvertedType::DECIMAL
+        || matches!(column.logical_type_ref(), Some(LogicalType::Decimal { .. }))
 }
 
 /// The same columns with bytes for texts.
@@ -461,6 +469,9 @@ mod tests {
     use arrow_array::types::Int32Type;
     use arrow_array::{ArrayRef, DictionaryArray, StringArray};
     use parquet::arrow::ArrowWriter;
+    use parquet::data_type::{ByteArray, ByteArrayType};
+    use parquet::file::writer::SerializedFileWriter;
+    use parquet::schema::parser::parse_message_type;
 
     use super::*;
     use crate::context::Context;
@@ -469,13 +480,21 @@ mod tests {
 
     /// Reads a file with one column of texts: what its items are, and its first batch.
     fn read(texts: ArrayRef, form: RecordForm) -> (Vec<String>, Arc<RecordBatch>) {
+        let batch = RecordBatch::try_from_iter([("text", texts)]).unwrap();
+        read_file(form, |file| {
+            let mut writer = ArrowWriter::try_new(file, batch.schema(), None).unwrap();
+            writer.write(&batch).unwrap();
+            writer.close().unwrap();
+        })
+    }
+
+    fn read_file(
+        form: RecordForm,
+        write: impl FnOnce(std::fs::File),
+    ) -> (Vec<String>, Arc<RecordBatch>) {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("texts.parquet");
-        let batch = RecordBatch::try_from_iter([("text", texts)]).unwrap();
-        let file = std::fs::File::create(&path).unwrap();
-        let mut writer = ArrowWriter::try_new(file, batch.schema(), None).unwrap();
-        writer.write(&batch).unwrap();
-        writer.close().unwrap();
+        write(std::fs::File::create(&path).unwrap());
         let file = File::new(&Context::new(Mapping::default(), form), &path, "", "row");
         let mut rows = Rows::open(file, &path, BytesRead::default()).unwrap();
         let first = rows.next().unwrap();
@@ -527,6 +546,31 @@ mod tests {
         let bytes = batch.num_rows() as u64 * 480_001;
         assert!(bytes <= BATCH_BYTES, "{} rows", batch.num_rows());
         assert_eq!(*batch.column(0).data_type(), DataType::Binary, "it is written as it is read");
+    }
+
+    #[test]
+    fn numbers_that_are_stored_as_bytes_stay_numbers() {
+        let stored = "message rows { required binary price (DECIMAL(4, 2)); \
+                      required binary text (UTF8); }";
+        let stored = Arc::new(parse_message_type(stored).unwrap());
+        for form in [RecordForm::Parsed, RecordForm::Both] {
+            let (items, batch) = read_file(form, |file| {
+                let mut writer =
+                    SerializedFileWriter::new(file, Arc::clone(&stored), Arc::default()).unwrap();
+                let mut group = writer.next_row_group().unwrap();
+                for bytes in ["\x01\x02", "a text"] {
+                    let mut column = group.next_column().unwrap().unwrap();
+                    let values = [ByteArray::from(bytes)];
+                    column.typed::<ByteArrayType>().write_batch(&values, None, None).unwrap();
+                    column.close().unwrap();
+                }
+                group.close().unwrap();
+                writer.close().unwrap();
+            });
+            assert_eq!(items, ["a text of 6 bytes"]);
+            let price = batch.column_by_name("price").map(|price| price.data_type().clone());
+            assert_eq!(price, form.has_raw().then_some(DataType::Decimal128(4, 2)));
+        }
     }
 
     #[test]
