@@ -6,7 +6,10 @@ use nearprint_engine::{ModelCheck, operator_file};
 use nearprint_text::{Recipe, SpectralModel};
 
 /// How the engine checks the model of a directory.
-pub(crate) const CHECK: ModelCheck = ModelCheck(|bytes, recipe| Ok(model(bytes, recipe)?.digest()));
+pub(crate) const CHECK: ModelCheck = ModelCheck {
+    bytes_max: SpectralModel::BYTES_MAX,
+    check: |bytes, recipe| Ok(model(bytes, recipe)?.digest()),
+};
 
 /// The model of a recipe in the bytes of its file, which stays in memory as long as the process.
 ///

@@ -7,13 +7,11 @@ use anyhow::{Context, Result, anyhow, bail};
 use nearprint_files::offer::{Content, Fault};
 use nearprint_files::parse_vector;
 use nearprint_fingerprint::Fingerprint;
-use nearprint_text::{Analysis, Extract, Method, NoFingerprint, Wanted};
-
-use crate::model;
-use nearprint_text::{Recipe, UnknownRecipe};
+use nearprint_text::{Analysis, Extract, Method, NoFingerprint, Recipe, UnknownRecipe, Wanted};
 use serde_json::{Map, Value};
 
 use super::error_report::ErrorReport;
+use crate::model;
 
 /// The fields of a document in a request.
 pub(super) fn to_wire(id: Option<&str>, content: &Content<'_>) -> Map<String, Value> {

@@ -94,7 +94,7 @@ const LAYERS: &[(&str, usize)] = &[
     ("python", 2_080),
     ("crates/files", 9_300),
     ("crates/text", 6_040),
-    ("crates/engine", 9_880),
+    ("crates/engine", 9_890),
     ("crates/machine", 2_120),
     ("crates/storage", 3_240),
     ("crates/index", 9_790),

@@ -111,15 +111,21 @@ impl Options {
     }
 }
 
-/// Checks that the bytes of a file are a model of a recipe, and returns the number that names the
-/// model, or what is wrong with the file, for people. The engine itself knows no model.
+/// What the engine has to know of models, which are bytes to it.
 #[derive(Clone, Copy)]
-pub struct ModelCheck(pub fn(&[u8], Recipe) -> Result<u128, String>);
+pub struct ModelCheck {
+    /// No model has more bytes; more of a file are not read.
+    pub bytes_max: u64,
+    /// Checks that bytes are a model of a recipe, and returns the number that names the model, or
+    /// what is wrong with the bytes, for people.
+    pub check: fn(&[u8], Recipe) -> Result<u128, String>,
+}
 
 impl Default for ModelCheck {
-    /// Knows none.
+    /// Knows no model.
     fn default() -> Self {
-        Self(|_, recipe| Err(format!("no models of {recipe} are known")))
+        let check = |_: &[u8], recipe| Err(format!("no models of {recipe} are known"));
+        Self { bytes_max: 0, check }
     }
 }
 

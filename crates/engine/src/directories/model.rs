@@ -12,13 +12,10 @@ use std::sync::Arc;
 use nearprint_storage::{Disk, FileKind, SealedReader, SealedWriter, StorageError, operator_file};
 
 use crate::api::error::OpenError;
-use crate::api::options::Options;
+use crate::api::options::{ModelCheck, Options};
 use crate::directory_file::{DirectoryFile, MODEL_NAME as NAME};
 
 const KIND: FileKind = FileKind(10);
-
-/// The most bytes of a model.
-const BYTES_MAX: u64 = 64 << 20;
 
 /// Copies the configured model into a new directory, if the recipe needs one.
 ///
@@ -55,8 +52,9 @@ pub(crate) fn open(
         return Ok(None);
     }
     let mut reader = SealedReader::open(disk, NAME, KIND, &directory.identity)?;
-    let bytes = reader.read_rest(BYTES_MAX)?;
-    let created = (options.model_check.0)(&bytes, options.recipe);
+    let ModelCheck { bytes_max, check } = options.model_check;
+    let bytes = reader.read_rest(bytes_max)?;
+    let created = check(&bytes, options.recipe);
     let created = created.map_err(OpenError::StoredModel)?;
     if let Some(file) = &options.model_file {
         let (_, configured) = read(file, options)?;
@@ -70,7 +68,8 @@ pub(crate) fn open(
 /// Reads the configured file, with the number that names its model.
 fn read(path: &Path, options: &Options) -> Result<(Vec<u8>, u128), OpenError> {
     let bad = |why: String| OpenError::Model { file: path.display().to_string(), why };
-    let bytes = operator_file::read(path, BYTES_MAX).map_err(|error| bad(error.to_string()))?;
-    let name = (options.model_check.0)(&bytes, options.recipe).map_err(bad)?;
+    let ModelCheck { bytes_max, check } = options.model_check;
+    let bytes = operator_file::read(path, bytes_max).map_err(|error| bad(error.to_string()))?;
+    let name = check(&bytes, options.recipe).map_err(bad)?;
     Ok((bytes, name))
 }

@@ -16,7 +16,7 @@ use nearprint_storage::simulated::{Failure, Faults, Operation};
 use nearprint_storage::{DirectoryLock, Disk, DiskFile, SimulatedDisk, StorageError};
 
 use crate::api::error::Refused;
-use crate::api::options::{Durability, ModelCheck, Options, SMALL_SEGMENT_MAX};
+use crate::api::options::{Durability, Options};
 use crate::api::replies::{Admission, Findings, QueryOptions, Readiness};
 use crate::directories::recovery::recover;
 use crate::handle::Engine;
@@ -90,32 +90,18 @@ impl Disk for Gated {
 
 fn options(durability: Durability) -> Options {
     Options {
-        data: std::path::PathBuf::new(),
-        recipe: Recipe::Np2,
-        model_file: None,
-        model_check: ModelCheck::default(),
-        distance_max: Distance::new(3).unwrap(),
-        has_labels: true,
         lookup_threads: 1,
-        list_threads: 0,
-        list_scan_max: 20_000,
         durability,
         delta_events: 1_024,
-        small_segment_max: SMALL_SEGMENT_MAX,
         queue_changes_max: 1_024,
         group_changes_max: 1_024,
         journal_file_bytes: 1 << 20,
         snapshot_interval_ms: 60_000,
         snapshot_changes: 1 << 30,
-        memory_bytes_max: 0,
-        originals_max: 1_000_000,
-        groups_kept_max: 8,
-        groups_memory_bytes_max: 1 << 30,
         disk_free_bytes_min: 0,
         clock_behind_ms_max: None,
         expired_kept_ms: 0,
-        follows: false,
-        is_node: false,
+        ..Options::new("", Recipe::Np2)
     }
 }
 

@@ -89,13 +89,13 @@ mod tests {
     use std::cell::Cell;
     use std::time::Duration;
 
+    use nearprint_fingerprint::Fingerprint;
     use nearprint_fingerprint::recipe::Recipe;
-    use nearprint_fingerprint::{Distance, Fingerprint};
     use nearprint_storage::{DirectoryLock, Disk, SimulatedDisk};
 
     use super::*;
     use crate::api::error::Refused;
-    use crate::api::options::{Durability, ModelCheck, Options, SMALL_SEGMENT_MAX};
+    use crate::api::options::{Durability, Options};
     use crate::api::replies::{Admission, Readiness};
     use crate::directories::recovery::recover;
     use crate::handle::Engine;
@@ -146,32 +146,18 @@ mod tests {
         DOOMED.set(Some((doomed, signal)));
         let folder = tempfile::tempdir().unwrap();
         let options = Options {
-            data: folder.path().to_path_buf(),
-            recipe: Recipe::Np2,
-            model_file: None,
-            model_check: ModelCheck::default(),
-            distance_max: Distance::new(3).unwrap(),
-            has_labels: true,
             lookup_threads: 1,
-            list_threads: 0,
-            list_scan_max: 20_000,
             durability: Durability::Interval { ms: 20 },
             delta_events: DELTA_EVENTS,
-            small_segment_max: SMALL_SEGMENT_MAX,
             queue_changes_max: 1_024,
             group_changes_max: 1_024,
             journal_file_bytes: 1 << 20,
             snapshot_interval_ms: 60_000,
             snapshot_changes: 1 << 30,
-            memory_bytes_max: 0,
-            originals_max: 1_000_000,
-            groups_kept_max: 8,
-            groups_memory_bytes_max: 1 << 30,
             disk_free_bytes_min: 0,
             clock_behind_ms_max: None,
             expired_kept_ms: 0,
-            follows: false,
-            is_node: false,
+            ..Options::new(folder.path(), Recipe::Np2)
         };
         let disk: Arc<dyn Disk> = Arc::new(SimulatedDisk::new());
         let recovered = recover(&disk, &options, &[0x5e; 40]).unwrap();

@@ -54,6 +54,17 @@ fn stored() -> impl Strategy<Value = Stored> {
     })
 }
 
+/// A view without documents, of small levels.
+fn empty_view(distance_max: Distance) -> View {
+    View::new(Shape {
+        distance_max,
+        delta_events: 16,
+        small_max: 24,
+        permutation: Arc::new(Permutation::from_secret(0x5eed)),
+        has_labels: true,
+    })
+}
+
 fn steps() -> impl Strategy<Value = Vec<Step>> {
     let step = (0..60_u8, prop::option::weighted(0.85, stored()));
     prop::collection::vec(step.prop_map(|(id, put)| Step { id, put }), 1..150)
@@ -61,13 +72,7 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
 
 /// The view after the steps, and its documents by id.
 fn after(steps: &[Step], distance_max: Distance) -> (View, BTreeMap<u8, Stored>) {
-    let mut view = View::new(Shape {
-        distance_max,
-        delta_events: 16,
-        small_max: 24,
-        permutation: Arc::new(Permutation::from_secret(0x5eed)),
-        has_labels: true,
-    });
+    let mut view = empty_view(distance_max);
     let mut documents = BTreeMap::new();
     for &Step { id, put } in steps {
         let key = IdKey { high: 99, low: id.into() };
@@ -218,13 +223,7 @@ proptest! {
 
 #[test]
 fn a_group_tells_its_members_oldest_first_with_their_fingerprints() {
-    let mut view = View::new(Shape {
-        distance_max: distance(3),
-        delta_events: 16,
-        small_max: 24,
-        permutation: Arc::new(Permutation::from_secret(0x5eed)),
-        has_labels: true,
-    });
+    let mut view = empty_view(distance(3));
     for bits in [0xff00, 7, 0, 1 << 40, 7] {
         view.put(Fingerprint::new(bits), Put::default());
     }
@@ -264,13 +263,7 @@ impl EvidenceSource for Sketches {
 /// How many groups a crowd under one fingerprint and a document near it make, whose sketch is like
 /// that of one of the crowd; and how many fingerprints were partly compared.
 fn crowd_and_another(crowd: u64, like: u64) -> (usize, u64) {
-    let mut view = View::new(Shape {
-        distance_max: distance(3),
-        delta_events: 16,
-        small_max: 24,
-        permutation: Arc::new(Permutation::from_secret(0x5eed)),
-        has_labels: true,
-    });
+    let mut view = empty_view(distance(3));
     for number in 1..=crowd + 1 {
         let sketch = Some(Box::new(sketch_of(if number > crowd { like } else { number })));
         let bits = u64::from(number > crowd);
@@ -310,13 +303,7 @@ impl OneLabel {
 
     /// How many groups so many texts make, and how many of them were partly compared.
     fn groups(self, texts: u64) -> (usize, u64) {
-        let mut view = View::new(Shape {
-            distance_max: distance(3),
-            delta_events: 16,
-            small_max: 24,
-            permutation: Arc::new(Permutation::from_secret(0x5eed)),
-            has_labels: true,
-        });
+        let mut view = empty_view(distance(3));
         for number in 1..=texts {
             // Far from each other, and the same in the sampled bits.
             let bits = number.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> SAMPLED_BITS << SAMPLED_BITS;

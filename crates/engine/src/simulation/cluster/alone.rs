@@ -34,13 +34,18 @@ fn open(disk: &SimulatedDisk, distance_max: u8) -> Node {
     Node::open(core, position, settings, Arc::new(Touches::new(0, [])), 0)
 }
 
-/// Decides to store a fingerprint. Returns the message, and where the answer arrives.
-fn decide(node: &mut Node, fingerprint: u64) -> (Arc<[u8]>, Waiting) {
+/// A write that stores a fingerprint, and where the answer arrives.
+fn insert(node: &Node, fingerprint: u64) -> (Box<dyn QueuedWrite>, Waiting) {
     let document = Document::bare(Fingerprint::new(fingerprint));
     let asked = Asked::Insert { document, renews: false };
     let touches = Arc::new(Touches::new(0, []));
     let secret = std::array::from_fn(|at| ENTROPY[16 + at]);
-    let (write, waiting) = asked.queue(&node.published(), (&secret, &touches), CLOCKS.clock_ms);
+    asked.queue(&node.published(), (&secret, &touches), CLOCKS.clock_ms)
+}
+
+/// Decides to store a fingerprint. Returns the message, and where the answer arrives.
+fn decide(node: &mut Node, fingerprint: u64) -> (Arc<[u8]>, Waiting) {
+    let (write, waiting) = insert(node, fingerprint);
     match node.decide(vec![write], CLOCKS, 0, &mut || true).unwrap() {
         Decided::Send(bytes, _) => (bytes, waiting),
         Decided::Refused(refused, _) => panic!("{refused}"),
@@ -139,6 +144,38 @@ fn a_leader_that_cannot_read_a_record_resigns_and_leads_no_more() {
     let resigns = node.resign(CLOCKS).unwrap();
     read(&mut node, &[resigns]);
     assert_eq!(node.due(true, Some(0), 99_999), Due::Nothing);
+}
+
+#[test]
+fn what_there_is_no_time_for_is_left_to_the_next_group() {
+    let mut node = open(&SimulatedDisk::new(), 3);
+    let leads = node.lead(LeaderId(1), CLOCKS).unwrap();
+    read(&mut node, &[leads]);
+    let mut writes = [1, 2, 3].map(|fingerprint| insert(&node, fingerprint).0).into();
+    for (has_time, left_of_it) in [(false, 2), (true, 0)] {
+        let decided = node.decide(writes, CLOCKS, 0, &mut || has_time).unwrap();
+        let Decided::Send(bytes, left) = decided else { panic!("there is space") };
+        assert_eq!(left.len(), left_of_it);
+        assert_eq!(read(&mut node, &[bytes]), [Taken::Counts]);
+        writes = left;
+    }
+    assert_eq!(node.sync().unwrap().published.view.documents(), 3);
+}
+
+#[test]
+fn a_settled_node_has_a_seal_that_no_power_cut_takes() {
+    let disk = SimulatedDisk::new();
+    let mut node = open(&disk, 3);
+    read(&mut node, &log(1));
+    node.sync().unwrap();
+    let durable_bytes = || {
+        let mut length = 0;
+        disk.durable().edit("journal-00000000000000000001.log", |bytes| length = bytes.len());
+        length
+    };
+    let synced = durable_bytes();
+    node.settle().unwrap();
+    assert!(durable_bytes() > synced, "{synced}");
 }
 
 #[test]
