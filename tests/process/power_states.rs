@@ -148,12 +148,27 @@ fn complete(record: &Path, process: u32) -> String {
     panic!("the tracer does not end");
 }
 
-/// The last call, if the death of the process has kept it from the tracer: about once in 150 lives
-/// a file is there, or gone, of whose call the record has no begin.
+/// The last call, if the death of the process has kept it from the tracer or cut it short: about
+/// once in 150 lives a file is there, or gone, or has more bytes, of whose call the record has no
+/// begin or no length.
 fn unseen(recorded: &Image, left: &Image) -> Option<Call> {
     let created = left.keys().find(|name| !recorded.contains_key(*name));
     let removed = recorded.keys().find(|name| !left.contains_key(*name));
-    created.cloned().map(Call::Create).or(removed.cloned().map(Call::Remove))
+    let named = created.cloned().map(Call::Create).or(removed.cloned().map(Call::Remove));
+    named.or_else(|| {
+        left.iter().find_map(|(name, is)| unseen_write(name, recorded[name].as_ref(), is.as_ref()))
+    })
+}
+
+/// What was written where the record of a file has nothing, or zeros.
+fn unseen_write(name: &str, recorded: Option<&Vec<u8>>, left: Option<&Vec<u8>>) -> Option<Call> {
+    let (recorded, left) = (recorded?, left?);
+    let differs = |at: &usize| recorded.get(*at) != left.get(*at);
+    let first = (0..left.len()).find(differs)?;
+    let last = (first..left.len()).rfind(differs)?;
+    let before = recorded.get(first..recorded.len().min(last + 1)).unwrap_or_default();
+    let is_new = before.iter().all(|byte| *byte == 0);
+    is_new.then(|| Call::Write(name.to_owned(), first, left[first..=last].to_vec()))
 }
 
 /// Whether the record has every change: otherwise its states prove nothing.
@@ -162,6 +177,20 @@ fn assert_same(recorded: &Image, left: &Image) {
     for (name, bytes) in recorded {
         assert!(*bytes == left[name], "{name} has other bytes than were recorded");
     }
+}
+
+#[test]
+fn a_last_write_is_taken_from_the_disk_and_no_other() {
+    let image = |bytes: &[u8]| Image::from([("data/a".to_owned(), Some(bytes.to_vec()))]);
+    let write = |recorded: &[u8], left: &[u8]| match unseen(&image(recorded), &image(left)) {
+        Some(Call::Write(name, offset, bytes)) if name == "data/a" => Some((offset, bytes)),
+        other => other.map(|call| panic!("{call:?}")),
+    };
+    assert_eq!(write(&[1, 2, 0, 0], &[1, 2, 3, 0]), Some((2, vec![3])));
+    assert_eq!(write(&[1, 2], &[1, 2, 3, 4]), Some((2, vec![3, 4])));
+    assert_eq!(write(&[1, 2, 0, 0], &[1, 2, 0, 0]), None);
+    // A write that is missing between others is a record that proves nothing.
+    assert_eq!(write(&[1, 2, 0, 0], &[1, 9, 3, 0]), None);
 }
 
 /// Starts a server on what a power cut has left, and compares.
