@@ -2,7 +2,7 @@
 
 use bytes::{Bytes, BytesMut};
 use memchr::memchr;
-use nearprint_files::offer::json::BYTE_ORDER_MARK;
+use nearprint_wire::offer::json::BYTE_ORDER_MARK;
 
 /// One line that is not blank.
 #[derive(Debug, PartialEq, Eq)]

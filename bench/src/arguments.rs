@@ -5,9 +5,9 @@ use std::sync::Arc;
 
 use anyhow::{Context, Result, bail, ensure};
 use nearprint::cli::measure::arguments::{count, distance};
-use nearprint_files::offer::Content;
 use nearprint_files::{Documents, Format};
 use nearprint_fingerprint::{Distance, Fingerprint};
+use nearprint_wire::offer::Content;
 
 use crate::data::Stored;
 

@@ -9,10 +9,10 @@ use std::ops::Range;
 use std::path::PathBuf;
 
 use anyhow::{Result, ensure};
-use nearprint_files::offer::Content;
 use nearprint_files::{Documents, ReadOptions};
 use nearprint_fingerprint::{Fingerprint, Sketch, Threshold};
 use nearprint_text::{analyse_text, text_of_html};
+use nearprint_wire::offer::Content;
 
 use crate::data::Dice;
 

@@ -15,7 +15,6 @@ use std::path::PathBuf;
 
 use nearprint::cli::measure::arguments::count;
 use nearprint::cli::measure::numbers::{per_second, ratio};
-use nearprint_files::offer::Content;
 use nearprint_files::{Documents, ReadOptions};
 use nearprint_fingerprint::{Distance, Fingerprint, MinResemblance, Sketch};
 use nearprint_index::compaction::policy::Load;
@@ -23,6 +22,7 @@ use nearprint_index::levels::posting::Posting;
 use nearprint_index::view::{Near, Put, SimilarTo, View};
 use nearprint_index::visibility::Visibility;
 use nearprint_text::{Analysis, analyse_text};
+use nearprint_wire::offer::Content;
 
 use crate::clock::{Stopwatch, overhead_ns};
 use crate::data::{Dice, empty_view};

@@ -4,10 +4,10 @@ use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, anyhow, bail};
-use nearprint_files::offer::{Content, Fault};
 use nearprint_files::parse_vector;
 use nearprint_fingerprint::Fingerprint;
 use nearprint_text::{Analysis, Extract, Method, NoFingerprint, Recipe, UnknownRecipe, Wanted};
+use nearprint_wire::offer::{Content, Fault};
 use serde_json::{Map, Value};
 
 use super::error_report::ErrorReport;

@@ -9,7 +9,7 @@ use axum::http::header::{ALLOW, CACHE_CONTROL, CONTENT_SECURITY_POLICY, CONTENT_
 use axum::http::{HeaderValue, Method, StatusCode};
 use axum::middleware;
 use axum::response::{IntoResponse, Response};
-use nearprint_files::offer::FieldSet as _;
+use nearprint_wire::offer::FieldSet as _;
 use tower_http::set_header::SetResponseHeaderLayer;
 use utoipa::openapi::{OpenApi, RefOr};
 use utoipa_axum::router::{OpenApiRouter, UtoipaMethodRouter};

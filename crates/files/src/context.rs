@@ -13,7 +13,7 @@ use super::escape::escaped_path;
 use super::mapping::{self, Fields, FingerprintFormat, Mapping, Rules, shortened};
 use super::source::Charset;
 use crate::ReadOptions;
-use crate::offer::Content;
+use nearprint_wire::offer::Content;
 
 /// The most files whose understanding is explained; all files of one kind count once.
 const NOTES_MAX: usize = 20;

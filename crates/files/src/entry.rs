@@ -9,7 +9,7 @@ use bytes::Bytes;
 use nearprint_machine::document::DocumentId;
 
 use crate::escape::escaped_path;
-use crate::offer::{
+use nearprint_wire::offer::{
     Content, DocumentFields, Fault, FieldSet as _, FieldValue as _, Offer, OfferOptions, OfferedId,
     Value,
 };

@@ -18,7 +18,7 @@ use super::formats::document;
 use super::reader::{Items, Opener};
 use super::source::{self, Charset, SavedStreams};
 use crate::ReadOptions;
-use crate::offer::Content;
+use nearprint_wire::offer::Content;
 
 const UNKNOWN: &str = "files in unknown formats";
 const EMPTY: &str = "empty or binary files";

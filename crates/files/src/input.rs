@@ -301,7 +301,7 @@ mod tests {
     use std::fs;
 
     use super::*;
-    use crate::offer::Content;
+    use nearprint_wire::offer::Content;
 
     /// The ids of the documents, or why they cannot be read.
     fn read(paths: Vec<PathBuf>, options: impl Into<ReadOptions>) -> Vec<String> {

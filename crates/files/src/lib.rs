@@ -39,7 +39,6 @@ mod folder;
 mod formats;
 mod input;
 mod mapping;
-pub mod offer;
 mod reader;
 pub mod rows;
 mod source;

@@ -14,7 +14,7 @@ use flate2::write::GzEncoder;
 use parquet::arrow::ArrowWriter;
 
 use super::*;
-use crate::offer::Content;
+use nearprint_wire::offer::Content;
 
 /// The documents of `tests/fixtures/bulk/make.py`: name and text.
 const DOCUMENTS: [(&str, &str); 4] = [

@@ -5,10 +5,10 @@ use std::io::{self, Write};
 use anyhow::{Context, Result, bail};
 use nearprint_engine::document::Document;
 use nearprint_files::dedup::grouping;
-use nearprint_files::offer::Content;
 use nearprint_fingerprint::Distance;
 use nearprint_machine::query::{Criteria, SearchKind};
 use nearprint_text::{Explained, Method};
+use nearprint_wire::offer::Content;
 
 use crate::cli::document::{self, FormArgs, MethodArgs};
 use crate::cli::explanation::differences;

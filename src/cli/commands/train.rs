@@ -6,10 +6,10 @@ use std::path::PathBuf;
 use anyhow::{Context, Result, bail};
 use nearprint_files::atomic_file::AtomicFile;
 use nearprint_files::destination::Destination;
-use nearprint_files::offer::Content;
 use nearprint_files::{Documents, Format};
 use nearprint_text::Recipe;
 use nearprint_text::{SAMPLE_MIN, TrainingSample, check_vector};
+use nearprint_wire::offer::Content;
 
 use crate::cli::error_report::ErrorReport;
 use crate::cli::measure::numbers::count;

@@ -1,10 +1,10 @@
 //! The options of an import.
 
 use clap::builder::NonEmptyStringValueParser;
-use nearprint_files::offer::{DuplicateAction, ExpiresIn, FieldValue as _, IdSource, Value};
 use nearprint_files::{
     BatchOptions, BodyKind, Charset, FingerprintFormat, Format, Mapping, Quoting, ReadOptions,
 };
+use nearprint_wire::offer::{DuplicateAction, ExpiresIn, FieldValue as _, IdSource, Value};
 
 /// How each document is stored.
 #[derive(Debug, Clone, clap::Args)]

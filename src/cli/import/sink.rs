@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use anyhow::{Result, anyhow, bail};
 use nearprint_files::Entry;
-use nearprint_files::offer::DuplicateAction;
+use nearprint_wire::offer::DuplicateAction;
 use serde_json::Value;
 
 use super::options::ImportOptions;
@@ -162,8 +162,8 @@ mod tests {
     use std::net::{TcpListener, TcpStream};
     use std::thread::{self, JoinHandle};
 
-    use nearprint_files::offer::{Content, ExpiresIn, IdSource};
     use nearprint_files::{Place, Raw};
+    use nearprint_wire::offer::{Content, ExpiresIn, IdSource};
 
     use super::*;
     use crate::cli::collection::{ClientCredentials, RemoteService};

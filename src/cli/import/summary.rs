@@ -5,8 +5,8 @@ use std::fmt;
 use std::path::PathBuf;
 
 use indicatif::HumanCount;
-use nearprint_files::offer::IdSource;
 use nearprint_files::{DocumentBatch, Doubt, Place};
+use nearprint_wire::offer::IdSource;
 
 use crate::cli::collection::ProblemReply;
 use crate::cli::printable::printable;

@@ -6,7 +6,7 @@ use std::thread;
 
 use nearprint_engine::{Admission, Checked, Findings, Inserted, Pending, PreviousUnread, Written};
 use nearprint_files::Entry;
-use nearprint_files::offer::OfferOptions;
+use nearprint_wire::offer::OfferOptions;
 use tokio::runtime::Handle;
 
 use crate::http::batch::run::{Operation, parameters_of};

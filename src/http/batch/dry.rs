@@ -5,8 +5,8 @@ use std::sync::OnceLock;
 
 use nearprint_engine::Engine;
 use nearprint_files::Entry;
-use nearprint_files::offer::{Content, OfferOptions};
 use nearprint_text::Recipe;
+use nearprint_wire::offer::{Content, OfferOptions};
 
 use crate::http::batch::direct::on_all_cores;
 use crate::http::batch::run::Operation;

@@ -19,9 +19,9 @@ use axum::response::{IntoResponse as _, Response};
 use futures_util::FutureExt as _;
 use nearprint_engine::document::Packed;
 use nearprint_engine::{Admission, Engine, PackedQuery, QueryOptions, Share};
-use nearprint_files::offer::OfferOptions;
 use nearprint_fingerprint::Fingerprint;
 use nearprint_machine::change::PACKED_MAX;
+use nearprint_wire::offer::OfferOptions;
 use tokio::sync::mpsc;
 
 use crate::http::batch::documents::Source;

@@ -8,7 +8,7 @@ use axum::http::header::{CONNECTION, CONTENT_TYPE, EXPECT};
 use axum::response::Response;
 use nearprint_engine::document::Namespace;
 use nearprint_engine::{Engine, QueryOptions};
-use nearprint_files::offer::OfferOptions;
+use nearprint_wire::offer::OfferOptions;
 use tokio::sync::{Semaphore, mpsc};
 
 use crate::http::batch::documents::{self, Source};

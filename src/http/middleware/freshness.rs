@@ -9,8 +9,8 @@ use axum::http::header::HeaderName;
 use axum::http::{HeaderMap, HeaderValue, Uri};
 use axum::response::Response;
 use nearprint_engine::document::Sequence;
-use nearprint_files::fields;
-use nearprint_files::offer::FieldKind;
+use nearprint_wire::fields;
+use nearprint_wire::offer::FieldKind;
 use tokio::time::timeout;
 
 use crate::http::cipher::Kind;

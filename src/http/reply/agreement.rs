@@ -1,8 +1,8 @@
 //! How much two texts agree, as replies show it.
 
-use nearprint_files::offer::OfferOptions;
 use nearprint_fingerprint::{MinNumbers, MinResemblance, NumberAgreement, Resemblance, Threshold};
 use nearprint_machine::query::Verification;
+use nearprint_wire::offer::OfferOptions;
 
 use crate::http::options::RequestDefaults;
 use crate::http::problem::Problem;

@@ -1,7 +1,7 @@
 //! Reads the JSON of a request into its fields, and reports what is wrong with it.
 
 use axum::extract::Request;
-use nearprint_files::offer::{Fault, FaultKind, FieldSet, Value, json};
+use nearprint_wire::offer::{Fault, FaultKind, FieldSet, Value, json};
 
 use crate::http::problem::{Code, Problem};
 use crate::http::request::body::{self, Bodies, ContentKind, WholeBody};

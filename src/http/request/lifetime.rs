@@ -4,7 +4,7 @@ use std::ops::RangeInclusive;
 
 use nearprint_engine::Refused;
 use nearprint_engine::document::Expiry;
-use nearprint_files::offer::{ExpiresIn, OfferOptions};
+use nearprint_wire::offer::{ExpiresIn, OfferOptions};
 
 use crate::http::options::RequestDefaults;
 use crate::http::problem::Problem;

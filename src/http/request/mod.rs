@@ -1,7 +1,7 @@
 //! From the bytes of a request to a document with its options.
 //!
 //! [`body`] reads the bytes within the limits, and [`coding`] decompresses them; [`json`] and
-//! [`parameters`] read them into the fields of [`nearprint_files::offer`]: [`types`] says which of
+//! [`parameters`] read them into the fields of [`nearprint_wire::offer`]: [`types`] says which of
 //! them each request for documents takes, and [`selection`] those for what is stored; [`schema`]
 //! describes them. [`prepare`] makes a document of an offer, and [`lifetime`] decides when it
 //! expires. [`reach`] knows the namespaces that a request may reach.

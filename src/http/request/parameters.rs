@@ -6,8 +6,8 @@ use std::borrow::Cow;
 
 use axum::extract::FromRequestParts;
 use axum::http::request::Parts;
-use nearprint_files::fields;
-use nearprint_files::offer::{Fault, FaultKind, FieldSet, Value};
+use nearprint_wire::fields;
+use nearprint_wire::offer::{Fault, FaultKind, FieldSet, Value};
 use percent_encoding::percent_decode;
 
 use crate::http::problem::{Code, Problem, quoted};

@@ -6,13 +6,13 @@
 use bytes::Bytes;
 use nearprint_engine::document::{Document, DocumentId, Metadata};
 use nearprint_engine::{Insert, QueryOptions, StoreOptions};
-use nearprint_files::offer::{
-    Content, DuplicateAction, ExpiresIn, FieldSet as _, FingerprintOrigin, IdSource, Offer,
-    OfferOptions, OfferedId, OfferedMetadata,
-};
 use nearprint_fingerprint::{Distance, Fingerprint, Sketch};
 use nearprint_machine::query::Criteria;
 use nearprint_text::{Analysis, Explained, Method, charset};
+use nearprint_wire::offer::{
+    Content, DuplicateAction, ExpiresIn, FieldSet as _, FingerprintOrigin, IdSource, Offer,
+    OfferOptions, OfferedId, OfferedMetadata,
+};
 use xxhash_rust::xxh3::xxh3_128;
 
 use crate::http::options::RequestDefaults;

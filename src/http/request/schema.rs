@@ -1,9 +1,9 @@
 //! Describes requests in the OpenAPI document by their tables of fields.
 
 use nearprint_engine::document::DocumentId;
-use nearprint_files::offer::{FINGERPRINT, Field, FieldKind};
 use nearprint_fingerprint::Distance;
 use nearprint_text::DIMENSIONS_MAX;
+use nearprint_wire::offer::{FINGERPRINT, Field, FieldKind};
 use serde_json::{Value as Json, json};
 use utoipa::openapi::extensions::Extensions;
 use utoipa::openapi::path::{Parameter, ParameterBuilder, ParameterIn};
@@ -315,7 +315,7 @@ macro_rules! describe {
             fn schema() -> utoipa::openapi::RefOr<utoipa::openapi::Schema> {
                 $crate::http::request::schema::object(
                     $doc,
-                    <Self as nearprint_files::offer::FieldSet<'_>>::FIELDS.iter(),
+                    <Self as nearprint_wire::offer::FieldSet<'_>>::FIELDS.iter(),
                 )
             }
         }
@@ -340,7 +340,7 @@ macro_rules! describe {
                 _: impl Fn() -> Option<utoipa::openapi::path::ParameterIn>,
             ) -> Vec<utoipa::openapi::path::Parameter> {
                 $crate::http::request::schema::parameters(
-                    <Self as nearprint_files::offer::FieldSet<'_>>::FIELDS.iter(),
+                    <Self as nearprint_wire::offer::FieldSet<'_>>::FIELDS.iter(),
                 )
             }
         }

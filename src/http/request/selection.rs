@@ -8,10 +8,10 @@ use nearprint_engine::document::{DocumentId, Namespace, Sequence};
 use nearprint_engine::{
     GroupsRequest, ListQuery, NamespaceFilter, OriginalsOrder, PageOptions, Purge,
 };
-use nearprint_files::fields;
-use nearprint_files::offer::{Fault, FieldKind, FieldValue, HitParts, OfferOptions, Value};
 use nearprint_fingerprint::Distance;
 use nearprint_machine::query::SearchKind;
+use nearprint_wire::fields;
+use nearprint_wire::offer::{Fault, FieldKind, FieldValue, HitParts, OfferOptions, Value};
 use percent_encoding::percent_decode_str;
 
 use crate::http::cipher::{Cipher, Kind, Purpose};

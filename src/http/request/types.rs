@@ -1,15 +1,15 @@
-//! The requests for documents: which of the fields and options of [`nearprint_files::offer`] each
+//! The requests for documents: which of the fields and options of [`nearprint_wire::offer`] each
 //! of them takes in its JSON, its query string, and the query string of a batch.
 
 use std::borrow::Cow;
 
 use nearprint_engine::document::DocumentId;
-use nearprint_files::fields;
-use nearprint_files::offer::{
-    DocumentFields, Fault, Field, FieldKind, FieldSet as _, FieldValue, OfferOptions, Value,
-};
 use nearprint_fingerprint::Fingerprint;
 use nearprint_text::Wanted;
+use nearprint_wire::fields;
+use nearprint_wire::offer::{
+    DocumentFields, Fault, Field, FieldKind, FieldSet as _, FieldValue, OfferOptions, Value,
+};
 use utoipa::openapi::path::{Parameter, ParameterIn};
 use utoipa::openapi::{RefOr, Schema};
 use utoipa::{IntoParams, PartialSchema, ToSchema};

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use axum::extract::{Request, State};
 use axum::response::Response;
-use nearprint_files::offer::{FieldSet as _, OfferOptions};
+use nearprint_wire::offer::{FieldSet as _, OfferOptions};
 
 use crate::http::problem::{Code, Problem};
 use crate::http::reply::explained::ComparisonExplanationReply;

@@ -9,7 +9,7 @@ use axum::extract::{Request, State};
 use axum::http::{StatusCode, Uri};
 use nearprint_engine::document::Namespace;
 use nearprint_engine::{Job, NamespaceFilter, Work};
-use nearprint_files::offer::FieldSet;
+use nearprint_wire::offer::FieldSet;
 use percent_encoding::percent_decode_str;
 
 use crate::http::cipher::{Kind, Purpose};

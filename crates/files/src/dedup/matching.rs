@@ -449,7 +449,8 @@ mod tests {
     fn sketches_refute_pairs_of_texts_and_namespaces_part_them() {
         let folder = tempfile::tempdir().unwrap();
         let fingerprint = {
-            let made = made(crate::offer::Content::Text(TEXT.into()), Method::default(), false);
+            let made =
+                made(nearprint_wire::offer::Content::Text(TEXT.into()), Method::default(), false);
             made.fingerprint.unwrap().to_string()
         };
         // A text with another sketch, and the fingerprint of the first.

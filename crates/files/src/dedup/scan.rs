@@ -9,8 +9,8 @@ use nearprint_text::{Analysis, Method, Wanted};
 use crate::batch::in_order;
 use crate::dedup::columns::{Bits, Fingerprints, Texts};
 use crate::dedup::spill::{Spill, SpillWriter};
-use crate::offer::Content;
 use crate::{BadEntry, BatchOptions, DocumentBatch, Documents, Entry};
+use nearprint_wire::offer::Content;
 
 /// The batches that threads take.
 pub(super) const BATCH: BatchOptions =

@@ -4,8 +4,8 @@
 
 use std::ops::Range;
 
-use crate::offer::Content;
 use crate::{Entry, FileRecord, FileRecords, Format, HEADERS};
+use nearprint_wire::offer::Content;
 
 /// A file of records: its bytes, and where each record is, with what separates it from the others.
 struct Sample {

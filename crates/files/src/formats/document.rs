@@ -11,8 +11,8 @@ use crate::detect::foreign;
 use crate::detect::names::NameKind;
 use crate::entry::{BadEntry, DOCUMENT_BYTES_MAX, Entry, Place, Raw};
 use crate::escape::escaped_path;
-use crate::offer::Content;
 use crate::source::{self, BytesRead, SavedStreams};
+use nearprint_wire::offer::Content;
 
 /// Reads one whole file (`-` is the standard input) as a document: as HTML if its name or `html`
 /// says so, as a manual page, or else as plain text. `None` for a binary file.

@@ -3,7 +3,7 @@
 use nearprint_fingerprint::Fingerprint;
 
 use crate::entry::Parsed;
-use crate::offer::Content;
+use nearprint_wire::offer::Content;
 
 /// Parses `HEX`, `HEX<tab>ID` or `ID HEX`. Behind an id of decimal digits, `HEX` may lack its zeros
 /// in front, as in files of go-simstore.

@@ -7,8 +7,8 @@ use crate::context::{File, RecordForm, too_long};
 use crate::detect::content;
 use crate::entry::{BadEntry, DOCUMENT_BYTES_MAX, Item, NUL, Parsed, Place, Raw};
 use crate::mapping::JsonFields;
-use crate::offer::Content;
 use crate::source::{Charset, Window};
+use nearprint_wire::offer::Content;
 
 /// What a line is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -27,8 +27,8 @@ use super::cell;
 use crate::context::{File, FingerprintSample, RecordForm, too_long};
 use crate::entry::{DOCUMENT_BYTES_MAX, Item, Parsed, Place, Raw};
 use crate::mapping::{Fields, RecordValue, is_wanted, within};
-use crate::offer::Content;
 use crate::source::{self, BytesRead};
+use nearprint_wire::offer::Content;
 
 /// About how many bytes of cells a batch has.
 const BATCH_BYTES: u64 = 16 << 20;

@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use crate::offer;
+use nearprint_wire::offer;
 
 /// The forms of content that a field can have.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

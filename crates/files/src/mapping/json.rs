@@ -7,7 +7,7 @@ use smallvec::SmallVec;
 use serde_json::value::RawValue;
 
 use super::fields::{Fields, RecordValue};
-use crate::offer::{Value, escapes, is_integer, json};
+use nearprint_wire::offer::{Value, escapes, is_integer, json};
 
 /// The outermost fields of an object, each a slice of its text; nothing is unescaped or built that
 /// is not asked for.

@@ -13,7 +13,7 @@ mod values;
 use std::borrow::Cow;
 
 use super::entry::Parsed;
-use crate::offer::Content;
+use nearprint_wire::offer::Content;
 
 pub use fields::{BodyKind, FingerprintFormat, Mapping};
 pub(super) use fields::{Fields, RecordValue, Rules, shortened};

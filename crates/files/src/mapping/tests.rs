@@ -3,7 +3,7 @@
 use nearprint_fingerprint::Fingerprint;
 
 use super::*;
-use crate::offer::Content;
+use nearprint_wire::offer::Content;
 
 fn parse_with(line: &str, mapping: &Mapping) -> Result<Parsed, String> {
     assemble(&JsonFields::parse(line)?, mapping, Rules::default())

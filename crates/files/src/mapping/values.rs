@@ -8,7 +8,7 @@ use serde_json::value::RawValue;
 
 use super::fields::{BodyKind, FingerprintFormat, RecordValue, shortened};
 use super::json::JsonFields;
-use crate::offer::{Content, Fault, FieldValue as _, Value, is_integer};
+use nearprint_wire::offer::{Content, Fault, FieldValue as _, Value, is_integer};
 
 /// Above this, a number with a fraction or an exponent may have lost digits.
 const EXACT_MAX: f64 = 9_007_199_254_740_992.0;

@@ -3,7 +3,7 @@
 use std::io::Write;
 
 use anyhow::Result;
-use nearprint_files::offer::DuplicateAction;
+use nearprint_wire::offer::DuplicateAction;
 
 use super::hits;
 use super::options::{DocumentArgs, ReplyArgs, SearchArgs, StoringArgs, add};

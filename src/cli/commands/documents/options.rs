@@ -4,7 +4,7 @@ use std::io::{self, Write};
 
 use anyhow::{Result, anyhow};
 use clap::builder::NonEmptyStringValueParser;
-use nearprint_files::offer::{ExpiresIn, IdSource};
+use nearprint_wire::offer::{ExpiresIn, IdSource};
 use serde::de::DeserializeOwned;
 use serde_json::value::RawValue;
 use serde_json::{Map, Value, json};

@@ -7,8 +7,8 @@ use axum::extract::{Request, State};
 use axum::response::Response;
 use nearprint_engine::document::Sequence;
 use nearprint_engine::following::{Changes, ChangesEnd, FollowerPosition};
-use nearprint_files::fields;
-use nearprint_files::offer::FieldKind;
+use nearprint_wire::fields;
+use nearprint_wire::offer::FieldKind;
 
 use crate::http::description::PackedBody;
 use crate::http::problem::{Code, Problem};

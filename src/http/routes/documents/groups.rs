@@ -8,7 +8,7 @@ use axum::extract::{Request, State};
 use axum::http::{StatusCode, Uri};
 use axum::response::Response;
 use nearprint_engine::{Job, JobState, PageOptions, Work};
-use nearprint_files::offer::{FieldValue as _, Value};
+use nearprint_wire::offer::{FieldValue as _, Value};
 
 use crate::http::budget;
 use crate::http::cipher::{Kind, Purpose};

@@ -7,7 +7,7 @@ use super::*;
 use crate::context::{Context, RecordForm};
 use crate::detect::content;
 use crate::mapping::Mapping;
-use crate::offer::Content;
+use nearprint_wire::offer::Content;
 
 /// Id, text and bytes of each record, or what is wrong with it.
 fn read(text: &str, piece: usize) -> Vec<String> {

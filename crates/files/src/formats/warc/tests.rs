@@ -7,7 +7,7 @@ use super::*;
 use crate::context::{Context, RecordForm};
 use crate::entry::FileRecord;
 use crate::mapping::Mapping;
-use crate::offer::Content;
+use nearprint_wire::offer::Content;
 
 /// Id and content of each page, the names of other records, or what is wrong with them.
 fn read(bytes: &[u8], piece: usize) -> Vec<String> {

@@ -17,7 +17,7 @@ pub(crate) const LONE_SURROGATE: &str = "half of a surrogate pair in a \\u escap
 ///
 /// # Errors
 /// What is wrong with an escape that stands for no character.
-pub(crate) fn unescaped(inner: &str) -> Result<Cow<'_, str>, &'static str> {
+pub fn unescaped(inner: &str) -> Result<Cow<'_, str>, &'static str> {
     let Some(mut at) = memchr(b'\\', inner.as_bytes()) else {
         return Ok(inner.into());
     };
@@ -40,7 +40,7 @@ pub(crate) fn unescaped(inner: &str) -> Result<Cow<'_, str>, &'static str> {
 
 /// The same with U+FFFD for each half of a surrogate pair, as programs that read files do; `None`
 /// if another escape stands for no character.
-pub(crate) fn mended(inner: &str) -> Option<String> {
+pub fn mended(inner: &str) -> Option<String> {
     let mut text = String::with_capacity(inner.len());
     let mut rest = inner;
     while let Some(at) = memchr(b'\\', rest.as_bytes()) {

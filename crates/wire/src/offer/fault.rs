@@ -51,7 +51,7 @@ impl Fault {
     }
 
     /// The syntax error of a parser.
-    pub(crate) fn syntax(error: &serde_json::Error) -> Self {
+    pub fn syntax(error: &serde_json::Error) -> Self {
         let (text, place) = (error.to_string(), (error.line(), error.column()));
         let suffix = format!(" at line {} column {}", place.0, place.1);
         let message = text.strip_suffix(&suffix).unwrap_or(&text).to_owned();

@@ -219,7 +219,8 @@ impl FieldValue<'_> for OfferedId {
     }
 }
 
-pub(crate) fn is_integer(json: &str) -> bool {
+/// Whether JSON is a number without a fraction and an exponent.
+pub fn is_integer(json: &str) -> bool {
     let digits = json.strip_prefix('-').unwrap_or(json);
     !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_digit())
 }

@@ -7,7 +7,7 @@
 //! [`json`] reads objects, [`value`] the values of fields, and a [`Fault`] says what is wrong, with
 //! which field, and where.
 
-pub(crate) mod escapes;
+pub mod escapes;
 mod fault;
 mod fields;
 pub mod json;
@@ -25,8 +25,7 @@ use nearprint_text::{Extract, Source};
 pub use fault::{Fault, FaultKind};
 pub use fields::{FINGERPRINT, Field, FieldKind, FieldSet};
 pub use metadata::OfferedMetadata;
-pub(crate) use value::is_integer;
-pub use value::{FieldValue, Value};
+pub use value::{FieldValue, Value, is_integer};
 
 /// A document as it is offered, with its options.
 #[derive(Debug)]
