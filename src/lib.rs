@@ -6,7 +6,6 @@
 //! The service itself, its benchmarks and its tests use further modules of the crate, which are not
 //! part of its interface. `ARCHITECTURE.md` lists them in reading order.
 
-mod client;
 mod lines;
 mod memory;
 mod model;

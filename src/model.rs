@@ -1,8 +1,10 @@
 //! Models of recipes that are learned from vectors, such as `spectral-D`.
 
 use std::path::Path;
+use std::sync::Arc;
 
-use nearprint_engine::{ModelCheck, operator_file};
+use nearprint_engine::{Engine, ModelCheck, operator_file};
+use nearprint_service::{Service, ServiceOptions};
 use nearprint_text::{Recipe, SpectralModel};
 
 /// How the engine checks the model of a directory.
@@ -10,6 +12,15 @@ pub(crate) const CHECK: ModelCheck = ModelCheck {
     bytes_max: SpectralModel::BYTES_MAX,
     check: |bytes, recipe| Ok(model(bytes, recipe)?.digest()),
 };
+
+/// The service over a running engine, with the model of its directory.
+pub(crate) fn service(engine: Engine, options: ServiceOptions) -> Arc<Service> {
+    let recipe = options.defaults.recipe;
+    let model = engine.model();
+    let model = model
+        .map(|bytes| of_bytes(&bytes, recipe).expect("the engine has checked it at the start"));
+    Service::new(engine, options, model)
+}
 
 /// The model of a recipe in the bytes of its file, which stays in memory as long as the process.
 ///

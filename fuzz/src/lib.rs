@@ -16,7 +16,7 @@ use axum::http::Request;
 use memory::MemoryDisk;
 use nearprint::access::{self, Access};
 use nearprint::config::{Config, ConfigError, Sources};
-use nearprint::http::{self, Service};
+use nearprint::http::{self, HttpService};
 use nearprint_engine::cluster::message::Message;
 use nearprint_engine::{Durability, Engine, Options, StateFile};
 use nearprint_files::{
@@ -160,7 +160,7 @@ static SERVICE: LazyLock<(Runtime, Router)> = LazyLock::new(|| {
     let router = {
         let _inside = runtime.enter();
         let access = Access::open(access::TokenSource::default()).expect("no tokens are asked for");
-        http::router(Service::new(engine, settings.http, Arc::new(access)))
+        http::router(HttpService::new(engine, settings.http, Arc::new(access)))
     };
     (runtime, router)
 });

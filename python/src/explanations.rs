@@ -1,4 +1,5 @@
-//! Explanations as dictionaries, with the names of the service (`src/http/reply/explained.rs`).
+//! Explanations as dictionaries, with the names of the service
+//! (`crates/wire/src/answer/explained.rs`).
 
 use nearprint_text::{DecidingFeature, DifferingBit, Explained, HeavyFeature};
 use pyo3::prelude::*;

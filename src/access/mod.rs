@@ -13,7 +13,6 @@
 //! concerns, and how a denial is answered. A check costs one SHA-256 and a comparison of 32 bytes
 //! with each of at most [`TOKENS_MAX`] tokens; about a microsecond with a handful.
 
-mod namespaces;
 mod permission;
 mod table;
 mod token;
@@ -23,7 +22,9 @@ use std::time::Duration;
 
 use arc_swap::ArcSwapOption;
 
-pub use namespaces::{AllowedNamespaces, BadNamespaces, NAMESPACES_MAX, NamePattern};
+pub use nearprint_service::namespaces::{
+    AllowedNamespaces, BadNamespaces, NAMESPACES_MAX, NamePattern,
+};
 pub use permission::{NotPermissions, Permission, Permissions};
 pub use table::{AccessError, TOKENS_MAX, TokenSource};
 pub use token::{Token, TokenDigest};

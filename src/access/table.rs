@@ -15,9 +15,9 @@ use governor::{DefaultDirectRateLimiter, Quota, RateLimiter};
 use nearprint_engine::operator_file;
 use subtle::{Choice, ConditionallySelectable as _};
 
-use super::namespaces::{AllowedNamespaces, BadNamespaces};
 use super::permission::Permissions;
 use super::token::TokenDigest;
+use nearprint_service::namespaces::{AllowedNamespaces, BadNamespaces};
 
 /// The largest number of tokens: each is compared with the token of every request.
 pub const TOKENS_MAX: usize = 1_000;

@@ -25,7 +25,6 @@ pub mod measure;
 mod offline;
 mod outputs;
 mod printable;
-mod reply;
 pub mod standard_output;
 
 use std::io::{self, Write};

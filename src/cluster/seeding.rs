@@ -9,7 +9,7 @@ use nearprint_engine::OpenError;
 use nearprint_engine::cluster::seeding;
 
 use super::ClusterOptions;
-use crate::client::peer::{EXPORT_BEGINS, Peer, PeerError};
+use nearprint_client::{EXPORT_BEGINS, Peer, PeerError};
 
 /// A node that has not answered in this time is passed over.
 const ANSWERS: Duration = Duration::from_secs(10);
@@ -22,7 +22,7 @@ pub enum SeedError {
     NoSeeds,
     /// None of the seeds can be copied now.
     #[error("{}", Listed(.0))]
-    Refused(Vec<Refusal>),
+    Refused(Vec<SeedRefusal>),
     /// The copy cannot be stored.
     #[error(transparent)]
     Open(#[from] OpenError),
@@ -30,7 +30,7 @@ pub enum SeedError {
 
 /// Why one seed cannot be copied.
 #[derive(Debug, thiserror::Error)]
-pub enum Refusal {
+pub enum SeedRefusal {
     /// It does not answer, or refuses.
     #[error(transparent)]
     Peer(#[from] PeerError),
@@ -42,7 +42,7 @@ pub enum Refusal {
     },
 }
 
-struct Listed<'a>(&'a [Refusal]);
+struct Listed<'a>(&'a [SeedRefusal]);
 
 impl fmt::Display for Listed<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -59,12 +59,12 @@ impl SeedError {
     pub(crate) fn may_pass(&self) -> bool {
         match self {
             Self::NoSeeds | Self::Open(_) => false,
-            Self::Refused(refusals) => refusals.iter().any(Refusal::may_pass),
+            Self::Refused(refusals) => refusals.iter().any(SeedRefusal::may_pass),
         }
     }
 }
 
-impl Refusal {
+impl SeedRefusal {
     fn may_pass(&self) -> bool {
         match self {
             Self::Peer(PeerError::Unreachable { .. }) => true,
@@ -97,10 +97,10 @@ pub(crate) fn seed(options: &ClusterOptions, data: &Path) -> Result<(), SeedErro
 }
 
 /// The export of a node. A service alone is refused before anything is emptied for it.
-fn export(options: &ClusterOptions, url: &str) -> Result<impl std::io::Read + use<>, Refusal> {
+fn export(options: &ClusterOptions, url: &str) -> Result<impl std::io::Read + use<>, SeedRefusal> {
     let files = (options.token_file.as_deref(), options.ca_file.as_deref());
     if !Peer::new(url, files, ANSWERS)?.stats()?["cluster"].is_object() {
-        return Err(Refusal::Alone { url: url.to_owned() });
+        return Err(SeedRefusal::Alone { url: url.to_owned() });
     }
     Ok(Peer::new(url, files, EXPORT_BEGINS)?.export()?)
 }

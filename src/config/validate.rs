@@ -9,8 +9,8 @@ use std::time::Duration;
 
 use nearprint_engine::{Durability, SearchKind};
 use nearprint_fingerprint::Distance;
-use nearprint_text::Extract;
-use nearprint_text::{Recipe, UnknownRecipe};
+use nearprint_service::{RequestDefaults, ServiceOptions};
+use nearprint_text::{Extract, Recipe, UnknownRecipe};
 
 use super::error::ConfigError;
 use super::keys::Config;
@@ -142,39 +142,46 @@ fn http_options(config: &Config, memory: MemoryLimits) -> Result<http::HttpOptio
     }
     let body_bytes_max = length(key!(config.server.body_bytes_max), 1_024..=GIB)?;
     let reply_bytes_max = length(key!(config.server.reply_bytes_max), REPLY_BYTES_MIN..=GIB)?;
+    let bodies_held_bytes_max =
+        length(key!(config.server.bodies_held_bytes_max), server.body_bytes_max..=TIB)?
+            .min(usize::try_from(memory.bodies).unwrap_or(usize::MAX));
+    let replies_held_bytes_max =
+        length(key!(config.server.replies_held_bytes_max), 2 * server.reply_bytes_max..=TIB)?
+            .min(usize::try_from(memory.replies).unwrap_or(usize::MAX));
+    let defaults = defaults(config, distance_max)?;
     Ok(http::HttpOptions {
         host_names: host_names(config)?,
         body_bytes_max,
         line_bytes_max: length(key!(config.server.line_bytes_max), 1_024..=GIB)?,
-        bodies_held_bytes_max: length(
-            key!(config.server.bodies_held_bytes_max),
-            server.body_bytes_max..=TIB,
-        )?
-        .min(usize::try_from(memory.bodies).unwrap_or(usize::MAX)),
-        reply_bytes_max,
-        replies_held_bytes_max: length(
-            key!(config.server.replies_held_bytes_max),
-            2 * server.reply_bytes_max..=TIB,
-        )?
-        .min(usize::try_from(memory.replies).unwrap_or(usize::MAX)),
+        bodies_held_bytes_max,
         exports_max: length(key!(config.server.exports_max), 1..=1_024)?,
         export_stall: ms(key!(config.server.export_stall_ms), MS_MIN..=HOUR_MS)?,
         body_timeout: ms(key!(config.server.body_timeout_ms), MS_MIN..=HOUR_MS)?,
         requests_in_flight_max: length(key!(config.server.requests_in_flight_max), 1..=1_000_000)?,
         memory_bytes_max: memory.all,
-        defaults: http::RequestDefaults {
-            recipe: recipe(config)?,
-            model: None,
-            extract: extract(config)?,
-            distance: distance(key!(config.query.distance), distance_max)?,
-            distance_max,
-            limit: length(key!(config.query.limit), 1..=http::RequestDefaults::LIMIT_MAX as u64)?,
-            min_similarity: query.min_similarity,
-            min_numbers: query.min_numbers,
-            search: search("query.search", &config.query.search)?,
-            metadata_bytes_max: length(key!(config.documents.metadata_bytes_max), 2..=65_536)?,
-            expires_in_s: expiry(config)?,
+        service: ServiceOptions {
+            analyses_bytes_max: bodies_held_bytes_max,
+            reply_bytes_max,
+            replies_held_bytes_max,
+            defaults,
         },
+    })
+}
+
+/// The defaults of a request.
+fn defaults(config: &Config, distance_max: Distance) -> Result<RequestDefaults, ConfigError> {
+    Ok(RequestDefaults {
+        recipe: recipe(config)?,
+        model: None,
+        extract: extract(config)?,
+        distance: distance(key!(config.query.distance), distance_max)?,
+        distance_max,
+        limit: length(key!(config.query.limit), 1..=RequestDefaults::LIMIT_MAX as u64)?,
+        min_similarity: config.query.min_similarity,
+        min_numbers: config.query.min_numbers,
+        search: search("query.search", &config.query.search)?,
+        metadata_bytes_max: length(key!(config.documents.metadata_bytes_max), 2..=65_536)?,
+        expires_in_s: expiry(config)?,
     })
 }
 

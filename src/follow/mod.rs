@@ -11,8 +11,8 @@ use std::path::PathBuf;
 
 use nearprint_engine::OpenError;
 
-use crate::client::peer::PeerError;
-use crate::client::remote::RemoteError;
+use nearprint_client::PeerError;
+use nearprint_client::RemoteError;
 pub(crate) use primary::seed;
 pub(crate) use state::{FollowState, Following};
 pub(crate) use thread::FollowThread;

@@ -7,7 +7,7 @@ use std::time::Duration;
 use nearprint_engine::following::{FollowerPosition, follower};
 
 use super::{FollowError, FollowOptions};
-use crate::client::peer::{EXPORT_BEGINS, Peer, PeerError};
+use nearprint_client::{EXPORT_BEGINS, Peer, PeerError};
 
 /// The changes of the primary after a position, as a stream that does not end.
 pub(super) fn changes(

@@ -11,7 +11,8 @@ use nearprint_engine::following::FollowEnd;
 
 use super::primary;
 use super::state::{Following, SILENCE_MAX};
-use crate::client::peer::PeerError;
+use nearprint_client::PeerError;
+use nearprint_wire::code::Code;
 
 /// How long it waits before it asks the primary again: at first, and at most.
 const AGAIN: [Duration; 2] = [Duration::from_millis(200), Duration::from_secs(5)];
@@ -142,12 +143,12 @@ impl Follower {
 /// What comes after an error of the primary.
 fn after(error: &PeerError) -> Next {
     let code = match error {
-        PeerError::Refused { code, .. } => code.as_str(),
-        PeerError::Credentials(_) | PeerError::Unreachable { .. } => "",
+        PeerError::Refused { code, .. } => *code,
+        PeerError::Credentials(_) | PeerError::Unreachable { .. } => None,
     };
     match code {
-        "changes_packed" => Next::Seed(error.to_string()),
-        "diverged" => Next::Halt(error.to_string()),
+        Some(Code::ChangesPacked) => Next::Seed(error.to_string()),
+        Some(Code::Diverged) => Next::Halt(error.to_string()),
         _ => Next::Again(error.to_string()),
     }
 }

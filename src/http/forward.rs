@@ -21,13 +21,13 @@ use hyper_rustls::HttpsConnector;
 use hyper_util::client::legacy::connect::HttpConnector;
 use hyper_util::client::legacy::{self as client, Client};
 use hyper_util::rt::TokioExecutor;
-use rustls::ClientConfig;
+use nearprint_client::{RemoteError, trust};
 
-use crate::client::remote::{self, RemoteError};
 use crate::http::middleware::guard::Guarded;
 use crate::http::middleware::head::SEC_FETCH_SITE;
 use crate::http::problem::{Code, Problem};
-use crate::http::shares::{ShareSpent, SharedPlaces, client_of};
+use crate::http::request::caller::client_of;
+use nearprint_service::shares::{ShareSpent, SharedPlaces};
 
 /// Marks a request that was passed on.
 const FORWARDED: HeaderName = HeaderName::from_static("nearprint-forwarded");
@@ -116,15 +116,8 @@ impl Forwarder {
         connector.set_keepalive_retries(Some(2));
         // Also while bytes that were sent are not acknowledged, when there are no probes.
         connector.set_tcp_user_timeout(Some(GONE_AFTER));
-        let builder = hyper_rustls::HttpsConnectorBuilder::new();
-        let builder = match ca_file {
-            None => builder.with_webpki_roots(),
-            Some(file) => {
-                let roots = remote::root_store(file)?;
-                let config = ClientConfig::builder().with_root_certificates(roots);
-                builder.with_tls_config(config.with_no_client_auth())
-            }
-        };
+        let tls = trust::tls(ca_file.into())?;
+        let builder = hyper_rustls::HttpsConnectorBuilder::new().with_tls_config(tls);
         let connector = builder.https_or_http().enable_http1().wrap_connector(connector);
         let client =
             Client::builder(TokioExecutor::new()).pool_idle_timeout(IDLE_TIMEOUT).build(connector);
@@ -164,7 +157,7 @@ impl Forwarder {
 }
 
 fn full(spent: ShareSpent) -> Problem {
-    spent.refuse("half of server.requests_in_flight_max", "requests that are passed on")
+    spent.refuse("half of server.requests_in_flight_max", "requests that are passed on").into()
 }
 
 fn failed(error: &client::Error, to: &Destination, writes: bool) -> Problem {

@@ -1,7 +1,8 @@
-//! The HTTP API: the only module that knows JSON, status codes and content types.
+//! The HTTP API: routes, bodies, streams, middleware, and the OpenAPI description.
 //!
-//! A handler extracts, converts, makes one call into [`nearprint_engine`] and converts back; it has
-//! no rules of matching or storing of its own. `proto-free-api.md` is the public description.
+//! A handler extracts, makes one call into [`nearprint_service`] and renders what it says; it has
+//! no rules of matching, storing or sharing of its own. `proto-free-api.md` is the public
+//! description.
 //!
 //! - [`mod@router`] lists every route; [`routes`] holds the handlers, one file a resource.
 //! - [`middleware`] runs around every handler: checks of the head, tokens, the access log.
@@ -9,11 +10,7 @@
 //!   passes requests on to it.
 //! - [`request`] reads bodies and query strings, within their limits, and names the field that is
 //!   wrong.
-//! - [`reply`] has the JSON of the replies; [`problem`] is the only table of errors.
-//! - [`budget`] bounds the bytes of bodies and replies in memory; [`analyses`] is the queue of long
-//!   texts.
-//! - [`shares`] divides what all clients share among them.
-//! - [`cipher`] encrypts the cursors of pages and the names of jobs.
+//! - [`reply`] has the replies that are streamed; [`problem`] renders refusals.
 //! - [`batch`] streams NDJSON and packed 64-bit words in bounded memory.
 //!
 //! Cost: a JSON query with a bare fingerprint is parsed without an intermediate tree and makes a
@@ -25,31 +22,27 @@
     reason = "lengths come from outside"
 )]
 
-mod analyses;
-pub(crate) mod batch;
-mod budget;
-mod cipher;
+mod batch;
 mod description;
 mod forward;
 mod host;
 mod middleware;
 mod options;
-pub(crate) mod problem;
-pub(crate) mod reply;
+mod problem;
+mod reply;
 mod request;
 mod role;
 mod router;
 mod routes;
 mod service;
-mod shares;
 
 pub(crate) use crate::http::middleware::guard::Guarded;
 pub(crate) use crate::http::middleware::observe::is_probe;
 pub use host::{BadHostNames, HostNames};
-pub use options::{HttpOptions, RequestDefaults};
+pub use options::HttpOptions;
 pub(crate) use problem::too_many_connections;
 pub(crate) use request::body::ReadingStopped;
+pub(crate) use request::caller::PeerAddress;
 pub(crate) use role::{ClusterNode, FollowerRole, Role};
 pub use router::{openapi, router};
-pub use service::Service;
-pub(crate) use shares::PeerAddress;
+pub use service::HttpService;

@@ -6,10 +6,10 @@ use std::sync::Arc;
 
 use nearprint_engine::cluster::member::{NodeState, NodeStatus};
 
-use crate::client::remote::RemoteError;
 use crate::follow::{FollowOptions, Following};
 use crate::http::forward::{Destination, Forwarder};
 use crate::http::problem::{Code, Problem};
+use nearprint_client::RemoteError;
 
 /// What a service is among others.
 #[derive(Debug)]

@@ -35,7 +35,7 @@ use crate::http::routes::{
     check_and_insert, compare, fingerprint, health, insert, jobs, metrics, namespaces, page, query,
     stats,
 };
-use crate::http::service::Service;
+use crate::http::service::HttpService;
 
 /// The methods that some resource has.
 const METHODS: &str = "GET,HEAD,POST,DELETE,OPTIONS";
@@ -122,8 +122,8 @@ fn routes() -> Routes {
 
 /// A file of the web page, with headers of its own where other replies have those of [`observe`].
 fn page_file(
-    (schemas, paths, methods): UtoipaMethodRouter<Arc<Service>>,
-) -> UtoipaMethodRouter<Arc<Service>> {
+    (schemas, paths, methods): UtoipaMethodRouter<Arc<HttpService>>,
+) -> UtoipaMethodRouter<Arc<HttpService>> {
     let header =
         |name, value| SetResponseHeaderLayer::overriding(name, HeaderValue::from_static(value));
     let policy = header(CONTENT_SECURITY_POLICY, page::CONTENT_POLICY);
@@ -132,7 +132,7 @@ fn page_file(
 
 /// The routes, and what each asks of a token.
 struct Routes {
-    router: OpenApiRouter<Arc<Service>>,
+    router: OpenApiRouter<Arc<HttpService>>,
     rules: Rules,
 }
 
@@ -142,7 +142,7 @@ impl Routes {
         mut self,
         need: impl Into<Need>,
         namespaces: Concerned,
-        mut handlers: UtoipaMethodRouter<Arc<Service>>,
+        mut handlers: UtoipaMethodRouter<Arc<HttpService>>,
         problems: &[&[Group]],
     ) -> Self {
         let (_, paths, _) = &mut handlers;
@@ -170,7 +170,7 @@ fn rules() -> &'static Rules {
 }
 
 /// The API over a service.
-pub fn router(service: Arc<Service>) -> Router {
+pub fn router(service: Arc<HttpService>) -> Router {
     let observer = RequestObserver::new(Arc::clone(&service), rules());
     let (router, _) = routes().router.split_for_parts();
     router
@@ -197,12 +197,12 @@ fn described(needs_tokens: bool) -> OpenApi {
 #[utoipa::path(get, path = "/openapi.json", tag = "operations",
     responses((status = 200, description = "This document", body = Object)))]
 pub(crate) async fn get_openapi(
-    State(service): State<Arc<Service>>,
+    State(http): State<Arc<HttpService>>,
     _: NoParameters,
 ) -> impl IntoResponse {
-    let text = service.description.get_or_init(|| {
-        let mut document = described(service.access.is_on());
-        schema::limit_distance(&mut document, service.options.defaults.distance_max);
+    let text = http.description.get_or_init(|| {
+        let mut document = described(http.access.is_on());
+        schema::limit_distance(&mut document, http.service.options().defaults.distance_max);
         document.to_json().expect("an OpenAPI document is JSON")
     });
     ([(CONTENT_TYPE, "application/json")], text.clone())

@@ -6,9 +6,9 @@ use nearprint_engine::OpenError;
 
 use super::tls::TlsError;
 use crate::access::AccessError;
-use crate::client::remote::RemoteError;
 use crate::cluster::SeedError;
 use crate::follow::FollowError;
+use nearprint_client::RemoteError;
 
 /// Why the server does not start, or stops by itself.
 #[derive(Debug, thiserror::Error)]

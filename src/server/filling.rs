@@ -1,8 +1,8 @@
 //! A service that is a copy of another one fills its data directory before it starts: a follower
 //! from its primary, a node of a cluster from another node.
 //!
-//! [`crate::client::peer`] speaks to the other service; `follow` and `cluster` say what is asked of
-//! it.
+//! [`nearprint_client::Peer`] speaks to the other service; `follow` and `cluster` say what is asked
+//! of it.
 
 use std::panic::resume_unwind;
 use std::path::PathBuf;

@@ -179,7 +179,7 @@ fn log_memory(settings: &Settings) {
         max_bytes = settings.http.memory_bytes_max,
         index_bytes = settings.engine.memory_bytes_max,
         bodies_bytes = settings.http.bodies_held_bytes_max,
-        replies_bytes = settings.http.replies_held_bytes_max,
+        replies_bytes = settings.http.service.replies_held_bytes_max,
         groups_bytes = settings.engine.groups_memory_bytes_max,
         "the memory limit (engine.memory_bytes_max; 0 is none)"
     );
@@ -246,7 +246,7 @@ impl Server {
             Role::Follower(follower) => Some(Arc::clone(&follower.following)),
             Role::Alone | Role::Node(_) => None,
         };
-        let service = http::Service::with_role(engine.clone(), http, credentials.access, role);
+        let service = http::HttpService::with_role(engine.clone(), http, credentials.access, role);
         let router = http::router(Arc::clone(&service));
         let thread = following.as_ref().map(|following| {
             FollowThread::start(Arc::clone(following), engine.clone()).map_err(FollowError::Thread)

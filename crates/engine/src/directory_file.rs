@@ -11,7 +11,7 @@ use std::sync::Arc;
 use nearprint_fingerprint::Distance;
 use nearprint_fingerprint::recipe::Recipe;
 use nearprint_storage::{
-    Disk, FileKind, Identity, ReadingDisk, Refusal, SealedReader, SealedWriter, StorageError,
+    Disk, FileKind, FileRefusal, Identity, ReadingDisk, SealedReader, SealedWriter, StorageError,
 };
 
 /// The name of its file.
@@ -77,7 +77,7 @@ impl DirectoryFile {
         let recipe = identity.recipe();
         if recipe.parse::<Recipe>().is_err() {
             let is_older = RECIPES_OF_OLDER_VERSIONS.contains(&recipe.as_str());
-            let why = Refusal::UnknownRecipe { recipe, is_older };
+            let why = FileRefusal::UnknownRecipe { recipe, is_older };
             return Err(StorageError::Refused { file: NAME.to_owned(), why });
         }
         let body = reader.read_rest(BODY_BYTES)?;

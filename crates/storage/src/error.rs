@@ -75,7 +75,7 @@ pub enum StorageError {
     Refused {
         /// The file, by its name in the data directory.
         file: String,
-        why: Refusal,
+        why: FileRefusal,
     },
     /// There is no record of this sequence: it was never written, or is not flushed yet. The caller
     /// has a bug, or the snapshot does not belong to this journal.
@@ -168,7 +168,7 @@ const NEXT_OF_OTHER_VERSION: &str = "next: use the version that made it, or stor
 
 /// Why an intact file is refused.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum Refusal {
+pub enum FileRefusal {
     /// Not a file of this service, or not of this kind.
     #[error("it does not begin with the expected magic bytes")]
     Magic,
@@ -246,7 +246,7 @@ impl StorageError {
 
     /// Whether another version of nearprint wrote the file, so that it is not damaged.
     pub fn is_of_other_version(&self) -> bool {
-        use Refusal::{OlderPart, UnknownRecipe, Version};
+        use FileRefusal::{OlderPart, UnknownRecipe, Version};
         matches!(self, Self::Refused { why, .. }
             if matches!(why, Version { .. } | UnknownRecipe { .. } | OlderPart))
     }

@@ -14,7 +14,7 @@ use std::io::{self, Read, Write};
 use xxhash_rust::xxh3::Xxh3;
 
 use super::disk::{Disk, ExportFile, read_in_pieces};
-use super::error::{Refusal, StorageError};
+use super::error::{FileRefusal, StorageError};
 use super::header::{
     BadHeader, FileFormat, Identity, append_crc, has_crc, header_bytes, u32_at, u64_at,
 };
@@ -88,7 +88,7 @@ pub fn read_export(source: &mut dyn Read, disk: Option<&dyn Disk>) -> io::Result
     let mut source = SummedRead { inner: source, sum: Xxh3::new() };
     let mut head = [0; HEADER_BYTES];
     source.take(&mut head)?;
-    let refused = |why: Refusal| StorageError::Refused { file: "the export".to_owned(), why };
+    let refused = |why: FileRefusal| StorageError::Refused { file: "the export".to_owned(), why };
     // First, so that a file of another kind is not called damaged.
     FORMAT.check_magic(&head).map_err(refused)?;
     let (identity, []) = FORMAT.decode(&head).map_err(|bad| match bad {

@@ -9,7 +9,7 @@
 
 use xxhash_rust::xxh3::xxh3_64;
 
-use super::error::Refusal;
+use super::error::FileRefusal;
 
 const MAGIC_AT: usize = 0;
 const VERSION_AT: usize = MAGIC_AT + 8;
@@ -68,12 +68,12 @@ impl Identity {
     }
 
     /// Refuses a file with another identity.
-    pub(crate) fn accept(&self, other: &Self) -> Result<(), Refusal> {
+    pub(crate) fn accept(&self, other: &Self) -> Result<(), FileRefusal> {
         if other.directory != self.directory {
-            return Err(Refusal::Directory);
+            return Err(FileRefusal::Directory);
         }
         if other.recipe != self.recipe {
-            return Err(Refusal::Recipe { expected: self.recipe(), got: other.recipe() });
+            return Err(FileRefusal::Recipe { expected: self.recipe(), got: other.recipe() });
         }
         Ok(())
     }
@@ -89,7 +89,7 @@ pub(crate) enum BadHeader {
     /// Its bytes have changed since they were written.
     Damaged,
     /// It is intact, but the file is not for this program or directory.
-    Refused(Refusal),
+    Refused(FileRefusal),
 }
 
 /// The magic bytes of one kind of file, and the version that is written and read.
@@ -129,13 +129,13 @@ impl FileFormat {
         let (expected, got) = (self.version, u32_at(header, VERSION_AT));
         if got != expected {
             let recipe = identity.recipe();
-            return Err(BadHeader::Refused(Refusal::Version { expected, got, recipe }));
+            return Err(BadHeader::Refused(FileRefusal::Version { expected, got, recipe }));
         }
         Ok((identity, std::array::from_fn(|i| u64_at(header, NUMBERS_AT + 8 * i))))
     }
 
-    pub(crate) fn check_magic(&self, bytes: &[u8]) -> Result<(), Refusal> {
-        if array_at(bytes, MAGIC_AT) == self.magic { Ok(()) } else { Err(Refusal::Magic) }
+    pub(crate) fn check_magic(&self, bytes: &[u8]) -> Result<(), FileRefusal> {
+        if array_at(bytes, MAGIC_AT) == self.magic { Ok(()) } else { Err(FileRefusal::Magic) }
     }
 }
 

@@ -18,7 +18,7 @@ use std::sync::Arc;
 use xxhash_rust::xxh3::{Xxh3, xxh3_64_with_seed};
 
 use super::disk::{Disk, DiskFile};
-use super::error::{Damage, Refusal, StorageError};
+use super::error::{Damage, FileRefusal, StorageError};
 use super::header::{
     BadHeader, FileFormat, Identity, KIND_AT, Seed, append_crc, array_at, has_crc, header_bytes,
     u32_at, u64_at,
@@ -383,7 +383,7 @@ fn decode_header(
     let (identity, []) = FORMAT.decode(header)?;
     let (expected_kind, got) = (kind.0, u32_at(header, KIND_AT));
     if got != expected_kind {
-        return Err(BadHeader::Refused(Refusal::Kind { expected: expected_kind, got }));
+        return Err(BadHeader::Refused(FileRefusal::Kind { expected: expected_kind, got }));
     }
     if let Some(expected) = expected {
         expected.accept(&identity).map_err(BadHeader::Refused)?;

@@ -1,35 +1,37 @@
-//! The routes of a service on a data directory, in this process and without a socket.
+//! A data directory, opened in this process: the service without HTTP.
 
-use std::io::{self, Read};
+use std::io::{self, BufRead, BufReader, Read};
 use std::path::Path;
 use std::sync::Arc;
 
-use anyhow::{Result, anyhow};
-use axum::Router;
-use axum::body::Body;
-use axum::http::header::{ACCEPT, CONTENT_TYPE, HOST};
-use axum::http::{Method, Request};
+use anyhow::{Error, Result, anyhow};
 use bytes::Bytes;
-use http_body_util::BodyExt as _;
-use nearprint_engine::{Engine, OpenError};
+use nearprint_engine::document::Namespace;
+use nearprint_engine::{Engine, NamespaceFilter, OpenError};
 use nearprint_files::Entry;
+use nearprint_service::answers::{self, SelectionParts};
+use nearprint_service::{
+    Caller, DocumentLines, NamespaceAccess, OfferBatch, PageRequest, Refusal, Selected, Service,
+};
+use nearprint_wire::answer::{Answer, GroupReply, JobReply, MemberReply};
+use nearprint_wire::code::Code;
+use nearprint_wire::offer::Offer;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
 use tokio::runtime::{self, Runtime};
-use tower::ServiceExt as _;
 
-use super::{Incoming, ProblemReply};
-use crate::access::{Access, TokenSource};
+use super::{BatchRequest, Search, Which, offer_options};
 use crate::cli::configuration;
 use crate::cli::error_report::ErrorReport;
-use crate::cli::reply::Reply;
 use crate::config::Sources;
-use crate::http;
-use crate::http::batch::Operation;
-use crate::http::batch::direct::DirectBatch;
+use crate::model;
+
+/// The items of one page.
+const PAGE: u64 = 1_000;
 
 /// An open data directory.
 pub(crate) struct OpenedDirectory {
-    service: Arc<http::Service>,
-    router: Router,
+    service: Arc<Service>,
     runtime: Runtime,
 }
 
@@ -51,72 +53,164 @@ impl OpenedDirectory {
             };
             ErrorReport::new(what, next).because(error)
         })?;
-        let access = Access::open(TokenSource::default())?;
-        let service = http::Service::new(engine, settings.http, access.into());
+        let service = model::service(engine, settings.http.service);
         let runtime = runtime::Builder::new_multi_thread().enable_time().build()?;
-        Ok(Self { router: http::router(Arc::clone(&service)), service, runtime })
+        Ok(Self { service, runtime })
     }
 
-    /// Does with documents what the batch route of this path does.
-    pub(super) fn batch(&self, path: &str, entries: &[&Entry]) -> Result<Vec<Reply>> {
-        let (route, query) = path.split_once('?').map_or((path, None), |(r, q)| (r, Some(q)));
-        let operation = match route {
-            "/v1/query/batch" => Operation::Query,
-            "/v1/check-and-insert/batch" => Operation::CheckAndInsert,
-            _ => Operation::Insert,
-        };
-        let batch =
-            DirectBatch::new(Arc::clone(&self.service), operation, query).map_err(|problem| {
-                let problem = ProblemReply::from(&problem);
-                anyhow!("the data directory takes no documents: {problem}")
-            })?;
-        let outcomes = batch.run(entries, self.runtime.handle());
-        Ok(outcomes.into_iter().map(Reply::from).collect())
+    /// An error unless it accepts documents.
+    pub(super) fn check_ready(&self) -> Result<()> {
+        self.service.accepts_writes(&NamespaceAccess::ALL).map_err(|why| refused(&why))
     }
 
-    pub(super) fn send(
+    /// The last change.
+    pub(super) fn sequence(&self) -> u64 {
+        self.service.engine().sequence().get()
+    }
+
+    /// Does something with documents, on all cores; an answer for each, in their order.
+    pub(super) fn batch(&self, request: &BatchRequest, entries: &[&Entry]) -> Result<Vec<Answer>> {
+        let takes_none = |why: String| anyhow!("the data directory takes no documents: {why}");
+        let options = request.read().map_err(|fault| takes_none(fault.to_string()))?;
+        let batch = OfferBatch::new(Arc::clone(&self.service), request.operation, options);
+        let mut batch = batch.map_err(|why| takes_none(why.problem().to_string()))?;
+        batch.shows_previous = request.shows_previous;
+        Ok(batch.run(entries, |entry| offer(entry), self.runtime.handle()))
+    }
+
+    /// The documents of a selection as lines of JSON, with metadata and with sketches or without.
+    pub(super) fn documents(
         &self,
-        method: &Method,
-        path: &str,
-        media_type: &str,
-        body: Option<&Bytes>,
-    ) -> Result<Incoming<'_>> {
-        let request = Request::builder().method(method).uri(path).header(HOST, "localhost");
-        let request = match body {
-            Some(body) => {
-                request.header(CONTENT_TYPE, media_type).body(Body::from(body.clone()))?
+        which: Which<'_>,
+        [metadata, sketch]: [bool; 2],
+    ) -> Result<impl BufRead + use<'_>> {
+        let prefix = which.prefix.map(Into::into);
+        let selected = Selected { namespaces: namespaces(which)?, prefix };
+        let parts = SelectionParts { metadata, sketch };
+        let source = self.service.document_lines(&Caller::of_process(), (selected, None), parts);
+        let source = source.map_err(|why| refused(&why))?;
+        Ok(BufReader::new(Lines { runtime: &self.runtime, source, piece: Bytes::new() }))
+    }
+
+    /// Begins to find groups.
+    pub(super) fn begin_groups(&self, search: &Search<'_>) -> Result<JobReply> {
+        let _runtime = self.runtime.enter();
+        let options = offer_options(&search.options).map_err(|fault| anyhow!("{fault}"))?;
+        let namespaces = namespaces(search.which)?;
+        let request = self.service.groups_request(&options, namespaces, Some(search.min_size));
+        let begun =
+            request.and_then(|request| self.service.begin_groups(&Caller::of_process(), request));
+        begun.map_err(|why| refused(&why))
+    }
+
+    /// The job with this name.
+    pub(super) fn job(&self, name: &str) -> Result<JobReply> {
+        self.service.job(&Caller::of_process(), name).map_err(|why| refused(&why))
+    }
+
+    /// Removes a job that finds groups, with its result.
+    pub(super) fn remove_groups(&self, name: &str) -> Result<JobReply> {
+        self.service.remove_groups(&Caller::of_process(), name).map_err(|why| refused(&why))
+    }
+
+    /// The groups that a job has found, at most `limit`.
+    pub(super) fn groups(&self, job: &str, limit: u64) -> Result<Vec<GroupReply<'static>>> {
+        self.pages(limit, &async |page| {
+            let caller = Caller::of_process();
+            let (job, listed) = self.service.groups(&caller, job, (page, false)).await?;
+            let listed = listed.ok_or_else(|| Refusal::new(Code::GroupsNotReady, ""))?;
+            let reply = answers::groups(job, Some(&listed.page), None, &caller.namespaces);
+            Ok((owned(&reply.found), listed.next))
+        })
+    }
+
+    /// The documents of a group that a job has found, at most `limit`.
+    pub(super) fn members(
+        &self,
+        job: &str,
+        group: u64,
+        limit: u64,
+    ) -> Result<Vec<MemberReply<'static>>> {
+        self.pages(limit, &async |page| {
+            let caller = Caller::of_process();
+            let listed = self.service.members(&caller, (job, group), (page, false)).await?;
+            let reply = answers::members(group, &listed.page, None, &caller.namespaces);
+            Ok((owned(&reply.documents), listed.next))
+        })
+    }
+
+    /// The items of all pages, at most `limit`.
+    fn pages<T>(
+        &self,
+        limit: u64,
+        read: &impl AsyncFn(PageRequest<'_>) -> Result<(Vec<T>, Option<String>), Refusal>,
+    ) -> Result<Vec<T>> {
+        let (mut items, mut after) = (Vec::new(), None::<String>);
+        while (items.len() as u64) < limit {
+            let count = usize::try_from(PAGE.min(limit - items.len() as u64))?;
+            let page = read(PageRequest { after: after.as_deref(), limit: count });
+            let (listed, next) = self.runtime.block_on(page).map_err(|why| refused(&why))?;
+            items.extend(listed);
+            after = next;
+            if after.is_none() {
+                break;
             }
-            None => request.header(ACCEPT, media_type).body(Body::empty())?,
-        };
-        let Ok(reply) = self.runtime.block_on(self.router.clone().oneshot(request));
-        Ok(reply.map(|body| {
-            Box::new(ReplyBody { runtime: &self.runtime, body, frame: Bytes::new() })
-                as Box<dyn Read + '_>
-        }))
+        }
+        Ok(items)
     }
 }
 
 impl Drop for OpenedDirectory {
     fn drop(&mut self) {
-        self.service.engine.close();
+        self.service.engine().close();
     }
 }
 
-/// The body of a reply that is read as it comes.
-struct ReplyBody<'a> {
-    runtime: &'a Runtime,
-    body: Body,
-    frame: Bytes,
+/// A record of a file as the service takes it.
+///
+/// # Errors
+/// A field has a value that it does not take.
+pub(crate) fn offer(entry: &Entry) -> Result<Offer<'_>, Refusal> {
+    entry.offer().map_err(|fault| Refusal::new(Code::InvalidValue, fault.to_string()))
 }
 
-impl Read for ReplyBody<'_> {
+/// An error with what the service says.
+fn refused(why: &Refusal) -> Error {
+    let problem = why.problem().into_owned();
+    let refused = format!("the data directory refused: {problem}");
+    Error::new(problem).context(refused)
+}
+
+fn namespaces(which: Which<'_>) -> Result<NamespaceFilter> {
+    if which.all_namespaces {
+        return Ok(NamespaceFilter::All);
+    }
+    let named = which.namespace.map(Namespace::new).transpose();
+    let named = named.map_err(|bad| refused(&bad.into()))?;
+    Ok(NamespaceFilter::Namespace(named))
+}
+
+/// The same answer with texts of its own.
+fn owned<T: DeserializeOwned>(answer: &impl Serialize) -> T {
+    let json = serde_json::to_vec(answer).expect("answers are JSON");
+    serde_json::from_slice(&json).expect("answers can be read")
+}
+
+/// Lines that are read as they are made.
+struct Lines<'a> {
+    runtime: &'a Runtime,
+    source: DocumentLines,
+    piece: Bytes,
+}
+
+impl Read for Lines<'_> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        while self.frame.is_empty() {
-            let Some(frame) = self.runtime.block_on(self.body.frame()) else { return Ok(0) };
-            self.frame = frame.map_err(io::Error::other)?.into_data().unwrap_or_default();
+        if self.piece.is_empty() {
+            let next = self.runtime.block_on(self.source.next());
+            self.piece = next.map_err(|why| io::Error::other(why.problem().to_string()))?;
         }
-        let count = buffer.len().min(self.frame.len());
-        buffer[..count].copy_from_slice(&self.frame.split_to(count));
+        let count = buffer.len().min(self.piece.len());
+        buffer[..count].copy_from_slice(&self.piece.split_to(count));
         Ok(count)
     }
 }

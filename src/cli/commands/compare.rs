@@ -8,15 +8,15 @@ use nearprint_files::dedup::grouping;
 use nearprint_fingerprint::Distance;
 use nearprint_machine::query::{Criteria, SearchKind};
 use nearprint_text::{Explained, Method};
+use nearprint_wire::answer::{
+    CompareReply, ComparedReply, ComparisonExplanationReply, FoundByReply, KeptApartByReply, Least,
+};
 use nearprint_wire::offer::Content;
 
 use crate::cli::document::{self, FormArgs, MethodArgs};
 use crate::cli::explanation::differences;
 use crate::cli::measure::arguments::{distance, similarity};
 use crate::config::Config;
-use crate::http::reply::agreement::Least;
-use crate::http::reply::explained::ComparisonExplanationReply;
-use crate::http::reply::wire::{CompareReply, ComparedReply, FoundByReply, KeptApartByReply};
 
 const AFTER_HELP: &str = "\
 A service finds other pairs beyond the distance, because its directory has a permutation of its own.

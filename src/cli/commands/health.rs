@@ -45,11 +45,11 @@ pub(crate) struct HealthArgs {
 
 pub(crate) fn run(args: &HealthArgs, out: &mut dyn Write) -> Result<()> {
     let service = match args.server.as_ref().filter(|_| args.config.is_none()) {
-        Some(url) => RemoteService::new(url, &args.credentials)?,
-        None => RemoteService::of_this_machine(&configured(args.config.clone())?),
+        Some(url) => RemoteService::with_timeout(url, &args.credentials, TIMEOUT)?,
+        None => RemoteService::of_this_machine(&configured(args.config.clone())?, TIMEOUT)?,
     };
     let path = if args.ready { "/readyz" } else { "/healthz" };
-    match service.probe(path, TIMEOUT)? {
+    match service.probe(path)? {
         200 => Ok(writeln!(out, "ok")?),
         status => {
             let what = format!("{}{path} answers with status {status}", service.address());

@@ -4,11 +4,11 @@ use std::io::{self, Write};
 
 use nearprint_files::Entry;
 
-use crate::cli::collection::ProblemReply;
 use crate::cli::measure::times;
 use crate::cli::printable::printable;
-use crate::cli::reply::Reply;
-use crate::http::reply::previous::PreviousReply;
+use nearprint_wire::answer::Answer;
+use nearprint_wire::answer::PreviousReply;
+use nearprint_wire::answer::ProblemReply;
 
 /// A table of changed documents, a line each as they come.
 #[derive(Debug, Default)]
@@ -21,11 +21,11 @@ impl Changes {
     pub(crate) fn print(
         &mut self,
         documents: &[Entry],
-        replies: &mut [Result<Reply, ProblemReply>],
+        replies: &[Result<Answer, ProblemReply<'static>>],
         out: &mut dyn Write,
     ) -> io::Result<()> {
         for (document, reply) in documents.iter().zip(replies) {
-            let Some(previous) = reply.as_mut().ok().and_then(Reply::take_previous) else {
+            let Some(previous) = reply.as_ref().ok().and_then(|answer| answer.previous) else {
                 continue;
             };
             if !is_change(&previous) {

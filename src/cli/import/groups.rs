@@ -10,10 +10,9 @@ use std::io::{self, Write};
 
 use nearprint_files::Entry;
 use nearprint_index::groups::UnionFind;
+use nearprint_wire::answer::{Answer, ProblemReply};
 
-use crate::cli::collection::ProblemReply;
 use crate::cli::printable::printable;
-use crate::cli::reply::Reply;
 
 /// Members shown in addition to the representative.
 const MEMBERS_SHOWN_MAX: usize = 2;
@@ -49,7 +48,11 @@ struct Group<'a> {
 
 impl Groups {
     /// Joins the documents of a batch with their hits.
-    pub(crate) fn add(&mut self, documents: &[Entry], replies: &[Result<Reply, ProblemReply>]) {
+    pub(crate) fn add(
+        &mut self,
+        documents: &[Entry],
+        replies: &[Result<Answer, ProblemReply<'static>>],
+    ) {
         for (document, reply) in documents.iter().zip(replies) {
             if let Ok(reply) = reply {
                 self.join(document.id.as_deref(), reply);
@@ -57,7 +60,7 @@ impl Groups {
         }
     }
 
-    fn join(&mut self, id: Option<&str>, reply: &Reply) {
+    fn join(&mut self, id: Option<&str>, reply: &Answer) {
         let counting: Vec<_> = reply.hits.iter().filter(|hit| hit.counts(reply.short)).collect();
         let Some(nearest) = counting.iter().map(|hit| hit.distance).min() else {
             return;
@@ -68,7 +71,8 @@ impl Groups {
             self.number(id)
         } else {
             self.without_id += 1;
-            let name = format!("{} (no id, {})", reply.fingerprint, self.without_id);
+            let fingerprint = reply.fingerprint.map_or_else(String::new, |hex| hex.to_string());
+            let name = format!("{fingerprint} (no id, {})", self.without_id);
             self.number(&name)
         };
         self.nodes[document].distance.get_or_insert(nearest);
@@ -161,11 +165,12 @@ fn terminal_width() -> Option<usize> {
 
 #[cfg(test)]
 mod tests {
+    use nearprint_wire::answer::Hex;
     use serde_json::json;
 
     use super::*;
 
-    fn reply(hits: &[(&str, u8)]) -> Reply {
+    fn reply(hits: &[(&str, u8)]) -> Answer {
         let hit = |&(id, distance): &(&str, u8)| {
             json!({
                 "fingerprint": "00000000000000ff", "distance": distance, "document_count": 1,
@@ -222,7 +227,7 @@ mod tests {
         let mut groups = Groups::default();
         let mut bare = reply(&[("", 0)]);
         bare.hits[0].documents[0].id = None;
-        bare.fingerprint = "00000000000000ff".to_owned();
+        bare.fingerprint = Some(Hex(0xff));
         groups.join(None, &bare);
         groups.join(None, &bare);
         assert_eq!(groups.largest(1)[0].size, 3);

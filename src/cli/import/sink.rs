@@ -1,19 +1,17 @@
-//! The destination of an import: the batch routes of a collection.
+//! The destination of an import: a collection, or nothing.
 
 use std::time::Duration;
 
 use anyhow::{Result, anyhow, bail};
 use nearprint_files::Entry;
-use nearprint_wire::offer::DuplicateAction;
-use serde_json::Value;
+use nearprint_service::{DryBatch, Operation, Refusal};
+use nearprint_wire::answer::{Answer, ProblemReply};
+use nearprint_wire::code::Code;
+use nearprint_wire::offer::{DuplicateAction, Offer};
 
 use super::options::ImportOptions;
-use crate::cli::collection::{self, Collection, ProblemReply};
-use crate::cli::reply::Reply;
+use crate::cli::collection::{self, BatchRequest, Collection, offer};
 use crate::http::HttpOptions;
-use crate::http::batch::Operation;
-use crate::http::batch::dry::DryBatch;
-use crate::http::problem::Problem;
 
 /// How often lines are sent to a service that is too busy for them.
 const ROUNDS_MAX: usize = 60;
@@ -21,20 +19,42 @@ const ROUNDS_MAX: usize = 60;
 /// Stores documents in a collection.
 pub(crate) struct Sink {
     destination: Destination,
-    /// The route with its query parameters.
-    path: String,
+    request: BatchRequest,
 }
 
 /// What the documents go to.
 enum Destination {
     Collection(Collection),
     /// They are checked only.
-    Nothing(Box<DryBatch>),
+    Nothing(Box<DryRun>),
+}
+
+/// Checks documents with the limits of a configuration.
+struct DryRun {
+    batch: DryBatch,
+    line_bytes_max: usize,
+}
+
+impl DryRun {
+    /// A document as a line of a batch would have it.
+    fn offer<'e>(&self, entry: &'e Entry) -> Result<Offer<'e>, Refusal> {
+        let max = self.line_bytes_max;
+        if entry.to_json().len() <= max {
+            return offer(entry);
+        }
+        let detail = format!("A line may have {max} bytes (server.line_bytes_max).");
+        Err(Refusal::new(Code::LineTooLarge, detail))
+    }
 }
 
 impl Sink {
-    pub(crate) fn new(collection: Collection, options: &ImportOptions) -> Self {
-        Self { destination: Destination::Collection(collection), path: path(options) }
+    pub(crate) fn new(
+        collection: Collection,
+        options: &ImportOptions,
+        shows_previous: bool,
+    ) -> Self {
+        let request = BatchRequest { shows_previous, ..request(options) };
+        Self { destination: Destination::Collection(collection), request }
     }
 
     /// A destination that refuses what a service with this configuration would refuse, and stores
@@ -42,13 +62,13 @@ impl Sink {
     ///
     /// # Errors
     /// An option that is wrong for every document.
-    pub(crate) fn of_dry_run(http: HttpOptions, options: &ImportOptions) -> Result<Self> {
-        let path = path(options);
-        let query = path.split_once('?').map(|(_, query)| query);
-        let batch = DryBatch::new(http, Operation::Insert, query).map_err(|problem| {
-            anyhow!("a service would take no documents: {}", ProblemReply::from(&problem))
-        })?;
-        Ok(Self { destination: Destination::Nothing(Box::new(batch)), path })
+    pub(crate) fn of_dry_run(http: &HttpOptions, options: &ImportOptions) -> Result<Self> {
+        let request = request(options);
+        let read = request.read();
+        let read = read.map_err(|fault| anyhow!("a service would take no documents: {fault}"))?;
+        let batch = DryBatch::new(http.service.defaults, Operation::Insert, read);
+        let run = DryRun { batch, line_bytes_max: http.line_bytes_max };
+        Ok(Self { destination: Destination::Nothing(Box::new(run)), request })
     }
 
     fn collection(&self) -> Option<&Collection> {
@@ -60,13 +80,12 @@ impl Sink {
 
     /// The last change of the collection; `None` if it does not say, or the token may not ask.
     pub(crate) fn sequence(&self) -> Option<u64> {
-        let stats: Value = self.collection()?.get_json("/v1/stats").ok()?;
-        stats["sequence"].as_u64()
+        self.collection()?.sequence()
     }
 
     /// The route with its query parameters.
-    pub(crate) fn path(&self) -> &str {
-        &self.path
+    pub(crate) fn path(&self) -> String {
+        self.request.path()
     }
 
     /// The destination in messages.
@@ -74,22 +93,18 @@ impl Sink {
         self.collection().map_or("nothing", Collection::name)
     }
 
-    /// Sends some documents and returns as many replies.
-    fn send(&self, documents: &[&Entry]) -> Result<Vec<Reply>> {
+    /// Sends some documents and returns as many answers.
+    fn send(&self, documents: &[&Entry]) -> Result<Vec<Answer>> {
         match &self.destination {
-            Destination::Collection(collection) => collection.batch(&self.path, documents),
-            Destination::Nothing(batch) => {
-                let reply = |problem: Option<Problem>| {
-                    let error = problem.as_ref().map(ProblemReply::from);
-                    Reply { error, ..Reply::default() }
-                };
-                Ok(batch.run(documents).into_iter().map(reply).collect())
+            Destination::Collection(collection) => collection.batch(&self.request, documents),
+            Destination::Nothing(run) => {
+                Ok(run.batch.run(documents, |entry: &&Entry| run.offer(entry)))
             }
         }
     }
 
     /// The reply to a document, or why it was not stored; an error if the import cannot go on.
-    fn settled(&self, answer: Option<Reply>) -> Result<Result<Reply, ProblemReply>> {
+    fn settled(&self, answer: Option<Answer>) -> Result<Result<Answer, ProblemReply<'static>>> {
         let name = self.name();
         let Some(mut reply) = answer else {
             bail!("{name} stays too busy to store anything");
@@ -104,8 +119,11 @@ impl Sink {
 
     /// Stores documents in this order; for each, the reply or why it failed. An error means that
     /// the import cannot go on.
-    pub(crate) fn store(&self, documents: &[Entry]) -> Result<Vec<Result<Reply, ProblemReply>>> {
-        let mut answers: Vec<Option<Reply>> = documents.iter().map(|_| None).collect();
+    pub(crate) fn store(
+        &self,
+        documents: &[Entry],
+    ) -> Result<Vec<Result<Answer, ProblemReply<'static>>>> {
+        let mut answers: Vec<Option<Answer>> = documents.iter().map(|_| None).collect();
         for round in 1..=ROUNDS_MAX {
             let waiting: Vec<usize> =
                 (0..documents.len()).filter(|&at| answers[at].is_none()).collect();
@@ -135,25 +153,26 @@ impl Sink {
     }
 }
 
-/// The route for documents that are stored with these options, which are its query parameters.
-fn path(options: &ImportOptions) -> String {
+/// What is done with documents that are stored with these options.
+fn request(options: &ImportOptions) -> BatchRequest {
     let check = options.check.then_some(options);
     let insert_duplicates =
-        |options: &ImportOptions| options.on_duplicate == DuplicateAction::Insert;
-    let route = if options.check { "/v1/check-and-insert/batch" } else { "/v1/insert/batch" };
-    collection::path(
-        route,
-        &[
+        |options: &&ImportOptions| options.on_duplicate == DuplicateAction::Insert;
+    let on_duplicate = check.filter(insert_duplicates).map(|_| "insert".to_owned());
+    BatchRequest {
+        operation: if options.check { Operation::CheckAndInsert } else { Operation::Insert },
+        options: vec![
             ("limit", check.map(|check| check.limit.to_string())),
             ("distance", check.and_then(|check| Some(check.distance?.to_string()))),
             ("min_similarity", check.and_then(|check| Some(check.min_similarity?.to_string()))),
             ("min_numbers", check.and_then(|check| Some(check.min_numbers?.to_string()))),
-            ("on_duplicate", check.filter(|o| insert_duplicates(o)).map(|_| "insert".to_owned())),
+            ("on_duplicate", on_duplicate),
             ("namespace", options.namespace.clone()),
             ("expires_in", options.expires_in.map(|expiry| expiry.to_string())),
             ("id_from", options.id_from.map(|source| source.name().to_owned())),
         ],
-    )
+        shows_previous: false,
+    }
 }
 
 #[cfg(test)]
@@ -163,6 +182,7 @@ mod tests {
     use std::thread::{self, JoinHandle};
 
     use nearprint_files::{Place, Raw};
+    use nearprint_wire::answer::Outcome;
     use nearprint_wire::offer::{Content, ExpiresIn, IdSource};
 
     use super::*;
@@ -194,7 +214,7 @@ mod tests {
             };
             replies.iter().map(answer).collect()
         });
-        (Sink::new(Collection::Service(service), &OPTIONS), requests)
+        (Sink::new(Collection::Service(service.into()), &OPTIONS, false), requests)
     }
 
     /// The path and the body.
@@ -229,6 +249,10 @@ mod tests {
         )
     }
 
+    fn path_of(options: &ImportOptions) -> String {
+        request(options).path()
+    }
+
     fn entries(count: u64) -> Vec<Entry> {
         (0..count)
             .map(|number| Entry {
@@ -258,8 +282,8 @@ mod tests {
 
         let replies = sink.store(&entries(3)).unwrap();
 
-        assert_eq!(replies[0].as_ref().unwrap().outcome, "inserted");
-        assert_eq!(replies[1].as_ref().unwrap().outcome, "duplicate");
+        assert_eq!(replies[0].as_ref().unwrap().outcome, Some(Outcome::Inserted));
+        assert_eq!(replies[1].as_ref().unwrap().outcome, Some(Outcome::Duplicate));
         assert_eq!(replies[2].as_ref().unwrap_err().to_string(), "empty_document");
         let requests = requests.join().unwrap();
         assert_eq!(requests[0], requests[1]);
@@ -277,11 +301,11 @@ mod tests {
             ..OPTIONS
         };
         assert_eq!(
-            path(&ImportOptions { check: false, ..options.clone() }),
+            path_of(&ImportOptions { check: false, ..options.clone() }),
             "/v1/insert/batch?namespace=crawl%207&expires_in=60&id_from=text-hash"
         );
         assert!(
-            path(&options).ends_with(
+            path_of(&options).ends_with(
                 "&on_duplicate=insert&namespace=crawl%207&expires_in=60&id_from=text-hash"
             )
         );

@@ -6,19 +6,16 @@ use std::path::PathBuf;
 
 use indicatif::HumanCount;
 use nearprint_files::{DocumentBatch, Doubt, Place};
+use nearprint_wire::answer::{Answer, Outcome, ProblemReply};
+use nearprint_wire::code::Code;
 use nearprint_wire::offer::IdSource;
 
-use crate::cli::collection::ProblemReply;
 use crate::cli::printable::printable;
-use crate::cli::reply::Reply;
 
 /// The maximum number of different reasons; further ones count without their text.
 const REASONS_MAX: usize = 20;
 /// The number of reasons shown.
 const REASONS_SHOWN_MAX: usize = 5;
-
-/// The code with which a document is refused that has nothing to make a fingerprint from.
-const EMPTY: &str = "empty_document";
 
 /// The counts of an import.
 #[derive(Debug, Default)]
@@ -101,7 +98,11 @@ impl Summary {
     }
 
     /// Counts a batch and its replies.
-    pub(crate) fn add(&mut self, batch: &DocumentBatch, replies: &[Result<Reply, ProblemReply>]) {
+    pub(crate) fn add(
+        &mut self,
+        batch: &DocumentBatch,
+        replies: &[Result<Answer, ProblemReply<'static>>],
+    ) {
         for bad in &batch.bad {
             self.fail(&bad.why, bad.place.to_string());
         }
@@ -109,11 +110,14 @@ impl Summary {
             match reply {
                 Ok(reply) => {
                     self.count(reply, document.has_id());
-                    if reply.outcome == "replaced" && self.first_replaced.is_none() {
+                    if reply.outcome == Some(Outcome::Replaced) && self.first_replaced.is_none() {
                         self.first_replaced = Some(document.place.to_string());
                     }
                 }
-                Err(why) if why.code == EMPTY && self.is_of_folder(&document.place) => {
+                Err(why)
+                    if why.code == Some(Code::EmptyDocument)
+                        && self.is_of_folder(&document.place) =>
+                {
                     self.without_text += 1;
                 }
                 Err(why) => self.fail(&why.to_string(), document.place.to_string()),
@@ -121,16 +125,16 @@ impl Summary {
         }
     }
 
-    fn count(&mut self, reply: &Reply, has_id: bool) {
+    fn count(&mut self, reply: &Answer, has_id: bool) {
         self.read += 1;
-        match reply.outcome.as_str() {
-            "already_present" => self.already_present += 1,
-            "refreshed" => self.refreshed += 1,
+        match reply.outcome {
+            Some(Outcome::AlreadyPresent) => self.already_present += 1,
+            Some(Outcome::Refreshed) => self.refreshed += 1,
             outcome => {
                 self.stored += u64::from(reply.stored);
                 self.without_id += u64::from(reply.stored && !has_id && !self.ids_are_made);
-                self.duplicates += u64::from(outcome == "duplicate");
-                self.replaced += u64::from(outcome == "replaced");
+                self.duplicates += u64::from(outcome == Some(Outcome::Duplicate));
+                self.replaced += u64::from(outcome == Some(Outcome::Replaced));
             }
         }
     }
@@ -212,18 +216,18 @@ mod tests {
 
     use super::*;
 
-    fn reply(outcome: &str, stored: bool) -> Reply {
-        Reply { outcome: outcome.to_owned(), stored, ..Reply::default() }
+    fn reply(outcome: Outcome, stored: bool) -> Answer {
+        Answer { outcome: Some(outcome), stored, ..Answer::default() }
     }
 
     #[test]
     fn documents_that_would_be_stored_twice_are_counted() {
         let said = |mut summary: Summary| {
             for (outcome, stored, has_id) in [
-                ("inserted", true, false),
-                ("duplicate", true, false),
-                ("duplicate", false, false),
-                ("inserted", true, true),
+                (Outcome::Inserted, true, false),
+                (Outcome::Duplicate, true, false),
+                (Outcome::Duplicate, false, false),
+                (Outcome::Inserted, true, true),
             ] {
                 summary.count(&reply(outcome, stored), has_id);
             }
@@ -256,10 +260,10 @@ mod tests {
         };
         summary.add(&batch, &[]);
         for (outcome, stored) in [
-            ("inserted", true),
-            ("duplicate", false),
-            ("already_present", true),
-            ("refreshed", true),
+            (Outcome::Inserted, true),
+            (Outcome::Duplicate, false),
+            (Outcome::AlreadyPresent, true),
+            (Outcome::Refreshed, true),
         ] {
             summary.count(&reply(outcome, stored), true);
         }

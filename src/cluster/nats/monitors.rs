@@ -5,8 +5,8 @@
 use std::collections::HashMap;
 use std::time::Duration;
 
+use nearprint_client::{ClientError, ServiceClient, Trust};
 use serde::Deserialize;
-use ureq::Agent;
 
 /// A monitor that has not answered in this time tells nothing.
 const TIMEOUT: Duration = Duration::from_secs(2);
@@ -32,15 +32,18 @@ struct Config {
 
 /// Whether all of these servers do; `None` if one of them does not tell.
 pub(super) fn all_sync(monitors: &[String], servers: &[String]) -> Option<bool> {
-    let agent: Agent = Agent::config_builder().timeout_global(Some(TIMEOUT)).build().into();
-    let told: Vec<_> = monitors.iter().filter_map(|monitor| ask(&agent, monitor)).collect();
+    let told: Vec<_> = monitors.iter().filter_map(|monitor| ask(monitor)).collect();
     combine(&told, servers)
 }
 
-fn ask(agent: &Agent, monitor: &str) -> Option<Server> {
-    let url = format!("{}/varz", monitor.trim_end_matches('/'));
-    let told = agent.get(&url).call().and_then(|mut reply| reply.body_mut().read_json());
-    told.inspect_err(|error| tracing::warn!(%error, url, "a monitor of the log does not answer"))
+fn ask(url: &str) -> Option<Server> {
+    let asked = ServiceClient::new(url, None, Trust::Public, TIMEOUT)
+        .and_then(|monitor| monitor.ask("/varz"))
+        .and_then(|(_, body)| {
+            serde_json::from_slice(&body).map_err(|error| ClientError::NoAnswer(error.to_string()))
+        });
+    asked
+        .inspect_err(|error| tracing::warn!(%error, url, "a monitor of the log does not answer"))
         .ok()
 }
 

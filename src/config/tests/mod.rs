@@ -44,9 +44,9 @@ fn the_embedded_file_is_the_default_and_is_valid() {
     assert_eq!(settings.listen.to_string(), "127.0.0.1:7878");
     assert_eq!(settings.engine.data, Path::new("nearprint-data"));
     assert_eq!(settings.engine.durability, Durability::Always);
-    assert_eq!(settings.http.defaults.distance.get(), 3);
-    assert_eq!(settings.http.defaults.limit, 10);
-    assert_eq!(settings.http.defaults.expires_in_s, None, "documents are kept for ever");
+    assert_eq!(settings.http.service.defaults.distance.get(), 3);
+    assert_eq!(settings.http.service.defaults.limit, 10);
+    assert_eq!(settings.http.service.defaults.expires_in_s, None, "documents are kept for ever");
 }
 
 #[test]
@@ -73,7 +73,7 @@ fn the_file_for_verified_look_ups_looks_up_at_distance_six() {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("config/verified.toml");
     let sources = Sources { file: Some(path), ..Sources::default() };
     let settings = Config::load(&sources).unwrap().validated().unwrap();
-    let defaults = settings.http.defaults;
+    let defaults = settings.http.service.defaults;
     assert_eq!((defaults.distance.get(), settings.engine.distance_max.get()), (6, 6));
     assert!(defaults.min_similarity > 0.0);
 }
@@ -115,9 +115,9 @@ fn every_key_has_an_effect() {
         ("SERVER__BODY_BYTES_MAX", "5000", |s| s.http.body_bytes_max.to_string()),
         ("SERVER__LINE_BYTES_MAX", "6000", |s| s.http.line_bytes_max.to_string()),
         ("SERVER__BODIES_HELD_BYTES_MAX", "17000000", |s| s.http.bodies_held_bytes_max.to_string()),
-        ("SERVER__REPLY_BYTES_MAX", "131072", |s| s.http.reply_bytes_max.to_string()),
+        ("SERVER__REPLY_BYTES_MAX", "131072", |s| s.http.service.reply_bytes_max.to_string()),
         ("SERVER__REPLIES_HELD_BYTES_MAX", "8388608", |s| {
-            s.http.replies_held_bytes_max.to_string()
+            s.http.service.replies_held_bytes_max.to_string()
         }),
         ("SERVER__EXPORTS_MAX", "5", |s| s.http.exports_max.to_string()),
         ("SERVER__EXPORT_STALL_MS", "70", |s| s.http.export_stall.as_millis().to_string()),
@@ -136,21 +136,23 @@ fn every_key_has_an_effect() {
         }),
         ("DATA__DIRECTORY", "107", |s| s.engine.data.display().to_string()),
         ("DATA__RECIPE", "np2-5", |s| s.engine.recipe.to_string()),
-        ("DATA__RECIPE", "words-3", |s| s.http.defaults.recipe.to_string()),
+        ("DATA__RECIPE", "words-3", |s| s.http.service.defaults.recipe.to_string()),
         ("DATA__DISTANCE_MAX", "12", |s| s.engine.distance_max.to_string()),
         ("DATA__SEARCH", "exact", |s| if s.engine.has_labels { "likely" } else { "exact" }.into()),
-        ("DATA__DISTANCE_MAX", "7", |s| s.http.defaults.distance_max.to_string()),
-        ("QUERY__DISTANCE", "2", |s| s.http.defaults.distance.to_string()),
-        ("QUERY__LIMIT", "108", |s| s.http.defaults.limit.to_string()),
-        ("QUERY__MIN_SIMILARITY", "0.5", |s| s.http.defaults.min_similarity.to_string()),
-        ("QUERY__MIN_NUMBERS", "0.25", |s| s.http.defaults.min_numbers.to_string()),
-        ("QUERY__SEARCH", "exact", |s| format!("{:?}", s.http.defaults.search).to_lowercase()),
-        ("QUERY__EXTRACT", "main", |s| s.http.defaults.extract.name().to_owned()),
+        ("DATA__DISTANCE_MAX", "7", |s| s.http.service.defaults.distance_max.to_string()),
+        ("QUERY__DISTANCE", "2", |s| s.http.service.defaults.distance.to_string()),
+        ("QUERY__LIMIT", "108", |s| s.http.service.defaults.limit.to_string()),
+        ("QUERY__MIN_SIMILARITY", "0.5", |s| s.http.service.defaults.min_similarity.to_string()),
+        ("QUERY__MIN_NUMBERS", "0.25", |s| s.http.service.defaults.min_numbers.to_string()),
+        ("QUERY__SEARCH", "exact", |s| {
+            format!("{:?}", s.http.service.defaults.search).to_lowercase()
+        }),
+        ("QUERY__EXTRACT", "main", |s| s.http.service.defaults.extract.name().to_owned()),
         ("DOCUMENTS__METADATA_BYTES_MAX", "114", |s| {
-            s.http.defaults.metadata_bytes_max.to_string()
+            s.http.service.defaults.metadata_bytes_max.to_string()
         }),
         ("DOCUMENTS__EXPIRES_IN_S", "115", |s| {
-            s.http.defaults.expires_in_s.unwrap_or_default().to_string()
+            s.http.service.defaults.expires_in_s.unwrap_or_default().to_string()
         }),
         ("ENGINE__LOOKUP_THREADS", "9", |s| s.engine.lookup_threads.to_string()),
         ("ENGINE__LIST_THREADS", "3", |s| s.engine.list_threads.to_string()),
@@ -504,7 +506,7 @@ fn what_is_fixed_in_a_directory_is_read_from_it() {
     let options = Options { distance_max, has_labels, ..Options::new(&data, words) };
     nearprint_engine::Engine::open(options).unwrap().close();
     let settings = load(&[]).unwrap();
-    let defaults = settings.http.defaults;
+    let defaults = settings.http.service.defaults;
     assert_eq!((settings.engine.recipe, settings.engine.distance_max), (words, distance_max));
     assert_eq!((defaults.recipe, defaults.distance_max), (words, distance_max));
     assert_eq!(defaults.distance, distance_max, "the default is lowered to what can be asked");

@@ -7,23 +7,19 @@ use std::time::Duration;
 use axum::body::Body;
 use futures_util::FutureExt as _;
 use nearprint_engine::{Admission, Checked, Inserted, Shown};
+use nearprint_service::budget::{ByteShare, OWN_BYTES, SHORT_BYTES, Shorten, WhenSpent};
+use nearprint_service::{Operation, Prepared, answers, prepare, previous};
 use tokio::sync::mpsc;
 use tokio::task::{self, JoinHandle};
 use tokio::time::Instant;
 
 use crate::http::batch::records::{Pack, Records};
 use crate::http::batch::replies::{Finishing, Reply, Slot, error_line, finished};
-use crate::http::batch::run::{Batch, Operation};
+use crate::http::batch::run::{Batch, request_of};
 use crate::http::batch::source::{self, Content, Numbered, Words};
-use crate::http::budget::{ByteShare, OWN_BYTES, SHORT_BYTES, Shorten, WhenSpent};
 use crate::http::problem::{Code, Problem};
 use crate::http::reply::counts::{count_hits, count_verdict};
-use crate::http::reply::previous::PreviousReply;
-use crate::http::reply::wire::{
-    CheckAndInsertReply, FingerprintReply, InsertReply, QueryReply, Subject,
-};
-use crate::http::request::prepare::{self, Prepared};
-use crate::http::service::Service;
+use crate::http::request::prepare::line;
 
 /// Pieces of the body that each batch prepares at one time: one a core, and at least four.
 static PIECES_AHEAD: LazyLock<usize> =
@@ -72,7 +68,7 @@ async fn prepare_all(batch: Arc<Batch>, source: Source, to_begin: ToBegin) {
     batch.place.give_back();
     let Err((line, problem)) = read else { return };
     let is_given_up = problem.is(Code::ReplyNotRead);
-    let mut none = batch.service.bodies.share(batch.place.client());
+    let mut none = batch.http.bodies.share(batch.place.client());
     let last = async move {
         // The replies end with it.
         let to_begin = to_begin;
@@ -136,9 +132,9 @@ impl Batch {
                 let _share = share;
                 reader.read(piece)
             };
-            let documents = batch.service.analyse(batch.place.client(), bytes, work).await;
+            let documents = batch.http.service.analyse(batch.place.client(), bytes, work).await;
             // The work panicked, and nobody knows at which line.
-            let documents = documents.unwrap_or_else(|problem| vec![(0, Err(problem))]);
+            let documents = documents.unwrap_or_else(|refusal| vec![(0, Err(refusal.into()))]);
             match room {
                 Some(room) => batch.look_up_ahead(documents, room).await,
                 None => (None, documents),
@@ -148,12 +144,11 @@ impl Batch {
     }
 
     fn read(&self, piece: Numbered<Content>) -> Numbered<Prepared> {
-        let setting = self.service.setting();
+        let setting = self.http.service.setting();
         let read = |content| match content {
-            Content::Bare(bits) => prepare::bare(bits, None, self.options.clone(), &setting),
+            Content::Bare(bits) => Ok(prepare::bare(bits, None, self.options.clone(), &setting)?),
             Content::Json(json) => {
-                let request = self.operation.request();
-                let prepared = prepare::line(&json, request, &self.options, &setting)?;
+                let prepared = line(&json, request_of(self.operation), &self.options, &setting)?;
                 self.check_namespace(prepared.document.namespace.as_ref())?;
                 Ok(prepared)
             }
@@ -200,12 +195,12 @@ impl Batch {
         replies: &mut Records,
     ) -> Result<bool, Problem> {
         if self.operation == Operation::Fingerprint {
-            let recipe = self.service.options.defaults.recipe;
-            return Ok(replies.push_short(&FingerprintReply::new(document, recipe)));
+            let recipe = self.http.service.recipe();
+            return Ok(replies.push_short(&answers::fingerprint(document, recipe)));
         }
-        let found = self.engine.find(&document.document, document.options).await?;
+        let found = self.http.service.find(&self.caller, document).await?;
         let Shown::All(findings) = found.show(SHORT_BYTES).await? else { return Ok(false) };
-        let is_short = replies.push_short(&QueryReply::new(document, &findings));
+        let is_short = replies.push_short(&answers::query(document, &findings));
         if is_short {
             count_hits(&findings);
         }
@@ -214,15 +209,16 @@ impl Batch {
 
     /// The reply to a document that is not to be stored, however long it is.
     async fn any_reply(&self, document: &Prepared) -> Result<Reply, Problem> {
-        let Service { replies, options, .. } = &*self.service;
+        let service = &self.http.service;
         if self.operation == Operation::Fingerprint {
-            let reply = FingerprintReply::new(document, options.defaults.recipe);
+            let reply = answers::fingerprint(document, service.recipe());
             return Ok(self.line(reply, None).await);
         }
-        let found = self.engine.find(&document.document, document.options).await?;
-        let (findings, share) = replies.hits(self.place.client(), found, WhenSpent::Wait).await?;
+        let found = service.find(&self.caller, document).await?;
+        let hits = service.replies().hits(&self.caller.client, found, WhenSpent::Wait);
+        let (findings, share) = hits.await?;
         count_hits(&findings);
-        Ok(self.line(QueryReply::new(document, &findings), share).await)
+        Ok(self.line(answers::query(document, &findings), share).await)
     }
 
     /// The reply to the line whose reply is finished next, with the share of its hits.
@@ -231,7 +227,8 @@ impl Batch {
         if share.is_none() && records.push(&reply) {
             return Reply::Short(records, None);
         }
-        let (line, share) = self.service.replies.line(self.place.client(), reply, share).await;
+        let (line, share) =
+            self.http.service.replies().line(&self.caller.client, reply, share).await;
         Reply::of_bytes(line, share)
     }
 
@@ -263,33 +260,29 @@ impl Batch {
         self: &Arc<Self>,
         document: Result<Prepared, Problem>,
     ) -> Result<(usize, Finishing<Reply>), Problem> {
-        let document = document?;
-        let subject = Subject::from(&document);
-        let engine = &self.engine;
+        let (document, service, batch) = (document?, &self.http.service, Arc::clone(self));
         if self.operation == Operation::Insert {
-            let pending = engine.begin_insert(document.into_insert(), Admission::Wait).await?;
-            let batch = Arc::clone(self);
+            let begun = service.begin_insert(&self.caller, document, Admission::Wait).await?;
             let reply = async move {
-                let Inserted { written, previous } = pending.wait().await?;
+                let (subject, Inserted { written, previous: before }) = begun.done().await?;
                 count_verdict(written.verdict);
-                let written = (written, PreviousReply::read(previous).await);
-                Ok(Reply::of_short(&InsertReply::new(&subject, written, &batch.reach)))
+                let written = (written, previous(before).await);
+                let reach = &batch.caller.namespaces;
+                Ok(Reply::of_short(&answers::insert(&subject, written, reach)))
             };
             return Ok((0, reply.boxed()));
         }
-        let Prepared { document, options, storing, .. } = document;
-        let pending =
-            engine.begin_check_and_insert(document, options, storing, Admission::Wait).await?;
-        let (bytes, batch) = (pending.bytes(), Arc::clone(self));
+        let begun = service.begin_check_and_insert(&self.caller, document, Admission::Wait).await?;
+        let bytes = begun.bytes();
         let reply = async move {
-            let Checked { written, found, previous } = pending.wait().await?;
+            let (subject, Checked { written, found, previous: before }) = begun.done().await?;
             count_verdict(written.verdict);
-            let replies = &batch.service.replies;
-            let (findings, share) =
-                replies.hits(batch.place.client(), found, WhenSpent::Wait).await?;
+            let (replies, caller) = (batch.http.service.replies(), &batch.caller);
+            let (findings, share) = replies.hits(&caller.client, found, WhenSpent::Wait).await?;
             count_hits(&findings);
-            let written = (written, PreviousReply::read(previous).await);
-            let reply = CheckAndInsertReply::new(&subject, written, &findings, &batch.reach);
+            let written = (written, previous(before).await);
+            let reach = &caller.namespaces;
+            let reply = answers::check_and_insert(&subject, written, &findings, reach);
             Ok(batch.line(reply, share).await)
         };
         Ok((bytes, reply.boxed()))

@@ -4,11 +4,11 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use bytes::{Bytes, BytesMut};
+use nearprint_service::Service;
+use nearprint_service::budget::{self, ByteShare};
 
 use crate::http::batch::records;
 use crate::http::batch::replies::Reply;
-use crate::http::budget::{self, ByteShare};
-use crate::http::service::Service;
 
 /// The memory of a page of records. Each batch may have one that does not count.
 const PAGE_BYTES: usize = 16 << 10;
@@ -107,7 +107,7 @@ impl Held {
     }
 
     fn share(&self, bytes: usize) -> Option<ByteShare> {
-        self.service.replies.held(bytes, self.bytes)
+        self.service.replies().held(bytes, self.bytes)
     }
 
     /// Takes the first long reply, or about [`PIECE_BYTES`] of short ones.
@@ -118,7 +118,7 @@ impl Held {
             self.took(bytes.capacity(), bytes.len());
             return budget::counted(bytes, share);
         }
-        let recipe = self.service.options.defaults.recipe;
+        let recipe = self.service.recipe();
         let mut piece = BytesMut::with_capacity(self.expanded_bytes.min(PIECE_BYTES));
         let mut freed = 0_usize;
         while piece.len() < PIECE_BYTES

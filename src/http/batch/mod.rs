@@ -23,16 +23,14 @@
 //! client takes nothing then, because it is still sending, the batch is given up: the rest of the
 //! body is discarded, and the last line of the reply names the first line that was not taken.
 //!
-//! The channels bound numbers; [`crate::http::budget`] bounds bytes. A piece is looked up once it
-//! has room for its replies, and a write keeps a share until its reply is finished. Both come from
-//! the budget of all connections, or while that is spent from the
-//! [`OWN_BYTES`](crate::http::budget::OWN_BYTES) of the batch itself. Shares are taken in the order
-//! of the lines, so that no line waits for the share of a later one. A look-up whose reply has no
-//! room is left for its turn, when all replies before it are finished.
+//! The channels bound numbers; [`nearprint_service::budget`] bounds bytes. A piece is looked up
+//! once it has room for its replies, and a write keeps a share until its reply is finished. Both
+//! come from the budget of all connections, or while that is spent from the bytes of the batch
+//! itself ([`OWN_BYTES`](nearprint_service::budget::OWN_BYTES)). Shares are taken in the order of
+//! the lines, so that no line waits for the share of a later one. A look-up whose reply has no room
+//! is left for its turn, when all replies before it are finished.
 
-pub(crate) mod direct;
 mod documents;
-pub(crate) mod dry;
 mod flow;
 mod held;
 mod packed;
@@ -41,4 +39,4 @@ pub(crate) mod replies;
 mod run;
 mod source;
 
-pub(crate) use run::{Operation, run};
+pub(crate) use run::run;

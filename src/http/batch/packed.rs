@@ -21,15 +21,16 @@ use nearprint_engine::document::Packed;
 use nearprint_engine::{Admission, Engine, PackedQuery, QueryOptions, Share};
 use nearprint_fingerprint::Fingerprint;
 use nearprint_machine::change::PACKED_MAX;
+use nearprint_service::Operation;
+use nearprint_wire::answer::PackedInsertReply;
 use nearprint_wire::offer::OfferOptions;
 use tokio::sync::mpsc;
 
 use crate::http::batch::documents::Source;
 use crate::http::batch::replies::{Finishing, Reply, Slot, finished};
-use crate::http::batch::run::{Batch, Operation, in_lines, streamed};
+use crate::http::batch::run::{Batch, in_lines, streamed};
 use crate::http::batch::source::{DOCUMENTS_PER_PIECE, Words, whole_words};
 use crate::http::problem::Problem;
-use crate::http::reply::wire::PackedInsertReply;
 use crate::http::request::body;
 use crate::metrics::{self, WriteOutcome};
 
@@ -49,7 +50,7 @@ pub(super) async fn run(
     batch.check_namespace(namespace.as_ref())?;
     let inserts = batch.operation == Operation::Insert;
     let (stream, bytes) = whole_words(&batch, stream).await?;
-    let timeout = batch.service.bodies.timeout;
+    let timeout = batch.http.bodies.timeout;
     if !inserts && body::accepts_ndjson(headers) {
         let words = Words::new(stream, timeout, DOCUMENTS_PER_PIECE);
         return Ok(in_lines(&batch, Source::Words(words)).await);
@@ -59,7 +60,7 @@ pub(super) async fn run(
     if inserts {
         return insert(batch, words, count).await;
     }
-    let share = batch.engine.share();
+    let share = batch.http.service.engine_for(&batch.caller).share();
     let query = PackedQuery { namespace, criteria: options.criteria };
     let nearest = Arc::new(Nearest { batch: Arc::clone(&batch), query, share });
     let slots = start(words, move |chunk| Arc::clone(&nearest).begin(chunk));
@@ -143,7 +144,7 @@ impl Nearest {
             return Ok(look_up.map(move |done| done.unwrap_or_else(fault)).boxed());
         }
         let (packed, criteria) = (self.batch.packed(chunk), self.query.criteria);
-        let engine = &self.batch.engine;
+        let engine = self.batch.http.service.engine_for(&self.batch.caller);
         let pending = engine
             .begin_check_and_insert_packed(&self.share, packed, criteria, Admission::Wait)
             .await?;
@@ -159,7 +160,7 @@ impl Nearest {
     }
 
     async fn look_up(self: Arc<Self>, chunk: Vec<Fingerprint>) -> Result<Reply, Problem> {
-        let engine = &self.batch.engine;
+        let engine = self.batch.http.service.engine_for(&self.batch.caller);
         let nearest = engine.nearest_scheduled(&self.share, chunk, &self.query).await?;
         count_hits(&nearest);
         Ok(Reply::of_bytes(nearest, None))
@@ -174,13 +175,13 @@ fn count_hits(nearest: &[u8]) -> u64 {
 
 /// Stores all fingerprints and replies with counts.
 async fn insert(batch: Arc<Batch>, words: Words, received: u64) -> Result<Response, Problem> {
-    let sequence = batch.reach.sequence(batch.engine.sequence());
+    let sequence = batch.caller.namespaces.sequence(batch.http.service.engine().sequence());
     let mut reply = PackedInsertReply { received, inserted: 0, stored: false, sequence };
-    let reach = batch.reach.clone();
+    let reach = batch.caller.namespaces.clone();
     let mut slots = start(words, move |chunk| {
         let batch = Arc::clone(&batch);
         async move {
-            let engine = &batch.engine;
+            let engine = batch.http.service.engine_for(&batch.caller);
             let pending = engine.begin_insert_packed(batch.packed(chunk), Admission::Wait).await?;
             Ok(async { Ok(pending.wait().await?) }.boxed())
         }

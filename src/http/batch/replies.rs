@@ -9,6 +9,8 @@ use axum::body::Body;
 use bytes::Bytes;
 use futures_util::future::{self, BoxFuture};
 use futures_util::{FutureExt as _, stream};
+use nearprint_service::budget::{ByteShare, SHORT_BYTES};
+use nearprint_wire::answer;
 use serde::Serialize;
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::{Instant, sleep_until};
@@ -17,8 +19,7 @@ use crate::http::batch::flow::Flow;
 use crate::http::batch::held::Held;
 use crate::http::batch::records::{Pack, Records};
 use crate::http::batch::run::Batch;
-use crate::http::budget::{ByteShare, SHORT_BYTES};
-use crate::http::problem::{Problem, ProblemBody};
+use crate::http::problem::Problem;
 use crate::http::request::body;
 
 /// Finished replies that follow each other, with their share.
@@ -85,9 +86,9 @@ pub(super) fn finished<T: Send + 'static>(reply: Result<T, Problem>) -> Finishin
 pub(super) async fn streamed(batch: &Batch, slots: mpsc::Receiver<Slot<Reply>>) -> Body {
     let (to_client, mut pieces) = mpsc::channel(2);
     let (release, released) = oneshot::channel();
-    let service = Arc::clone(&batch.service);
+    let service = Arc::clone(&batch.http.service);
     let out = Outgoing {
-        give_up_after: service.bodies.timeout.checked_div(2).unwrap_or_default(),
+        give_up_after: batch.http.bodies.timeout.checked_div(2).unwrap_or_default(),
         held: Held::new(service),
         flow: Arc::clone(&batch.flow),
         release: Some(release),
@@ -257,7 +258,7 @@ async fn complete(end: &Result<(), Problem>, to_client: &ToClient) {
 /// A line of a batch that went wrong.
 #[derive(Debug, Serialize, utoipa::ToSchema)]
 pub(crate) struct ErrorLine<'a> {
-    error: ProblemBody<'a>,
+    error: answer::ProblemReply<'a>,
 }
 
 /// The reply to the line with this number, which went wrong.

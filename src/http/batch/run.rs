@@ -6,8 +6,10 @@ use axum::extract::Request;
 use axum::http::HeaderValue;
 use axum::http::header::{CONNECTION, CONTENT_TYPE, EXPECT};
 use axum::response::Response;
+use nearprint_engine::QueryOptions;
 use nearprint_engine::document::Namespace;
-use nearprint_engine::{Engine, QueryOptions};
+use nearprint_service::budget::{ByteBudget, ByteShare, OWN_BYTES};
+use nearprint_service::{Caller, Lifetime, NamespaceAccess, Operation, prepare};
 use nearprint_wire::offer::OfferOptions;
 use tokio::sync::{Semaphore, mpsc};
 
@@ -15,65 +17,46 @@ use crate::http::batch::documents::{self, Source};
 use crate::http::batch::flow::Flow;
 use crate::http::batch::packed;
 use crate::http::batch::replies::{self, Reply, Slot};
-use crate::http::budget::{ByteBudget, ByteShare, OWN_BYTES};
 use crate::http::problem::Problem;
 use crate::http::request::body::{self, ContentKind};
-use crate::http::request::lifetime::Lifetime;
-use crate::http::request::prepare;
-use crate::http::request::reach::NamespaceAccess;
+use crate::http::request::caller::caller_of;
 use crate::http::request::types::{
     CHECK_AND_INSERT, FINGERPRINT, INSERT, Parameters, QUERY, RequestKind,
 };
-use crate::http::service::Service;
-use crate::http::shares::RequestPlace;
+use crate::http::service::HttpService;
+use nearprint_service::shares::RequestPlace;
 
-/// What is done with each document.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Operation {
-    Fingerprint,
-    Query,
-    Insert,
-    CheckAndInsert,
+/// The requests that its lines are.
+pub(super) const fn request_of(operation: Operation) -> &'static RequestKind {
+    match operation {
+        Operation::Fingerprint => &FINGERPRINT,
+        Operation::Query => &QUERY,
+        Operation::Insert => &INSERT,
+        Operation::CheckAndInsert => &CHECK_AND_INSERT,
+    }
 }
 
-impl Operation {
-    pub(crate) const fn request(self) -> &'static RequestKind {
-        match self {
-            Self::Fingerprint => &FINGERPRINT,
-            Self::Query => &QUERY,
-            Self::Insert => &INSERT,
-            Self::CheckAndInsert => &CHECK_AND_INSERT,
+/// The types of its body, in words for the client.
+const fn takes(operation: Operation) -> &'static str {
+    match operation {
+        Operation::Fingerprint => "application/x-ndjson",
+        Operation::Query | Operation::Insert | Operation::CheckAndInsert => {
+            "application/x-ndjson or application/octet-stream"
         }
-    }
-
-    /// The types of its body, in words for the client.
-    pub(crate) const fn takes(self) -> &'static str {
-        match self {
-            Self::Fingerprint => "application/x-ndjson",
-            Self::Query | Self::Insert | Self::CheckAndInsert => {
-                "application/x-ndjson or application/octet-stream"
-            }
-        }
-    }
-
-    pub(crate) const fn writes(self) -> bool {
-        matches!(self, Self::Insert | Self::CheckAndInsert)
     }
 }
 
 /// What all lines of a batch share.
 #[derive(Debug)]
 pub(crate) struct Batch {
-    pub(crate) service: Arc<Service>,
-    /// The engine as its client may use it.
-    pub(crate) engine: Engine,
+    pub(crate) http: Arc<HttpService>,
+    /// Whose it is, and the namespaces that its documents may have.
+    pub(crate) caller: Caller,
     pub(crate) operation: Operation,
     /// The query parameters: the defaults of the lines.
     pub(crate) options: OfferOptions,
     /// How long its documents are kept, unless their lines say so.
     pub(crate) lifetime: Lifetime,
-    /// The namespaces that its documents may have.
-    pub(crate) reach: NamespaceAccess,
     /// The bytes that the batch may keep when the budget of all connections is spent.
     pub(crate) own: ByteBudget,
     /// The permit of the look-up whose reply is finished next.
@@ -91,13 +74,13 @@ impl Batch {
         if self.operation == Operation::Fingerprint {
             return Ok(());
         }
-        self.reach.check(namespace.map(Namespace::as_str))
+        Ok(self.caller.namespaces.check(namespace.map(Namespace::as_str))?)
     }
 
     /// A share for what the batch keeps until its client has read everything before it. Waits for
     /// the client when both the budget of all connections and that of the batch are spent.
     pub(crate) async fn reserve(&self, bytes: usize) -> ByteShare {
-        match self.service.replies.ahead(bytes) {
+        match self.http.service.replies().ahead(bytes) {
             Some(share) => share,
             None => self.own.take(bytes.min(OWN_BYTES)).await,
         }
@@ -105,9 +88,9 @@ impl Batch {
 }
 
 /// The query parameters of a batch.
-pub(super) struct BatchParameters {
+struct BatchParameters {
     /// The options of all lines, as they are and as those of look-ups.
-    pub(super) options: OfferOptions,
+    options: OfferOptions,
     look_up: QueryOptions,
     /// How long documents are kept.
     lifetime: Lifetime,
@@ -117,18 +100,18 @@ pub(super) struct BatchParameters {
 
 /// Reads the query parameters of a batch. One that is wrong for every line refuses the batch, as a
 /// service does that takes no writes.
-pub(super) fn parameters_of(
-    service: &Service,
+fn parameters_of(
+    http: &HttpService,
     operation: Operation,
     query: Option<&str>,
     reach: &NamespaceAccess,
 ) -> Result<BatchParameters, Problem> {
-    let Parameters { named, options } = operation.request().batch_parameters(query)?;
-    let setting = service.setting();
+    let Parameters { named, options } = request_of(operation).batch_parameters(query)?;
+    let setting = http.service.setting();
     let look_up = prepare::query_options(&options, true, &setting.defaults)?;
     let lifetime = Lifetime::of(&options, &setting.defaults, setting.now_ms)?;
     if operation.writes() {
-        service.accepts_writes(reach)?;
+        http.service.accepts_writes(reach)?;
     }
     let early_reply = named.early_reply.unwrap_or_default();
     Ok(BatchParameters { options, look_up, lifetime, early_reply })
@@ -136,39 +119,28 @@ pub(super) fn parameters_of(
 
 /// Answers a batch of either type.
 pub(crate) async fn run(
-    service: Arc<Service>,
+    http: Arc<HttpService>,
     operation: Operation,
     request: Request,
 ) -> Result<Response, Problem> {
     let (head, stream) = request.into_parts();
-    let reach = NamespaceAccess::of(&head.extensions);
-    let parameters = parameters_of(&service, operation, head.uri.query(), &reach)?;
+    let caller = caller_of(&head.extensions);
+    let parameters = parameters_of(&http, operation, head.uri.query(), &caller.namespaces)?;
     let BatchParameters { options, look_up, lifetime, early_reply } = parameters;
-    let kind = body::kind(&head.headers, operation.takes())?;
+    let kind = body::kind(&head.headers, takes(operation))?;
     let own = ByteBudget::new(OWN_BYTES);
     let turn = Arc::new(Semaphore::new(1));
     let flow = Flow::new(early_reply, head.headers.contains_key(EXPECT));
     let stream = flow.watch(stream);
     let place = head.extensions.get().cloned().expect("every request but a probe has a place");
-    let engine = service.engine_for(&head.extensions);
-    let batch = Arc::new(Batch {
-        service,
-        engine,
-        operation,
-        options,
-        lifetime,
-        reach,
-        own,
-        turn,
-        flow,
-        place,
-    });
+    let batch =
+        Arc::new(Batch { http, caller, operation, options, lifetime, own, turn, flow, place });
     if kind == ContentKind::Ndjson {
         Ok(in_lines(&batch, Source::Lines(stream)).await)
     } else if kind == ContentKind::Packed && operation != Operation::Fingerprint {
         packed::run(batch, look_up, &head.headers, stream).await
     } else {
-        Err(body::unsupported(format!("A batch comes as {}.", operation.takes())))
+        Err(body::unsupported(format!("A batch comes as {}.", takes(operation))))
     }
 }
 

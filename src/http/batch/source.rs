@@ -9,11 +9,11 @@ use bytes::{Bytes, BytesMut};
 use futures_util::FutureExt as _;
 use http_body_util::Full;
 use nearprint_fingerprint::Fingerprint;
+use nearprint_service::budget::ByteShare;
 use tokio::time::timeout_at;
 
 use crate::http::batch::documents::ToBegin;
 use crate::http::batch::run::Batch;
-use crate::http::budget::ByteShare;
 use crate::http::middleware::guard::Guarded;
 use crate::http::options::HttpOptions;
 use crate::http::problem::{Code, Problem};
@@ -45,7 +45,7 @@ impl Content {
     }
 }
 
-pub(super) fn line_too_large(options: &HttpOptions) -> Problem {
+fn line_too_large(options: &HttpOptions) -> Problem {
     let max = options.line_bytes_max;
     let detail = format!("A line may have {max} bytes (server.line_bytes_max).");
     Problem::new(Code::LineTooLarge, detail)
@@ -57,12 +57,12 @@ pub(super) async fn lines(
     body: &mut Body,
     to_begin: &ToBegin,
 ) -> Result<(), (u64, Problem)> {
-    let options = &batch.service.options;
+    let options = &batch.http.options;
     let content = |StreamLine { number, bytes }| {
         (number, bytes.map(Content::Json).ok_or_else(|| line_too_large(options)))
     };
     let mut cutter = LineCutter::new(options.line_bytes_max);
-    let mut reserved = batch.service.bodies.share(batch.place.client());
+    let mut reserved = batch.http.bodies.share(batch.place.client());
     let mut deadline = body::deadline(options.body_timeout);
     loop {
         let next = timeout_at(deadline, body::next_data(body)).await;
@@ -100,7 +100,7 @@ pub(super) async fn bare(
     words: &mut Words,
     to_begin: &ToBegin,
 ) -> Result<(), (u64, Problem)> {
-    let mut reserved = batch.service.bodies.share(batch.place.client());
+    let mut reserved = batch.http.bodies.share(batch.place.client());
     let mut first = 1_u64;
     while let Some(words) = words.next().await.map_err(|problem| (first, problem))? {
         let next = first.saturating_add(words.len() as u64);
@@ -132,7 +132,7 @@ impl Batch {
 
     /// Refuses the rest of a body that came too slowly.
     fn too_slow(&self) -> Problem {
-        let timeout = self.service.bodies.timeout;
+        let timeout = self.http.bodies.timeout;
         let problem = body::too_slow(timeout);
         if !self.flow.holds_replies() {
             return problem;
@@ -213,7 +213,7 @@ pub(super) async fn whole_words(batch: &Batch, stream: Body) -> Result<(Body, u6
     let (stream, bytes) = if let Some(bytes) = stream.size_hint().exact() {
         (stream, bytes)
     } else {
-        let bodies = &batch.service.bodies;
+        let bodies = &batch.http.bodies;
         let limit = bodies.bytes_max;
         let body = body::read(bodies, batch.place.client(), stream).await.map_err(|problem| {
             let detail =

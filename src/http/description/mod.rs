@@ -7,9 +7,9 @@ use utoipa::ToSchema;
 use utoipa::openapi::{ComponentsBuilder, InfoBuilder, LicenseBuilder, OpenApi, OpenApiBuilder};
 
 use crate::http::batch::replies::ErrorLine;
-use crate::http::problem::ProblemBody;
 use crate::http::request::selection::NamedDocument;
 use crate::http::request::types::ComparedDocument;
+use nearprint_wire::answer::ProblemReply;
 
 /// The document without its routes.
 pub(crate) fn head() -> OpenApi {
@@ -25,7 +25,7 @@ pub(crate) fn head() -> OpenApi {
         .build();
     let components = ComponentsBuilder::new()
         .schema_from::<ComparedDocument>()
-        .schema_from::<ProblemBody<'_>>()
+        .schema_from::<ProblemReply<'_>>()
         .schema_from::<ErrorLine<'_>>()
         .schema_from::<NamedDocument>()
         .build();
@@ -155,7 +155,7 @@ mod tests {
             Code::ReplyNotRead,
         ];
         for code in Code::ALL {
-            let is_given = document.contains(&format!("`{}`", code.row().1));
+            let is_given = document.contains(&format!("`{}`", code.name()));
             assert_eq!(is_given, !elsewhere.contains(code), "{code:?}");
         }
     }

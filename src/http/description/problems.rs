@@ -12,7 +12,7 @@ use utoipa::openapi::{ContentBuilder, Ref, Response, ResponseBuilder};
 
 use crate::access::{Need, Permission};
 use crate::http::middleware::access::{Concerned, Rule};
-use crate::http::problem::Code;
+use crate::http::problem::{Code, status};
 
 /// Some of the errors of an operation.
 pub(crate) type Group = &'static [Code];
@@ -156,7 +156,7 @@ pub(crate) fn describe(operation: &mut Operation, groups: &[Group], rule: Rule) 
     // In the order of the table of all errors.
     for code in Code::ALL.iter().filter(given) {
         let is_of_probe = is_probe && READINESS.contains(code);
-        let status = if is_of_probe { StatusCode::SERVICE_UNAVAILABLE } else { code.row().0 };
+        let status = if is_of_probe { StatusCode::SERVICE_UNAVAILABLE } else { status(*code) };
         by_status.entry(status).or_default().push(*code);
     }
     for (status, codes) in by_status {
@@ -166,7 +166,7 @@ pub(crate) fn describe(operation: &mut Operation, groups: &[Group], rule: Rule) 
 }
 
 fn response(status: StatusCode, codes: &[Code]) -> Response {
-    let names: Vec<String> = codes.iter().map(|code| format!("`{}`", code.row().1)).collect();
+    let names: Vec<String> = codes.iter().map(|code| format!("`{}`", code.name())).collect();
     let names = names.join(", ");
     let description = match status.as_u16() {
         400 => format!("Malformed or contradictory: {names}"),

@@ -15,8 +15,8 @@ use utoipa::openapi::security::{HttpAuthScheme, HttpBuilder, SecurityRequirement
 
 use crate::access::{Admitted, Denied, Need, Permission};
 use crate::http::problem::{Code, Problem};
-use crate::http::request::reach::NamespaceAccess;
-use crate::http::service::Service;
+use crate::http::service::HttpService;
+use nearprint_service::NamespaceAccess;
 
 /// The ways to present a token: names in the OpenAPI document, and what they are.
 const SCHEMES: [(&str, HttpAuthScheme, &str); 2] = [
@@ -91,17 +91,17 @@ impl Rules {
 /// Lets a request through and notes whose it is and what it may reach, or says why not. Costs
 /// nothing when tokens are off.
 pub(crate) fn check(
-    service: &Service,
+    http: &HttpService,
     rules: &Rules,
     route: Option<&str>,
     request: &mut Request,
 ) -> Result<(), Problem> {
-    if !service.access.is_on() {
+    if !http.access.is_on() {
         return Ok(());
     }
     let rule = rules.of(request.method(), route);
     let presented = presented(request);
-    let admitted = service.access.admit(presented.as_deref(), rule.need).map_err(|denied| {
+    let admitted = http.access.admit(presented.as_deref(), rule.need).map_err(|denied| {
         let problem = problem(denied);
         // For the web page, make the browser ask for the token; it then sends it with every
         // request.

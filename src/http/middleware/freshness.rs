@@ -13,11 +13,11 @@ use nearprint_wire::fields;
 use nearprint_wire::offer::FieldKind;
 use tokio::time::timeout;
 
-use crate::http::cipher::Kind;
 use crate::http::problem::{Code, Problem};
+use crate::http::request::caller::namespaces_of;
 use crate::http::request::parameters;
-use crate::http::request::reach::NamespaceAccess;
-use crate::http::service::Service;
+use crate::http::service::HttpService;
+use nearprint_service::cipher::Kind;
 
 /// The longest wait for a change.
 const WAIT_MAX: Duration = Duration::from_secs(1);
@@ -49,7 +49,7 @@ impl Freshness {
             return Ok(Self::default());
         }
         let waits = ours.iter().any(|pair| name(pair) == MIN_SEQUENCE);
-        if waits && !NamespaceAccess::of(request.extensions()).is_unlimited() {
+        if waits && !namespaces_of(request.extensions()).is_unlimited() {
             // It would tell how much others do.
             let detail = "min_sequence needs a token that is not limited to namespaces.";
             return Err(Problem::new(Code::NamespaceNotAllowed, detail).of_field(MIN_SEQUENCE));
@@ -66,7 +66,7 @@ impl Freshness {
     /// its query string. A fresh answer is asked of the service that decides alone.
     pub(crate) async fn wait(
         self,
-        service: &Service,
+        http: &HttpService,
         request: &mut Request,
     ) -> Result<(), Problem> {
         let Self { min_sequence, fresh } = &self;
@@ -74,19 +74,19 @@ impl Freshness {
             return Ok(());
         }
         *request.uri_mut() = without_ours(request.uri())?;
-        if self.is_fresh() && service.node().is_some() {
-            service.engine.fresh().await.map_err(|refused| {
+        if self.is_fresh() && http.node().is_some() {
+            http.service.engine().fresh().await.map_err(|refused| {
                 let detail = format!("Only the leader can answer this, and {refused}.");
                 Problem::new(Code::NoLeader, detail)
             })?;
         }
         let Some(wanted) = min_sequence.map(Sequence::new) else { return Ok(()) };
-        if timeout(WAIT_MAX, service.engine.reached(wanted)).await.is_ok() {
+        if timeout(WAIT_MAX, http.service.engine().reached(wanted)).await.is_ok() {
             return Ok(());
         }
         let detail = format!(
             "min_sequence is {wanted}, and this service has {} changes after a wait of {} ms.",
-            service.engine.sequence(),
+            http.service.engine().sequence(),
             WAIT_MAX.as_millis()
         );
         Err(Problem::new(Code::Behind, detail).of_field(MIN_SEQUENCE))
@@ -95,30 +95,31 @@ impl Freshness {
 
 /// Tells another copy of this directory a change that this one has: in a request that is passed on,
 /// and in the reply to one.
-pub(crate) fn tell_change(service: &Service, headers: &mut HeaderMap) {
-    let change = service.cipher.encrypt(&Kind::Change.into(), service.engine.sequence().get());
+pub(crate) fn tell_change(http: &HttpService, headers: &mut HeaderMap) {
+    let change =
+        http.service.cipher().encrypt(&Kind::Change.into(), http.service.engine().sequence().get());
     let change = HeaderValue::from_str(&change).expect("hex digits are visible ASCII");
     headers.insert(CHANGE, change);
 }
 
 /// Whether a copy of this directory has passed on the request with these headers.
-pub(crate) fn comes_from_copy(service: &Service, headers: &HeaderMap) -> bool {
-    headers.get(CHANGE).is_some_and(|change| read_change(service, change).is_some())
+pub(crate) fn comes_from_copy(http: &HttpService, headers: &HeaderMap) -> bool {
+    headers.get(CHANGE).is_some_and(|change| read_change(http, change).is_some())
 }
 
-fn read_change(service: &Service, change: &HeaderValue) -> Option<Sequence> {
-    let change = service.cipher.decrypt(&Kind::Change.into(), change.to_str().ok()?)?;
+fn read_change(http: &HttpService, change: &HeaderValue) -> Option<Sequence> {
+    let change = http.service.cipher().decrypt(&Kind::Change.into(), change.to_str().ok()?)?;
     Some(Sequence::new(u64::try_from(change).ok()?))
 }
 
 /// Waits until this service has what the reply to a request rests on that it has passed on, so that
 /// its client sees there what it has written. A copy that is far behind does not wait.
-pub(crate) async fn catch_up(service: &Service, response: &mut Response) {
+pub(crate) async fn catch_up(http: &HttpService, response: &mut Response) {
     let Some(change) = response.headers_mut().remove(CHANGE) else { return };
-    if let Some(change) = read_change(service, &change)
-        && service.is_level()
+    if let Some(change) = read_change(http, &change)
+        && http.is_level()
     {
-        drop(timeout(WAIT_MAX, service.engine.reached(change)).await);
+        drop(timeout(WAIT_MAX, http.service.engine().reached(change)).await);
     }
 }
 

@@ -13,7 +13,7 @@ use axum::http::{HeaderValue, Method, Version};
 use crate::http::host::Authority;
 use crate::http::problem::{Code, Problem, quoted};
 use crate::http::request::body;
-use crate::http::service::Service;
+use crate::http::service::HttpService;
 
 /// Where browsers say how the page that sends a request relates to this service.
 pub(crate) const SEC_FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
@@ -26,15 +26,15 @@ const DOCUMENTS: &str = "/v1/documents";
 
 /// Lets a request through, or says why not.
 pub(crate) fn check(
-    service: &Service,
+    http: &HttpService,
     route: Option<&str>,
     request: &Request,
 ) -> Result<(), Problem> {
     known_coding(request)?;
     let host = host(request)?;
-    let names = &service.options.host_names;
+    let names = &http.options.host_names;
     // A page that reaches the service by a name of its own has no token to send.
-    let is_restricted = !service.access.is_on() || !names.is_empty();
+    let is_restricted = !http.access.is_on() || !names.is_empty();
     if let Some(host) = &host
         && is_restricted
         && !names.accept(host)

@@ -29,14 +29,15 @@ use crate::http::middleware::freshness::{self, Freshness};
 use crate::http::middleware::guard::Guarded;
 use crate::http::middleware::head;
 use crate::http::problem::{Code, Failure, Problem};
-use crate::http::reply::hex::Hex;
 use crate::http::request::body::lingering;
+use crate::http::request::caller::client_of;
 use crate::http::request::coding;
 use crate::http::role::{Decider, Role};
 use crate::http::routes::jobs;
-use crate::http::service::Service;
-use crate::http::shares::{RequestPlace, client_of};
+use crate::http::service::HttpService;
 use crate::metrics;
+use nearprint_service::shares::RequestPlace;
+use nearprint_wire::answer::Hex;
 
 const CROSS_ORIGIN_RESOURCE_POLICY: HeaderName =
     HeaderName::from_static("cross-origin-resource-policy");
@@ -48,7 +49,7 @@ const REQUEST_ID_BYTES_MAX: usize = 128;
 /// What all requests share.
 #[derive(Debug)]
 pub(crate) struct RequestObserver {
-    service: Arc<Service>,
+    http: Arc<HttpService>,
     rules: &'static Rules,
     routes: HashMap<&'static str, metrics::Route>,
     unrouted: metrics::Route,
@@ -59,9 +60,9 @@ pub(crate) struct RequestObserver {
 
 impl RequestObserver {
     /// The middleware around the routes with these rules.
-    pub(crate) fn new(service: Arc<Service>, rules: &'static Rules) -> Arc<Self> {
+    pub(crate) fn new(http: Arc<HttpService>, rules: &'static Rules) -> Arc<Self> {
         Arc::new(Self {
-            service,
+            http,
             rules,
             routes: rules.paths().map(|path| (path, metrics::Route::new(path))).collect(),
             unrouted: metrics::Route::new("none"),
@@ -79,9 +80,9 @@ pub(crate) async fn observe(
     next: Next,
 ) -> Response {
     let mut observed = Observed::new(&observer, &request);
-    let service = &observer.service;
-    let admitted = head::check(service, observed.route, &request)
-        .and_then(|()| access::check(service, observer.rules, observed.route, &mut request))
+    let http = &observer.http;
+    let admitted = head::check(http, observed.route, &request)
+        .and_then(|()| access::check(http, observer.rules, observed.route, &mut request))
         .and_then(|()| observed.take_place(&mut request));
     let (head, body) = request.into_parts();
     let expects_continue = head.headers.contains_key(EXPECT);
@@ -117,37 +118,37 @@ async fn answer(
     mut request: Request,
     next: Next,
 ) -> Result<Response, Problem> {
-    let RequestObserver { service, rules, .. } = observer;
+    let RequestObserver { http, rules, .. } = observer;
     let asked = if request.uri().query().is_some() && rules.reads(request.method(), route) {
         Freshness::of(&request)?
     } else {
         Freshness::default()
     };
-    if !matches!(service.role, Role::Alone) {
+    if !matches!(http.role, Role::Alone) {
         let writes = rules.writes(request.method(), route)
-            && !jobs::is_of_search(service, route, request.uri());
+            && !jobs::is_of_search(http, route, request.uri());
         if writes || asked.is_fresh() {
-            match service.decider() {
+            match http.decider() {
                 Decider::Here => {}
                 Decider::There(forwarder, to) => {
-                    freshness::tell_change(service, request.headers_mut());
+                    freshness::tell_change(http, request.headers_mut());
                     let mut response = forwarder.forward(request, &to, writes).await?;
-                    freshness::catch_up(service, &mut response).await;
+                    freshness::catch_up(http, &mut response).await;
                     return Ok(response);
                 }
                 Decider::Nobody(problem) => return Err(problem),
             }
         }
     }
-    asked.wait(service, &mut request).await?;
+    asked.wait(http, &mut request).await?;
     let client = client_of(request.extensions());
     let (mut head, body) = request.into_parts();
     let tells_change =
-        freshness::comes_from_copy(service, &head.headers) && rules.writes(&head.method, route);
-    let body = coding::decoded(&service.bodies, &client, &mut head.headers, body);
+        freshness::comes_from_copy(http, &head.headers) && rules.writes(&head.method, route);
+    let body = coding::decoded(&http.bodies, &client, &mut head.headers, body);
     let mut response = next.run(Request::from_parts(head, body)).await;
     if tells_change {
-        freshness::tell_change(service, response.headers_mut());
+        freshness::tell_change(http, response.headers_mut());
     }
     Ok(response)
 }
@@ -192,7 +193,7 @@ impl Observed {
             return Ok(());
         }
         let client = client_of(request.extensions());
-        let place = RequestPlace::take(&self.observer.service.in_flight, &client)?;
+        let place = RequestPlace::take(&self.observer.http.in_flight, &client)?;
         self.place = Some(Arc::clone(&place));
         request.extensions_mut().insert(place);
         Ok(())

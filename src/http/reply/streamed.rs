@@ -28,8 +28,8 @@ use tokio::sync::mpsc;
 use tokio::time::{Instant, timeout};
 
 use crate::http::problem::{Code, Problem};
-use crate::http::shares::ShareSpent;
 use crate::metrics;
+use nearprint_service::shares::ShareSpent;
 
 /// The maximum number of pieces of a thread that wait for a slow client; then the thread waits.
 const PIECES_MAX: usize = 2;

@@ -16,11 +16,11 @@ use nearprint_text::{ContentType, PageSyntax, charset};
 use tokio::sync::oneshot;
 use tokio::time::{Instant, timeout};
 
-use crate::http::budget::{ByteShare, DividedBudget};
 use crate::http::options::HttpOptions;
 use crate::http::problem::{Code, Problem, quoted};
 use crate::http::request::coding::{self, Undecodable};
-use crate::http::shares::{RequestPlace, ShareSpent};
+use nearprint_service::budget::{ByteShare, DividedBudget};
+use nearprint_service::shares::{RequestPlace, ShareSpent};
 
 /// Smaller bodies do not count towards the bytes of all bodies: each connection has a buffer of
 /// this size anyway.

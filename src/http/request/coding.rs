@@ -19,9 +19,9 @@ use zstd::zstd_safe::{
     DCtx, DParameter, InBuffer, OutBuffer, get_error_name, get_frame_content_size,
 };
 
-use crate::http::budget::ByteShare;
 use crate::http::problem::{Code, Problem, quoted};
 use crate::http::request::body::{self, Bodies};
+use nearprint_service::budget::ByteShare;
 
 /// The codings that are taken, as the header of a refusal.
 const TAKEN: HeaderValue = HeaderValue::from_static("gzip, zstd");

@@ -5,8 +5,8 @@ use nearprint_wire::offer::{Fault, FaultKind, FieldSet, Value, json};
 
 use crate::http::problem::{Code, Problem};
 use crate::http::request::body::{self, Bodies, ContentKind, WholeBody};
+use crate::http::request::caller::client_of;
 use crate::http::request::parameters::{self, NoParameters};
-use crate::http::shares::client_of;
 
 /// The body of a request that is one JSON object, without query parameters; `takes` says so to the
 /// client.

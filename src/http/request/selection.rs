@@ -4,22 +4,17 @@
 use std::ops::RangeInclusive;
 
 use axum::http::Uri;
-use nearprint_engine::document::{DocumentId, Namespace, Sequence};
-use nearprint_engine::{
-    GroupsRequest, ListQuery, NamespaceFilter, OriginalsOrder, PageOptions, Purge,
-};
+use nearprint_engine::document::{DocumentId, Namespace};
+use nearprint_engine::{GroupsRequest, NamespaceFilter, OriginalsOrder, Purge};
 use nearprint_fingerprint::Distance;
 use nearprint_machine::query::SearchKind;
+use nearprint_service::{NamespaceAccess, PageRequest, Selected, Service, answers};
 use nearprint_wire::fields;
 use nearprint_wire::offer::{Fault, FieldKind, FieldValue, HitParts, OfferOptions, Value};
 use percent_encoding::percent_decode_str;
 
-use crate::http::cipher::{Cipher, Kind, Purpose};
-use crate::http::options::RequestDefaults;
 use crate::http::problem::{Code, Problem};
-use crate::http::request::reach::NamespaceAccess;
 use crate::http::request::schema::describe;
-use crate::http::request::{parameters, prepare};
 
 /// How many items a page has.
 const LIMIT: RangeInclusive<u64> = 1..=1_000;
@@ -50,17 +45,9 @@ impl FieldValue<'_> for Cursor {
 }
 
 impl Cursor {
-    /// The number after which a page begins; 0 for the first one.
-    pub(crate) fn decrypted<T: TryFrom<u128> + Default>(
-        cursor: Option<&Self>,
-        list: &Purpose,
-        cipher: &Cipher,
-    ) -> Result<T, Problem> {
-        let Some(Self(text)) = cursor else { return Ok(T::default()) };
-        let value = cipher.decrypt(list, text).and_then(|value| value.try_into().ok());
-        value.ok_or_else(|| {
-            parameters::problem(Value::Parameter(text).fault(CURSOR).of_field("after"))
-        })
+    /// As it came.
+    pub(crate) fn text(&self) -> &str {
+        &self.0
     }
 }
 
@@ -123,7 +110,7 @@ fields! {
         /// How many documents a page has; the default is 100.
         limit: u64 [FieldKind::Whole(1, 1_000)],
         /// What is shown in addition: `metadata`, `sketch`, or both with a comma between them.
-        include: SelectionParts [FieldKind::Names(&["metadata", "sketch"])],
+        include: ShownParts [FieldKind::Names(&["metadata", "sketch"])],
     }
 }
 
@@ -137,7 +124,7 @@ fields! {
         /// How many documents a page has; the default is 100.
         limit: u64 [FieldKind::Whole(1, 1_000)],
         /// What is shown in addition: `metadata`, `sketch`, or both with a comma between them.
-        include: SelectionParts [FieldKind::Names(&["metadata", "sketch"])],
+        include: ShownParts [FieldKind::Names(&["metadata", "sketch"])],
     }
 }
 
@@ -163,21 +150,18 @@ fields! {
 
 /// What documents show in a list in addition.
 #[derive(Debug, Clone, Copy, Default)]
-pub(crate) struct SelectionParts {
-    pub(crate) metadata: bool,
-    pub(crate) sketch: bool,
-}
+pub(crate) struct ShownParts(pub(crate) answers::SelectionParts);
 
-impl FieldValue<'_> for SelectionParts {
+impl FieldValue<'_> for ShownParts {
     fn read(value: Value<'_>) -> Result<Self, Fault> {
         let mut parts = Self::default();
         let takes = "metadata, sketch, or both";
         value.names(takes, &mut |name| {
             let choices = [("metadata", true), ("sketch", false)];
             if Value::Parameter(name).choice(takes, &choices)? {
-                parts.metadata = true;
+                parts.0.metadata = true;
             } else {
-                parts.sketch = true;
+                parts.0.sketch = true;
             }
             Ok(())
         })?;
@@ -185,16 +169,10 @@ impl FieldValue<'_> for SelectionParts {
     }
 }
 
-impl From<Option<HitParts>> for SelectionParts {
+impl From<Option<HitParts>> for ShownParts {
     fn from(parts: Option<HitParts>) -> Self {
-        Self { metadata: parts.is_some_and(|parts| parts.metadata), sketch: false }
-    }
-}
-
-impl SelectionParts {
-    /// The options of a page of at most `bytes_max` bytes.
-    pub(crate) const fn page(self, limit: usize, bytes_max: usize) -> PageOptions {
-        PageOptions { limit, bytes_max, with_metadata: self.metadata }
+        let metadata = parts.is_some_and(|parts| parts.metadata);
+        Self(answers::SelectionParts { metadata, sketch: false })
     }
 }
 
@@ -205,6 +183,14 @@ pub(crate) fn page_limit(limit: Option<u64>) -> Result<usize, Problem> {
     checked.ok_or_else(|| {
         Problem::invalid("limit", format!("limit is {limit}; it takes 1 to {}.", LIMIT.end()))
     })
+}
+
+/// The page that a request asks for.
+pub(crate) fn page_request(
+    after: Option<&Cursor>,
+    limit: Option<u64>,
+) -> Result<PageRequest<'_>, Problem> {
+    Ok(PageRequest { after: after.map(Cursor::text), limit: page_limit(limit)? })
 }
 
 impl ListParameters {
@@ -221,21 +207,14 @@ impl ListParameters {
     }
 
     /// The documents that it chooses, if the request may reach them.
-    pub(crate) fn query(
-        &self,
-        reach: &NamespaceAccess,
-        cipher: &Cipher,
-    ) -> Result<ListQuery, Problem> {
-        let reach = namespaces(self.namespace.clone(), self.all_namespaces, reach)?;
-        let prefix = self.prefix.clone().map(|prefix| prefix.0);
-        let list = Self::list(&reach, prefix.as_deref());
-        let after = Cursor::decrypted(self.after.as_ref(), &list, cipher)?;
-        Ok(ListQuery { reach, prefix, after: Sequence::new(after) })
+    pub(crate) fn selected(&self, reach: &NamespaceAccess) -> Result<Selected, Problem> {
+        let namespaces = namespaces(self.namespace.clone(), self.all_namespaces, reach)?;
+        Ok(Selected { namespaces, prefix: self.prefix.clone().map(|prefix| prefix.0) })
     }
 
-    /// The list that its cursors continue.
-    pub(crate) fn list(namespaces: &NamespaceFilter, prefix: Option<&str>) -> Purpose {
-        Purpose::from(Kind::Documents).of_namespaces(namespaces).with(prefix)
+    /// The page that it asks for.
+    pub(crate) fn page(&self) -> Result<PageRequest<'_>, Problem> {
+        page_request(self.after.as_ref(), self.limit)
     }
 }
 
@@ -338,7 +317,7 @@ impl GroupsBody {
     /// What it finds, if the request may reach it.
     pub(crate) fn request(
         self,
-        defaults: &RequestDefaults,
+        service: &Service,
         reach: &NamespaceAccess,
     ) -> Result<GroupsRequest, Problem> {
         let Self { distance, min_similarity, min_numbers, search, .. } = self;
@@ -358,15 +337,9 @@ impl GroupsBody {
             search,
             ..OfferOptions::default()
         };
-        let criteria = prepare::query_options(&options, true, defaults)?.criteria;
-        let min_size = min_size.unwrap_or(2);
-        let checked = u32::try_from(min_size).ok().filter(|size| *size > 0);
-        let min_size = checked.ok_or_else(|| {
-            let detail = format!("min_size is {min_size}; it takes 1 to {}.", u32::MAX);
-            Problem::invalid("min_size", detail)
-        })?;
-        let reach = namespaces(namespace, all_namespaces, reach)?;
-        Ok(GroupsRequest { reach, criteria, size_min: min_size })
+        let namespaces = namespaces(namespace, all_namespaces, reach);
+        let request = service.groups_request(&options, NamespaceFilter::All, min_size)?;
+        Ok(GroupsRequest { reach: namespaces?, ..request })
     }
 }
 
@@ -379,6 +352,18 @@ fields! {
         limit: u64 [FieldKind::Whole(1, 1_000)],
         /// `metadata` shows that of the documents.
         include: HitParts [FieldKind::Names(&["metadata"])],
+    }
+}
+
+impl GroupsPageParameters {
+    /// The page that it asks for.
+    pub(crate) fn page(&self) -> Result<PageRequest<'_>, Problem> {
+        page_request(self.after.as_ref(), self.limit)
+    }
+
+    /// Whether documents show their metadata.
+    pub(crate) fn with_metadata(&self) -> bool {
+        self.include.is_some_and(|parts| parts.metadata)
     }
 }
 

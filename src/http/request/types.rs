@@ -5,7 +5,7 @@ use std::borrow::Cow;
 
 use nearprint_engine::document::DocumentId;
 use nearprint_fingerprint::Fingerprint;
-use nearprint_text::Wanted;
+use nearprint_service::Needs;
 use nearprint_wire::fields;
 use nearprint_wire::offer::{
     DocumentFields, Fault, Field, FieldKind, FieldSet as _, FieldValue, OfferOptions, Value,
@@ -34,29 +34,12 @@ pub(crate) struct RequestKind {
     pub(crate) needs: Needs,
 }
 
-/// What a request of a kind needs.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Needs {
-    /// What an analysis computes in addition to the fingerprint.
-    pub(crate) analysis: Wanted,
-    /// Whether all hits are wanted if the request does not choose.
-    pub(crate) all_hits: bool,
-}
-
-impl Needs {
-    /// Those of a look-up.
-    pub(crate) const QUERY: Self = Self { analysis: Wanted::STORED, all_hits: true };
-
-    /// Those of a write: the verdict.
-    pub(crate) const WRITE: Self = Self { analysis: Wanted::STORED, all_hits: false };
-}
-
 pub(crate) const FINGERPRINT: RequestKind = RequestKind {
     doc: "A document to make a fingerprint of.",
     options: &["explain"],
     in_json: &[],
     in_query: &[],
-    needs: Needs { analysis: Wanted { sketch: false, features: true }, all_hits: true },
+    needs: Needs::FINGERPRINT,
 };
 
 pub(crate) const QUERY: RequestKind = RequestKind {

@@ -5,23 +5,23 @@ use std::sync::Arc;
 use axum::extract::{Request, State};
 use axum::response::Response;
 use nearprint_engine::{Admission, Checked};
+use nearprint_service::budget::WhenSpent;
+use nearprint_service::{Operation, answers, previous};
+use nearprint_wire::answer::CheckAndInsertReply;
 
-use crate::http::batch::{self, Operation};
-use crate::http::budget::WhenSpent;
+use crate::http::batch;
 use crate::http::description::{
     CheckAndInsertLines, CheckAndInsertReplyLines, PackedBody, RawBody,
 };
 use crate::http::problem::Problem;
+use crate::http::reply;
 use crate::http::reply::counts::{count_hits, count_verdict};
-use crate::http::reply::previous::PreviousReply;
-use crate::http::reply::wire::{CheckAndInsertReply, Subject};
-use crate::http::request::reach::NamespaceAccess;
+use crate::http::request::caller::CalledBy;
 use crate::http::request::types::{
     CHECK_AND_INSERT, CheckAndInsertBatchParameters, CheckAndInsertParameters,
     CheckAndInsertRequest,
 };
-use crate::http::service::Service;
-use crate::http::shares::client_of;
+use crate::http::service::HttpService;
 
 /// Store a document unless a near-duplicate of it is stored, as one atomic step.
 ///
@@ -35,30 +35,21 @@ use crate::http::shares::client_of;
     responses((status = 200, description = "What was found, and what became of the document",
         body = CheckAndInsertReply<'_>)))]
 pub(crate) async fn post_check_and_insert(
-    State(service): State<Arc<Service>>,
-    reach: NamespaceAccess,
+    State(http): State<Arc<HttpService>>,
+    CalledBy(caller): CalledBy,
     request: Request,
 ) -> Result<Response, Problem> {
-    let client = client_of(request.extensions());
-    let engine = service.engine.on_behalf_of(client.clone());
-    let prepared = service.prepare(request, &CHECK_AND_INSERT).await?;
-    reach.check_document(&prepared.document)?;
-    let subject = Subject::from(&prepared);
-    let pending = engine
-        .begin_check_and_insert(
-            prepared.document,
-            prepared.options,
-            prepared.storing,
-            Admission::Shed,
-        )
-        .await?;
-    let Checked { written, found, previous } = pending.wait().await?;
+    let service = &http.service;
+    let prepared = http.prepare(request, &CHECK_AND_INSERT).await?;
+    let begun = service.begin_check_and_insert(&caller, prepared, Admission::Shed).await?;
+    let (subject, Checked { written, found, previous: before }) = begun.done().await?;
     count_verdict(written.verdict);
-    let (findings, share) = service.replies.hits(&client, found, WhenSpent::Shorten).await?;
+    let hits = service.replies().hits(&caller.client, found, WhenSpent::Shorten).await?;
+    let (findings, share) = hits;
     count_hits(&findings);
-    let written = (written, PreviousReply::read(previous).await);
-    let reply = CheckAndInsertReply::new(&subject, written, &findings, &reach);
-    Ok(service.replies.answer_shorter(&client, reply, share))
+    let written = (written, previous(before).await);
+    let reply = answers::check_and_insert(&subject, written, &findings, &caller.namespaces);
+    Ok(reply::json(service.replies().answer_shorter(&caller.client, reply, share)))
 }
 
 /// Store the unique ones of many documents.
@@ -74,8 +65,8 @@ pub(crate) async fn post_check_and_insert(
         content((CheckAndInsertReplyLines = "application/x-ndjson"),
         (PackedBody = "application/octet-stream")))))]
 pub(crate) async fn post_check_and_insert_batch(
-    State(service): State<Arc<Service>>,
+    State(http): State<Arc<HttpService>>,
     request: Request,
 ) -> Result<Response, Problem> {
-    batch::run(service, Operation::CheckAndInsert, request).await
+    batch::run(http, Operation::CheckAndInsert, request).await
 }

@@ -4,16 +4,17 @@ use std::sync::Arc;
 
 use axum::extract::{Request, State};
 use axum::response::Response;
+use nearprint_service::{Needs, Prepared, Setting, prepare};
+use nearprint_wire::answer::{CompareReply, ComparisonExplanationReply};
 use nearprint_wire::offer::{FieldSet as _, OfferOptions};
 
 use crate::http::problem::{Code, Problem};
-use crate::http::reply::explained::ComparisonExplanationReply;
-use crate::http::reply::wire::CompareReply;
+use crate::http::reply;
+use crate::http::request::caller::client_of;
 use crate::http::request::json;
-use crate::http::request::prepare::{self, Prepared, Setting};
-use crate::http::request::types::{CompareRequest, ComparedFields, Comparison, Needs};
-use crate::http::service::Service;
-use crate::http::shares::client_of;
+use crate::http::request::prepare::of_fields;
+use crate::http::request::types::{CompareRequest, ComparedFields, Comparison};
+use crate::http::service::HttpService;
 
 /// Compare two documents.
 ///
@@ -22,17 +23,18 @@ use crate::http::shares::client_of;
     request_body = CompareRequest,
     responses((status = 200, description = "How near the two documents are", body = CompareReply)))]
 pub(crate) async fn post_compare(
-    State(service): State<Arc<Service>>,
+    State(http): State<Arc<HttpService>>,
     request: Request,
 ) -> Result<Response, Problem> {
     let client = client_of(request.extensions());
     let takes = "two documents as application/json";
-    let body = json::whole_body(&service.bodies, request, takes).await?;
+    let body = json::whole_body(&http.bodies, request, takes).await?;
+    let service = &http.service;
     let setting = service.setting();
     let bytes = body.bytes.len();
     let work = move || compare(&body.bytes, &setting);
     let reply = service.analyse(&client, bytes, work).await??;
-    service.replies.answer(&client, reply, None)
+    Ok(reply::json(service.replies().answer(&client, reply, None)?))
 }
 
 fn compare(json: &[u8], setting: &Setting) -> Result<CompareReply, Problem> {
@@ -59,5 +61,5 @@ fn side(
         || Problem::new(Code::DocumentMissing, "A comparison needs two documents, a and b.");
     let ComparedFields(mut fields) = document.ok_or_else(|| missing().of_field(name))?;
     fields.options = fields.options.or(options.clone());
-    prepare::of_fields(fields, Needs::QUERY, setting).map_err(|problem| problem.inside(name))
+    of_fields(fields, Needs::QUERY, setting).map_err(|problem| problem.inside(name))
 }

@@ -4,16 +4,18 @@ use std::sync::Arc;
 
 use axum::extract::{Request, State};
 use axum::response::Response;
+use nearprint_service::{Operation, answers};
+use nearprint_wire::answer::FingerprintReply;
 
-use crate::http::batch::{self, Operation};
+use crate::http::batch;
 use crate::http::description::{FingerprintLines, FingerprintReplyLines, RawBody};
 use crate::http::problem::Problem;
-use crate::http::reply::wire::FingerprintReply;
+use crate::http::reply;
+use crate::http::request::caller::CalledBy;
 use crate::http::request::types::{
     FINGERPRINT, FingerprintBatchParameters, FingerprintParameters, FingerprintRequest,
 };
-use crate::http::service::Service;
-use crate::http::shares::client_of;
+use crate::http::service::HttpService;
 
 /// Make the fingerprint of a document.
 ///
@@ -25,13 +27,13 @@ use crate::http::shares::client_of;
         (RawBody = "application/xhtml+xml"))),
     responses((status = 200, description = "The fingerprint", body = FingerprintReply)))]
 pub(crate) async fn post_fingerprint(
-    State(service): State<Arc<Service>>,
+    State(http): State<Arc<HttpService>>,
+    CalledBy(caller): CalledBy,
     request: Request,
 ) -> Result<Response, Problem> {
-    let client = client_of(request.extensions());
-    let prepared = service.prepare(request, &FINGERPRINT).await?;
-    let reply = FingerprintReply::new(&prepared, service.options.defaults.recipe);
-    service.replies.answer(&client, reply, None)
+    let prepared = http.prepare(request, &FINGERPRINT).await?;
+    let reply = answers::fingerprint(&prepared, http.service.recipe());
+    Ok(reply::json(http.service.replies().answer(&caller.client, reply, None)?))
 }
 
 /// Make the fingerprints of many documents.
@@ -43,8 +45,8 @@ pub(crate) async fn post_fingerprint(
     responses((status = 200, description = "A reply for each document, in their order",
         body = FingerprintReplyLines, content_type = "application/x-ndjson")))]
 pub(crate) async fn post_fingerprint_batch(
-    State(service): State<Arc<Service>>,
+    State(http): State<Arc<HttpService>>,
     request: Request,
 ) -> Result<Response, Problem> {
-    batch::run(service, Operation::Fingerprint, request).await
+    batch::run(http, Operation::Fingerprint, request).await
 }

@@ -6,13 +6,14 @@ use axum::Json;
 use axum::extract::State;
 use nearprint_engine::cluster::member::{NodeState, NodeStatus};
 use nearprint_engine::{Readiness, Refused};
+use nearprint_service::NamespaceAccess;
+use nearprint_wire::answer::HealthReply;
 
 use crate::follow::{FollowState, Following};
 use crate::http::problem::{Code, Problem};
-use crate::http::reply::wire::HealthReply;
-use crate::http::request::reach::NamespaceAccess;
+use crate::http::request::caller::CalledBy;
 use crate::http::role::{self, Decider, FollowerRole, Role};
-use crate::http::service::Service;
+use crate::http::service::HttpService;
 
 /// A leader that was not heard for so long may be gone: it sends something every second.
 const LEADER_SILENT_MS: u64 = 5_000;
@@ -30,19 +31,19 @@ pub(crate) async fn get_healthz() -> Json<HealthReply> {
     responses((status = 200, body = HealthReply,
         description = "The service accepts writes, or is a follower or a node fit for look-ups")))]
 pub(crate) async fn get_readyz(
-    State(service): State<Arc<Service>>,
-    reach: NamespaceAccess,
+    State(http): State<Arc<HttpService>>,
+    CalledBy(caller): CalledBy,
 ) -> Result<Json<HealthReply>, Problem> {
-    match (&service.role, service.node()) {
+    match (&http.role, http.node()) {
         (Role::Follower(FollowerRole { following, .. }), _) => {
-            runs(&service)?;
-            follower(following, &reach)
+            runs(&http)?;
+            follower(following, &caller.namespaces)
         }
         (_, Some((_, status))) => {
-            runs(&service)?;
-            node(&status, &reach)
+            runs(&http)?;
+            node(&status, &caller.namespaces)
         }
-        (Role::Alone | Role::Node(_), None) => accepts_writes(&service, &reach),
+        (Role::Alone | Role::Node(_), None) => accepts_writes(&http, &caller.namespaces),
     }
 }
 
@@ -51,19 +52,19 @@ pub(crate) async fn get_readyz(
     responses((status = 200, body = HealthReply,
         description = "The service takes writes, itself or by passing them on")))]
 pub(crate) async fn get_readyz_writes(
-    State(service): State<Arc<Service>>,
-    reach: NamespaceAccess,
+    State(http): State<Arc<HttpService>>,
+    CalledBy(caller): CalledBy,
 ) -> Result<Json<HealthReply>, Problem> {
-    match service.decider() {
-        Decider::Here => accepts_writes(&service, &reach),
+    match http.decider() {
+        Decider::Here => accepts_writes(&http, &caller.namespaces),
         Decider::Nobody(problem) => Err(problem),
         Decider::There(..) => {
-            runs(&service)?;
-            match (&service.role, service.node()) {
+            runs(&http)?;
+            match (&http.role, http.node()) {
                 (Role::Follower(FollowerRole { following, .. }), _) => {
-                    passes_on_to_primary(following, &reach)
+                    passes_on_to_primary(following, &caller.namespaces)
                 }
-                (_, Some((_, status))) => passes_on_to_leader(&status, &reach),
+                (_, Some((_, status))) => passes_on_to_leader(&status, &caller.namespaces),
                 (Role::Alone | Role::Node(_), None) => Err(role::no_leader()),
             }
         }
@@ -72,18 +73,18 @@ pub(crate) async fn get_readyz_writes(
 
 /// A probe looks at the status alone: not ready is 503, whatever the status of a write would be.
 fn accepts_writes(
-    service: &Service,
+    http: &HttpService,
     reach: &NamespaceAccess,
 ) -> Result<Json<HealthReply>, Problem> {
-    service.accepts_writes(reach).map_err(Problem::unavailable)?;
-    let node = service.node();
+    http.service.accepts_writes(reach).map_err(|why| Problem::from(why).unavailable())?;
+    let node = http.node();
     let status = node.map_or("ready", |(_, status)| role::state_name(&status.state));
     Ok(Json(HealthReply { status, lag_ms: None }))
 }
 
 /// Whether look-ups are answered. They are while the disk or the memory is full.
-fn runs(service: &Service) -> Result<(), Problem> {
-    match service.engine.readiness() {
+fn runs(http: &HttpService) -> Result<(), Problem> {
+    match http.service.engine().readiness() {
         Readiness::Stopping => Err(Refused::Stopping.into()),
         Readiness::Failed => Err(Refused::Failed.into()),
         Readiness::Ready

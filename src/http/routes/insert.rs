@@ -6,16 +6,16 @@ use axum::Json;
 use axum::extract::{Request, State};
 use axum::response::{IntoResponse as _, Response};
 use nearprint_engine::{Admission, Inserted};
+use nearprint_service::{Operation, answers, previous};
+use nearprint_wire::answer::{InsertReply, PackedInsertReply};
 
-use crate::http::batch::{self, Operation};
+use crate::http::batch;
 use crate::http::description::{InsertLines, InsertReplyLines, PackedBody, RawBody};
 use crate::http::problem::Problem;
 use crate::http::reply::counts::count_verdict;
-use crate::http::reply::previous::PreviousReply;
-use crate::http::reply::wire::{InsertReply, PackedInsertReply, Subject};
-use crate::http::request::reach::NamespaceAccess;
+use crate::http::request::caller::CalledBy;
 use crate::http::request::types::{INSERT, InsertBatchParameters, InsertParameters, InsertRequest};
-use crate::http::service::Service;
+use crate::http::service::HttpService;
 
 /// Store a document without looking for near-duplicates.
 ///
@@ -28,19 +28,16 @@ use crate::http::service::Service;
         (RawBody = "application/xhtml+xml"))),
     responses((status = 200, description = "What became of the document", body = InsertReply)))]
 pub(crate) async fn post_insert(
-    State(service): State<Arc<Service>>,
-    reach: NamespaceAccess,
+    State(http): State<Arc<HttpService>>,
+    CalledBy(caller): CalledBy,
     request: Request,
 ) -> Result<Response, Problem> {
-    let prepared = service.prepare(request, &INSERT).await?;
-    reach.check_document(&prepared.document)?;
-    let subject = Subject::from(&prepared);
-    let engine = &service.engine;
-    let pending = engine.begin_insert(prepared.into_insert(), Admission::Shed).await?;
-    let Inserted { written, previous } = pending.wait().await?;
+    let prepared = http.prepare(request, &INSERT).await?;
+    let begun = http.service.begin_insert(&caller, prepared, Admission::Shed).await?;
+    let (subject, Inserted { written, previous: before }) = begun.done().await?;
     count_verdict(written.verdict);
-    let previous = PreviousReply::read(previous).await;
-    Ok(Json(InsertReply::new(&subject, (written, previous), &reach)).into_response())
+    let written = (written, previous(before).await);
+    Ok(Json(answers::insert(&subject, written, &caller.namespaces)).into_response())
 }
 
 /// Store many documents.
@@ -54,8 +51,8 @@ pub(crate) async fn post_insert(
         fingerprints one reply for all", content(
         (InsertReplyLines = "application/x-ndjson"), (PackedInsertReply = "application/json")))))]
 pub(crate) async fn post_insert_batch(
-    State(service): State<Arc<Service>>,
+    State(http): State<Arc<HttpService>>,
     request: Request,
 ) -> Result<Response, Problem> {
-    batch::run(service, Operation::Insert, request).await
+    batch::run(http, Operation::Insert, request).await
 }

@@ -7,21 +7,19 @@ use std::sync::Arc;
 use axum::Json;
 use axum::extract::{Request, State};
 use axum::http::{StatusCode, Uri};
-use nearprint_engine::document::Namespace;
-use nearprint_engine::{Job, NamespaceFilter, Work};
+use nearprint_service::{Caller, PageRequest};
+use nearprint_wire::answer::{JobReply, JobsReply};
 use nearprint_wire::offer::FieldSet;
 use percent_encoding::percent_decode_str;
 
-use crate::http::cipher::{Kind, Purpose};
-use crate::http::problem::{Code, Problem};
-use crate::http::reply::jobs::{JobReply, JobsReply};
+use crate::http::problem::Problem;
+use crate::http::request::caller::CalledBy;
 use crate::http::request::json;
 use crate::http::request::parameters::{self, NoParameters};
-use crate::http::request::reach::NamespaceAccess;
 use crate::http::request::selection::{
     Cursor, JobInPath, JobsParameters, PurgeRequest, page_limit,
 };
-use crate::http::service::Service;
+use crate::http::service::HttpService;
 
 /// Remove many documents.
 ///
@@ -30,15 +28,13 @@ use crate::http::service::Service;
     request_body = PurgeRequest,
     responses((status = 202, description = "The job", body = JobReply)))]
 pub(crate) async fn post_purge(
-    State(service): State<Arc<Service>>,
-    reach: NamespaceAccess,
+    State(http): State<Arc<HttpService>>,
+    CalledBy(caller): CalledBy,
     request: Request,
 ) -> Result<(StatusCode, Json<JobReply>), Problem> {
-    let engine = service.engine_for(request.extensions());
-    let body = json::whole_body(&service.bodies, request, "application/json").await?;
-    let purge = json::read_without_null::<PurgeRequest>(&body.bytes)?.purge(&reach)?;
-    let job = engine.begin_purge(purge).await?;
-    Ok((StatusCode::ACCEPTED, Json(JobReply::new(job, &service.cipher, &reach))))
+    let body = json::whole_body(&http.bodies, request, "application/json").await?;
+    let purge = json::read_without_null::<PurgeRequest>(&body.bytes)?.purge(&caller.namespaces)?;
+    Ok((StatusCode::ACCEPTED, Json(http.service.begin_purge(&caller, purge).await?)))
 }
 
 /// List the jobs.
@@ -50,11 +46,11 @@ pub(crate) async fn post_purge(
     params(JobsParameters),
     responses((status = 200, description = "A page of the jobs", body = JobsReply)))]
 pub(crate) async fn get_jobs(
-    State(service): State<Arc<Service>>,
-    reach: NamespaceAccess,
+    State(http): State<Arc<HttpService>>,
+    CalledBy(caller): CalledBy,
     uri: Uri,
 ) -> Result<Json<JobsReply>, Problem> {
-    list(&service, service.engine.jobs(), &reach, &uri)
+    list(&http, &caller, &uri, false)
 }
 
 /// Show a job.
@@ -62,13 +58,12 @@ pub(crate) async fn get_jobs(
     params(JobInPath),
     responses((status = 200, description = "The job", body = JobReply)))]
 pub(crate) async fn get_job(
-    State(service): State<Arc<Service>>,
-    reach: NamespaceAccess,
+    State(http): State<Arc<HttpService>>,
+    CalledBy(caller): CalledBy,
     uri: Uri,
     _: NoParameters,
 ) -> Result<Json<JobReply>, Problem> {
-    let job = find(&service, &reach, &uri).ok_or_else(not_found)?;
-    Ok(Json(JobReply::new(job, &service.cipher, &reach)))
+    Ok(Json(http.service.job(&caller, &job_of(&uri))?))
 }
 
 /// Cancel a job.
@@ -78,71 +73,47 @@ pub(crate) async fn get_job(
     params(JobInPath),
     responses((status = 200, description = "The job", body = JobReply)))]
 pub(crate) async fn delete_job(
-    State(service): State<Arc<Service>>,
-    reach: NamespaceAccess,
+    State(http): State<Arc<HttpService>>,
+    CalledBy(caller): CalledBy,
     uri: Uri,
     _: NoParameters,
 ) -> Result<Json<JobReply>, Problem> {
-    let Job { number, .. } = find(&service, &reach, &uri).ok_or_else(not_found)?;
-    service.engine.cancel_job(number).await?;
-    let job = service.engine.job(number).ok_or_else(not_found)?;
-    Ok(Json(JobReply::new(job, &service.cipher, &reach)))
+    Ok(Json(http.service.cancel_job(&caller, &job_of(&uri)).await?))
 }
 
 /// The body of a request that begins a job and takes no parameters.
 pub(crate) async fn read_request<T: for<'v> FieldSet<'v>>(
-    service: &Service,
+    http: &HttpService,
     request: Request,
 ) -> Result<T, Problem> {
-    json::read(&json::whole_body(&service.bodies, request, "application/json").await?.bytes)
+    json::read(&json::whole_body(&http.bodies, request, "application/json").await?.bytes)
 }
 
-/// The page that a request asks for of those jobs that it reaches.
+/// The page that a request asks for of the jobs that it reaches, or of those that find groups.
 pub(crate) fn list(
-    service: &Service,
-    jobs: Vec<Job>,
-    reach: &NamespaceAccess,
+    http: &HttpService,
+    caller: &Caller,
     uri: &Uri,
+    only_groups: bool,
 ) -> Result<Json<JobsReply>, Problem> {
     let JobsParameters { after, limit } = parameters::read(uri.query())?;
     let limit = limit.map_or(Ok(usize::MAX), |limit| page_limit(Some(limit)))?;
-    let cipher = &service.cipher;
-    let list = Purpose::from(Kind::Jobs).with(Some(uri.path()));
-    let after: u64 = Cursor::decrypted(after.as_ref(), &list, cipher)?;
-    let mut jobs = jobs.into_iter().filter(|job| job.number > after && reaches(reach, job));
-    let page: Vec<Job> = jobs.by_ref().take(limit).collect();
-    let next = jobs.next().and(page.last()).map(|last| cipher.encrypt(&list, last.number));
-    let jobs = page.into_iter().map(|job| JobReply::new(job, cipher, reach)).collect();
-    Ok(Json(JobsReply { jobs, next }))
-}
-
-/// The job that a path names, unless the request does not reach its documents.
-pub(crate) fn find(service: &Service, reach: &NamespaceAccess, uri: &Uri) -> Option<Job> {
-    let number = service.cipher.decrypt(&Kind::Job.into(), &part_of_path(uri, JOB_AT)?)?;
-    let job = service.engine.job(number.try_into().ok()?)?;
-    reaches(reach, &job).then_some(job)
+    let page = PageRequest { after: after.as_ref().map(Cursor::text), limit };
+    Ok(Json(http.service.jobs(caller, (uri.path(), only_groups), page)?))
 }
 
 /// Whether a request is about a search for groups, which is a job of this service and of no other.
-pub(crate) fn is_of_search(service: &Service, route: Option<&str>, uri: &Uri) -> bool {
-    let is_search = |job: Job| matches!(job.work, Work::Groups(_));
-    route == Some("/v1/jobs/{job}")
-        && find(service, &NamespaceAccess::ALL, uri).is_some_and(is_search)
-}
-
-fn not_found() -> Problem {
-    Problem::new(Code::JobNotFound, "No job has this name. GET /v1/jobs lists them.")
-}
-
-fn reaches(reach: &NamespaceAccess, job: &Job) -> bool {
-    match job.work.reach() {
-        NamespaceFilter::Namespace(name) => reach.admits(name.as_ref().map(Namespace::as_str)),
-        NamespaceFilter::All => reach.check_all().is_ok(),
-    }
+pub(crate) fn is_of_search(http: &HttpService, route: Option<&str>, uri: &Uri) -> bool {
+    route == Some("/v1/jobs/{job}") && http.service.is_search(&job_of(uri))
 }
 
 /// Where a path such as `/v1/jobs/{job}` has the job.
 const JOB_AT: usize = 3;
+
+/// The name of a job in a path; no job has an empty one.
+pub(crate) fn job_of(uri: &Uri) -> Cow<'_, str> {
+    part_of_path(uri, JOB_AT).unwrap_or_default()
+}
 
 /// The part of a path at this place, decoded.
 pub(crate) fn part_of_path(uri: &Uri, at: usize) -> Option<Cow<'_, str>> {

@@ -10,20 +10,20 @@ use nearprint_engine::{MemoryStats, Readiness, Stats};
 
 use crate::follow::{FollowState, Following};
 use crate::http::routes::stats;
-use crate::http::service::Service;
+use crate::http::service::HttpService;
 use crate::metrics::{self, float};
 
 /// The metrics, in the text format of Prometheus.
 #[utoipa::path(get, path = "/metrics", tag = "operations",
     responses((status = 200, description = "The metrics", body = String,
         content_type = "text/plain")))]
-pub(crate) async fn get_metrics(State(service): State<Arc<Service>>) -> impl IntoResponse {
-    let stats = service.engine.stats();
-    set_gauges(&service, &stats);
-    if let Some(following) = service.following() {
+pub(crate) async fn get_metrics(State(http): State<Arc<HttpService>>) -> impl IntoResponse {
+    let stats = http.service.engine().stats();
+    set_gauges(&http, &stats);
+    if let Some(following) = http.following() {
         set_follower_gauges(following);
     }
-    if let Some((_, status)) = service.node() {
+    if let Some((_, status)) = http.node() {
         set_cluster_metrics(&status);
     }
     let page = metrics::render(stats.space.reclaimed_bytes);
@@ -45,7 +45,7 @@ fn set_index_memory(memory: &MemoryStats) {
 }
 
 /// Sets the gauges, which are read now.
-fn set_gauges(service: &Service, stats: &Stats) {
+fn set_gauges(http: &HttpService, stats: &Stats) {
     set_index_memory(&stats.memory);
     let set = |name, number, help| metrics::set(name, help, float(number));
     set("nearprint_documents", stats.documents, "Stored documents.");
@@ -54,7 +54,7 @@ fn set_gauges(service: &Service, stats: &Stats) {
         stats.namespaces,
         "Namespaces with documents, other than the default one.",
     );
-    let running = service.engine.jobs().iter().filter(|job| !job.has_ended()).count();
+    let running = http.service.engine().jobs().iter().filter(|job| !job.has_ended()).count();
     set("nearprint_jobs_running", running as u64, "Jobs that run or wait.");
     set(
         "nearprint_merging_memory_bytes",
@@ -63,10 +63,11 @@ fn set_gauges(service: &Service, stats: &Stats) {
     );
     set(
         "nearprint_exports_running",
-        service.exports.taken() as u64,
+        http.exports.taken() as u64,
         "Exports and streams of documents that run.",
     );
-    let (bodies, replies) = (service.bodies.bytes_in_memory(), service.replies.bytes_in_memory());
+    let (bodies, replies) =
+        (http.bodies.bytes_in_memory(), http.service.replies().bytes_in_memory());
     set("nearprint_bodies_memory_bytes", bodies as u64, "Memory of bodies of requests.");
     set(
         "nearprint_replies_memory_bytes",
@@ -75,10 +76,10 @@ fn set_gauges(service: &Service, stats: &Stats) {
     );
     set(
         "nearprint_memory_max_bytes",
-        service.options.memory_bytes_max,
+        http.options.memory_bytes_max,
         "The limit of index, merges, bodies and replies together; 0 without one.",
     );
-    let in_flight = service.in_flight.taken() as u64;
+    let in_flight = http.in_flight.taken() as u64;
     set("nearprint_requests_in_flight", in_flight, "Requests being worked on.");
     set("nearprint_journal_bytes", stats.journal_bytes, "Size of all journal files.");
     set(
@@ -86,7 +87,7 @@ fn set_gauges(service: &Service, stats: &Stats) {
         stats.space.live_bytes,
         "Records of stored documents in the journal files, at least.",
     );
-    let is_ready = service.engine.readiness() == Readiness::Ready;
+    let is_ready = http.service.engine().readiness() == Readiness::Ready;
     set("nearprint_ready", is_ready.into(), "1 when writes are accepted, else 0.");
     metrics::set(
         "nearprint_clock_behind_seconds",

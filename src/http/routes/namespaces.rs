@@ -6,21 +6,19 @@ use axum::Json;
 use axum::extract::{Request, State};
 use axum::http::StatusCode;
 use axum::response::Response;
-use nearprint_engine::Purge;
 use nearprint_engine::document::Namespace;
+use nearprint_engine::{NamespaceFilter, Purge};
+use nearprint_service::{answers, budget};
+use nearprint_wire::answer::{JobReply, NamespacesReply};
 
-use crate::http::budget;
-use crate::http::cipher::Kind;
 use crate::http::problem::Problem;
-use crate::http::reply::documents::NamespacesReply;
-use crate::http::reply::jobs::JobReply;
+use crate::http::reply;
+use crate::http::request::caller::CalledBy;
 use crate::http::request::parameters::{self, NoParameters};
-use crate::http::request::reach::NamespaceAccess;
 use crate::http::request::selection::{
-    Cursor, NamespaceInPath, PageParameters, last_of_path, page_limit,
+    NamespaceInPath, PageParameters, last_of_path, page_request,
 };
-use crate::http::service::Service;
-use crate::http::shares::client_of;
+use crate::http::service::HttpService;
 
 /// List the namespaces that have documents.
 ///
@@ -30,21 +28,15 @@ use crate::http::shares::client_of;
     responses((status = 200, description = "A page of the namespaces",
         body = NamespacesReply<'_>)))]
 pub(crate) async fn get_namespaces(
-    State(service): State<Arc<Service>>,
-    reach: NamespaceAccess,
+    State(http): State<Arc<HttpService>>,
+    CalledBy(caller): CalledBy,
     request: Request,
 ) -> Result<Response, Problem> {
-    let parameters: PageParameters = parameters::read(request.uri().query())?;
-    let (bytes_max, share) = service.replies.page(&client_of(request.extensions()));
-    let limit = page_limit(parameters.limit)?.min(bytes_max / NamespacesReply::BYTES_EACH).max(1);
-    let list = Kind::Namespaces.into();
-    let after = Cursor::decrypted(parameters.after.as_ref(), &list, &service.cipher)?;
-    let default_documents = reach.admits(None).then(|| service.engine.documents_in(None));
-    let admits = move |name: &str| reach.admits(Some(name));
-    let engine = service.engine_for(request.extensions());
-    let page = engine.namespaces(after, limit, admits).await?;
-    let next = page.next.map(|next| service.cipher.encrypt(&list, next));
-    Ok(budget::page(&NamespacesReply::new(&page, default_documents, next), share))
+    let PageParameters { after, limit } = parameters::read(request.uri().query())?;
+    let page = page_request(after.as_ref(), limit)?;
+    let (listed, default_documents) = http.service.namespaces(&caller, page).await?;
+    let reply = answers::namespaces(&listed.page, listed.next, default_documents);
+    Ok(reply::json(budget::page(&reply, listed.share)))
 }
 
 /// Remove a namespace with all its documents.
@@ -54,15 +46,14 @@ pub(crate) async fn get_namespaces(
     params(NamespaceInPath),
     responses((status = 202, description = "The job", body = JobReply)))]
 pub(crate) async fn delete_namespace(
-    State(service): State<Arc<Service>>,
-    reach: NamespaceAccess,
+    State(http): State<Arc<HttpService>>,
+    CalledBy(caller): CalledBy,
     request: Request,
 ) -> Result<(StatusCode, Json<JobReply>), Problem> {
     let NoParameters {} = parameters::read(request.uri().query())?;
     let namespace = Namespace::new(last_of_path(request.uri(), "namespace")?)?;
-    reach.check(Some(namespace.as_str()))?;
-    let removed = nearprint_engine::NamespaceFilter::Namespace(Some(namespace));
+    caller.namespaces.check(Some(namespace.as_str()))?;
+    let removed = NamespaceFilter::Namespace(Some(namespace));
     let purge = Purge { reach: removed, prefix: None, stored_before_ms: None, dry_run: false };
-    let job = service.engine_for(request.extensions()).begin_purge(purge).await?;
-    Ok((StatusCode::ACCEPTED, Json(JobReply::new(job, &service.cipher, &reach))))
+    Ok((StatusCode::ACCEPTED, Json(http.service.begin_purge(&caller, purge).await?)))
 }

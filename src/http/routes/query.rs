@@ -4,21 +4,20 @@ use std::sync::Arc;
 
 use axum::extract::{Request, State};
 use axum::response::Response;
-use nearprint_engine::Client;
+use nearprint_service::budget::WhenSpent;
+use nearprint_service::{Caller, Operation, Prepared, answers, prepare};
+use nearprint_wire::answer::QueryReply;
 
-use crate::http::batch::{self, Operation};
-use crate::http::budget::WhenSpent;
+use crate::http::batch;
 use crate::http::description::{PackedBody, QueryLines, QueryReplyLines, RawBody};
 use crate::http::problem::{Code, Problem};
+use crate::http::reply;
 use crate::http::reply::counts::count_hits;
-use crate::http::reply::wire::QueryReply;
-use crate::http::request::prepare::{self, Prepared};
-use crate::http::request::reach::NamespaceAccess;
+use crate::http::request::caller::CalledBy;
 use crate::http::request::types::{
     GetQueryParameters, Parameters, QUERY, QueryBatchParameters, QueryParameters, QueryRequest,
 };
-use crate::http::service::Service;
-use crate::http::shares::client_of;
+use crate::http::service::HttpService;
 
 /// Find the near-duplicates of a document.
 ///
@@ -31,13 +30,12 @@ use crate::http::shares::client_of;
         (RawBody = "application/xhtml+xml"))),
     responses((status = 200, description = "The near-duplicates", body = QueryReply<'_>)))]
 pub(crate) async fn post_query(
-    State(service): State<Arc<Service>>,
-    reach: NamespaceAccess,
+    State(http): State<Arc<HttpService>>,
+    CalledBy(caller): CalledBy,
     request: Request,
 ) -> Result<Response, Problem> {
-    let client = client_of(request.extensions());
-    let prepared = service.prepare(request, &QUERY).await?;
-    answer(&service, &client, &reach, &prepared).await
+    let prepared = http.prepare(request, &QUERY).await?;
+    answer(&http, &caller, &prepared).await
 }
 
 /// Find the near-duplicates of a fingerprint.
@@ -45,21 +43,20 @@ pub(crate) async fn post_query(
     params(GetQueryParameters),
     responses((status = 200, description = "The near-duplicates", body = QueryReply<'_>)))]
 pub(crate) async fn get_query(
-    State(service): State<Arc<Service>>,
-    reach: NamespaceAccess,
+    State(http): State<Arc<HttpService>>,
+    CalledBy(caller): CalledBy,
     request: Request,
 ) -> Result<Response, Problem> {
-    let defaults = &service.options.defaults;
+    let setting = http.service.setting();
     let Parameters { named, options } = Parameters::of_get_query(request.uri().query())?;
-    prepare::check_recipe(named.recipe.as_deref(), defaults)?;
+    prepare::check_recipe(named.recipe.as_deref(), &setting.defaults)?;
     let Some(fingerprint) = named.fingerprint else {
         let detail =
             "The query parameter fingerprint is missing; text goes into the body of a POST.";
         return Err(Problem::new(Code::DocumentMissing, detail).of_field("fingerprint"));
     };
-    let prepared = prepare::bare(fingerprint, named.id, options, &service.setting())?;
-    let client = client_of(request.extensions());
-    answer(&service, &client, &reach, &prepared).await
+    let prepared = prepare::bare(fingerprint, named.id, options, &setting)?;
+    answer(&http, &caller, &prepared).await
 }
 
 /// Find the near-duplicates of many documents.
@@ -73,22 +70,21 @@ pub(crate) async fn get_query(
     responses((status = 200, description = "A reply for each document, in their order", content(
         (QueryReplyLines = "application/x-ndjson"), (PackedBody = "application/octet-stream")))))]
 pub(crate) async fn post_query_batch(
-    State(service): State<Arc<Service>>,
+    State(http): State<Arc<HttpService>>,
     request: Request,
 ) -> Result<Response, Problem> {
-    batch::run(service, Operation::Query, request).await
+    batch::run(http, Operation::Query, request).await
 }
 
 async fn answer(
-    service: &Service,
-    client: &Client,
-    reach: &NamespaceAccess,
+    http: &HttpService,
+    caller: &Caller,
     prepared: &Prepared,
 ) -> Result<Response, Problem> {
-    reach.check_document(&prepared.document)?;
-    let engine = service.engine.on_behalf_of(client.clone());
-    let found = engine.find(&prepared.document, prepared.options).await?;
-    let (findings, share) = service.replies.hits(client, found, WhenSpent::Refuse).await?;
+    let replies = http.service.replies();
+    let found = http.service.find(caller, prepared).await?;
+    let (findings, share) = replies.hits(&caller.client, found, WhenSpent::Refuse).await?;
     count_hits(&findings);
-    service.replies.answer(client, QueryReply::new(prepared, &findings), share)
+    let reply = answers::query(prepared, &findings);
+    Ok(reply::json(replies.answer(&caller.client, reply, share)?))
 }

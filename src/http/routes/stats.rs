@@ -8,37 +8,37 @@ use axum::extract::{Request, State};
 use axum::response::{IntoResponse as _, Response};
 use nearprint_engine::cluster::member::{NodeState, NodeStatus};
 use nearprint_engine::{Durability, SegmentStats, SnapshotInfo, Stats};
+use nearprint_service::answers;
+use nearprint_wire::answer::{NamespaceReply, SnapshotReply};
 use procfs::process::Process;
 use serde::Serialize;
 use utoipa::ToSchema;
 
 use crate::follow::{FollowState, Following};
 use crate::http::problem::Problem;
-use crate::http::reply::documents::NamespaceReply;
-use crate::http::reply::wire::SnapshotReply;
+use crate::http::request::caller::CalledBy;
 use crate::http::request::parameters;
-use crate::http::request::reach::NamespaceAccess;
 use crate::http::request::selection::NamespaceParameter;
 use crate::http::role::{self, ClusterNode};
-use crate::http::service::Service;
+use crate::http::service::HttpService;
 
 /// The state of the service in numbers, or the number of documents in a namespace.
 #[utoipa::path(get, path = "/v1/stats", tag = "operations",
     params(NamespaceParameter),
     responses((status = 200, description = "The state of the service", body = StatsOrNamespace<'_>)))]
 pub(crate) async fn get_stats(
-    State(service): State<Arc<Service>>,
-    reach: NamespaceAccess,
+    State(http): State<Arc<HttpService>>,
+    CalledBy(caller): CalledBy,
     request: Request,
 ) -> Result<Response, Problem> {
     let parameters: NamespaceParameter = parameters::read(request.uri().query())?;
     let Some(namespace) = parameters.namespace else {
-        reach.check_all()?;
-        return Ok(Json(StatsReply::new(service.engine.stats(), &service)).into_response());
+        caller.namespaces.check_all()?;
+        return Ok(Json(StatsReply::new(http.service.engine().stats(), &http)).into_response());
     };
-    reach.check(Some(namespace.as_str()))?;
-    let documents = service.engine.documents_in(Some(&namespace));
-    Ok(Json(NamespaceReply::new(namespace.as_str(), documents)).into_response())
+    caller.namespaces.check(Some(namespace.as_str()))?;
+    let documents = http.service.engine().documents_in(Some(&namespace));
+    Ok(Json(answers::namespace(&namespace, documents)).into_response())
 }
 
 /// With `namespace` the number of its documents, without it the state of the service.
@@ -283,7 +283,7 @@ pub(crate) struct SweepReply {
 }
 
 impl StatsReply {
-    fn new(stats: Stats, service: &Service) -> Self {
+    fn new(stats: Stats, http: &HttpService) -> Self {
         let (policy, interval_ms) = match stats.durability {
             Durability::Always => ("always", None),
             Durability::Interval { ms } => ("interval", Some(ms)),
@@ -313,10 +313,10 @@ impl StatsReply {
                 namespaces_bytes: memory.namespaces,
                 deltas_bytes: memory.deltas,
                 merging_bytes: memory.merging,
-                bodies_bytes: service.bodies.bytes_in_memory() as u64,
-                replies_bytes: service.replies.bytes_in_memory() as u64,
+                bodies_bytes: http.bodies.bytes_in_memory() as u64,
+                replies_bytes: http.service.replies().bytes_in_memory() as u64,
                 resident_bytes: resident_bytes(),
-                max_bytes: Some(service.options.memory_bytes_max).filter(|&bytes| bytes > 0),
+                max_bytes: Some(http.options.memory_bytes_max).filter(|&bytes| bytes > 0),
             },
             journal: JournalReply {
                 bytes: stats.journal_bytes,
@@ -332,12 +332,12 @@ impl StatsReply {
                 freeing: stats.disk.freeing.explanation(),
             },
             snapshot_age_ms: age_ms(stats.last_snapshot.as_ref()),
-            last_snapshot: stats.last_snapshot.map(SnapshotReply::from),
+            last_snapshot: stats.last_snapshot.as_ref().map(answers::snapshot),
             clock: ClockReply { now_ms: stats.clock_ms, behind_ms: stats.clock_behind_ms },
-            following: service.following().map(FollowingReply::new),
-            cluster: service.node().map(|(node, status)| ClusterReply::new(node, &status)),
+            following: http.following().map(FollowingReply::new),
+            cluster: http.node().map(|(node, status)| ClusterReply::new(node, &status)),
             version: env!("CARGO_PKG_VERSION"),
-            uptime_seconds: service.started.elapsed().as_secs(),
+            uptime_seconds: http.started.elapsed().as_secs(),
         }
     }
 }

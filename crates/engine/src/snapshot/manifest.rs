@@ -6,7 +6,8 @@ use nearprint_fingerprint::Distance;
 use nearprint_index::view::Counts;
 use nearprint_machine::document::Sequence;
 use nearprint_storage::{
-    Damage, Disk, FileKind, Refusal, Sealed, SealedReader, StorageError, file_number, holds_records,
+    Damage, Disk, FileKind, FileRefusal, Sealed, SealedReader, StorageError, file_number,
+    holds_records,
 };
 
 use crate::api::replies::SnapshotInfo;
@@ -101,10 +102,10 @@ impl PartKind {
 
 /// Reports a file of a kind that only older versions wrote as made by them.
 pub(super) fn of_older_version(error: StorageError) -> StorageError {
-    if let StorageError::Refused { file, why: Refusal::Kind { got, .. } } = &error
+    if let StorageError::Refused { file, why: FileRefusal::Kind { got, .. } } = &error
         && KINDS_OF_OLDER_VERSIONS.contains(got)
     {
-        return StorageError::Refused { file: file.clone(), why: Refusal::OlderPart };
+        return StorageError::Refused { file: file.clone(), why: FileRefusal::OlderPart };
     }
     error
 }

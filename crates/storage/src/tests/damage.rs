@@ -7,7 +7,7 @@ use crate::frame;
 use crate::frame::FrameHeader;
 use crate::journal::header::JOURNAL_HEADER_BYTES;
 use crate::names::journal_name;
-use crate::{BadFrame, Damage, Records, Refusal};
+use crate::{BadFrame, Damage, FileRefusal, Records};
 
 /// Where the frames of a file begin, and its end.
 fn frame_starts(bytes: &[u8]) -> Vec<usize> {
@@ -418,9 +418,9 @@ fn a_foreign_file_is_refused_by_name() {
         }
         other => panic!("expected a refusal, got {other:?}"),
     };
-    assert_eq!(refusal(Identity::new([0; 16], "np2")), Refusal::Directory);
+    assert_eq!(refusal(Identity::new([0; 16], "np2")), FileRefusal::Directory);
     let other_recipe = refusal(Identity::new(*b"a data directory", "words-2"));
-    assert!(matches!(other_recipe, Refusal::Recipe { .. }));
+    assert!(matches!(other_recipe, FileRefusal::Recipe { .. }));
 
     disk.edit(&journal_name(1), |bytes| {
         bytes[8] = 1;
@@ -428,7 +428,7 @@ fn a_foreign_file_is_refused_by_name() {
         bytes[JOURNAL_HEADER_BYTES - 4..JOURNAL_HEADER_BYTES].copy_from_slice(&crc.to_le_bytes());
     });
     let (expected, got, recipe) = (2, 1, identity().recipe());
-    assert_eq!(refusal(identity()), Refusal::Version { expected, got, recipe });
+    assert_eq!(refusal(identity()), FileRefusal::Version { expected, got, recipe });
 }
 
 #[test]

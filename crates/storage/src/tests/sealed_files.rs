@@ -7,7 +7,7 @@ use std::io::{Read, Write};
 use super::*;
 use crate::sealed::{BLOCK_BYTES, SEALED_HEADER_BYTES, TRAILER_BYTES, remove_leftovers};
 use crate::simulated::Faults;
-use crate::{Damage, Disk, FileKind, Refusal, Sealed, SealedReader, SealedWriter};
+use crate::{Damage, Disk, FileKind, FileRefusal, Sealed, SealedReader, SealedWriter};
 
 const KIND: FileKind = FileKind(7);
 const BLOCK_ON_DISK: usize = BLOCK_BYTES + 8;
@@ -152,18 +152,18 @@ fn a_foreign_file_is_refused_by_name() {
         other => panic!("expected a refusal, got {other:?}"),
     };
     let stranger = Identity::new([0; 16], "np2");
-    assert_eq!(refusal(KIND, stranger), Refusal::Directory);
+    assert_eq!(refusal(KIND, stranger), FileRefusal::Directory);
     let other_recipe = Identity::new(identity().directory(), "words-2");
-    assert!(matches!(refusal(KIND, other_recipe), Refusal::Recipe { .. }));
+    assert!(matches!(refusal(KIND, other_recipe), FileRefusal::Recipe { .. }));
     let (expected, got) = (8, 7);
-    assert_eq!(refusal(FileKind(8), identity()), Refusal::Kind { expected, got });
+    assert_eq!(refusal(FileKind(8), identity()), FileRefusal::Kind { expected, got });
     disk.edit("file", |bytes| {
         bytes[8] = 1;
         let crc = crc32c::crc32c(&bytes[..SEALED_HEADER_BYTES - 4]);
         bytes[SEALED_HEADER_BYTES - 4..SEALED_HEADER_BYTES].copy_from_slice(&crc.to_le_bytes());
     });
     let (expected, got, recipe) = (2, 1, identity().recipe());
-    assert_eq!(refusal(KIND, identity()), Refusal::Version { expected, got, recipe });
+    assert_eq!(refusal(KIND, identity()), FileRefusal::Version { expected, got, recipe });
 }
 
 #[test]

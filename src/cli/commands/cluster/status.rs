@@ -82,7 +82,8 @@ pub(super) fn run(args: &StatusArgs, out: &mut dyn Write) -> Result<()> {
     } else {
         (args.server.clone(), args.credentials.clone())
     };
-    let services = servers.iter().map(|server| RemoteService::new(server, &credentials));
+    let services =
+        servers.iter().map(|server| RemoteService::with_timeout(server, &credentials, TIMEOUT));
     let services = services.collect::<Result<Vec<_>>>()?;
     let nodes: Vec<Node> = thread::scope(|scope| {
         let asked: Vec<_> =
@@ -113,7 +114,7 @@ fn configured(args: &StatusArgs) -> Result<(Vec<String>, ClientCredentials)> {
 impl Node {
     fn of(service: &RemoteService) -> Self {
         let server = service.address().to_owned();
-        let told = service.get_once("/v1/stats", TIMEOUT);
+        let told = service.get_once("/v1/stats");
         Self::new(server, told.map_err(|error| format!("{error:#}")))
     }
 

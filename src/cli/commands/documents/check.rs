@@ -7,8 +7,7 @@ use nearprint_wire::offer::DuplicateAction;
 
 use super::hits;
 use super::options::{DocumentArgs, ReplyArgs, SearchArgs, StoringArgs, add};
-use crate::cli::printable::printable;
-use crate::cli::reply::Reply;
+use nearprint_wire::answer::{Answer, Outcome};
 
 const AFTER_HELP: &str = "\
 Exit codes:
@@ -51,10 +50,10 @@ pub(crate) fn run(args: &CheckArgs, out: &mut dyn Write) -> Result<bool> {
         DuplicateAction::Insert => Some("insert"),
     };
     add(&mut request, "on_duplicate", on_duplicate);
-    let mut reply = args.reply.post("/v1/check-and-insert", request, args.quiet, out)?;
+    let reply = args.reply.post("/v1/check-and-insert", request, args.quiet, out)?;
     if !args.reply.json && !args.quiet {
         writeln!(out, "{}", outcome(&reply))?;
-        if let Some(previous) = reply.take_previous() {
+        if let Some(previous) = reply.previous {
             hits::print_previous(&previous, out)?;
         }
         hits::print(&reply, out)?;
@@ -66,12 +65,12 @@ pub(crate) fn run(args: &CheckArgs, out: &mut dyn Write) -> Result<bool> {
             )?;
         }
     }
-    Ok(reply.duplicate || reply.outcome == "already_present")
+    Ok(reply.duplicate || reply.outcome == Some(Outcome::AlreadyPresent))
 }
 
 /// What became of the document.
-pub(super) fn outcome(reply: &Reply) -> String {
-    let outcome = printable(&reply.outcome).replace('_', " ");
+pub(super) fn outcome(reply: &Answer) -> String {
+    let outcome = reply.outcome.map_or("", Outcome::name).replace('_', " ");
     let stored = if reply.stored { "stored" } else { "not stored" };
     format!("{outcome}; the document is {stored}")
 }

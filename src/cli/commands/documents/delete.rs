@@ -3,7 +3,7 @@
 use std::io::Write;
 
 use anyhow::Result;
-use serde::Deserialize;
+use nearprint_wire::answer::RemovedReply;
 use serde_json::value::RawValue;
 
 use super::get;
@@ -27,15 +27,10 @@ pub(crate) struct DeleteArgs {
     reply: ReplyArgs,
 }
 
-#[derive(Debug, Deserialize)]
-struct Removed {
-    removed: u64,
-}
-
 pub(crate) fn run(args: &DeleteArgs, out: &mut dyn Write) -> Result<()> {
     let service = args.reply.service.open()?;
     let reply: Box<RawValue> = service.delete_json(&get::path(&args.id, &args.namespace))?;
-    let Removed { removed } = args.reply.read(&reply, out)?;
+    let RemovedReply { removed, .. } = args.reply.read(&reply, out)?;
     match removed {
         _ if args.reply.json => {}
         0 => writeln!(out, "nothing to remove: no document with this id is stored")?,

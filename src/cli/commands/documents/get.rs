@@ -10,7 +10,8 @@ use crate::cli::collection;
 use crate::cli::measure::numbers::count;
 use crate::cli::measure::times;
 use crate::cli::printable::printable;
-use crate::http::reply::documents::DocumentReply;
+use nearprint_wire::answer::DocumentReply;
+use nearprint_wire::code::Code;
 
 const AFTER_HELP: &str = "\
 Exit codes:
@@ -39,7 +40,7 @@ pub(crate) fn run(args: &GetArgs, out: &mut dyn Write) -> Result<bool> {
     // As it is: metadata may have numbers such as 1.50.
     let reply: Box<RawValue> = match service.get_json(&path(&args.id, &args.namespace)) {
         Ok(reply) => reply,
-        Err(error) if collection::code_of(&error) == Some("document_not_found") => {
+        Err(error) if collection::code_of(&error) == Some(Code::DocumentNotFound) => {
             say!("no document with this id is stored");
             return Ok(false);
         }

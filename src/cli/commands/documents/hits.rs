@@ -5,13 +5,13 @@ use std::io::{self, Write};
 use crate::cli::measure::numbers::count;
 use crate::cli::measure::times;
 use crate::cli::printable::printable;
-use crate::cli::reply::Reply;
-use crate::http::reply::previous::PreviousReply;
-use crate::http::reply::wire::{HitDocumentReply, HitReply};
+use nearprint_wire::answer::Answer;
+use nearprint_wire::answer::PreviousReply;
+use nearprint_wire::answer::{HitDocumentReply, HitReply};
 
 /// Prints the hits of a reply as a table.
-pub(super) fn print(reply: &Reply, out: &mut dyn Write) -> io::Result<()> {
-    writeln!(out, "fingerprint {}", printable(&reply.fingerprint))?;
+pub(super) fn print(reply: &Answer, out: &mut dyn Write) -> io::Result<()> {
+    writeln!(out, "{}", fingerprint(reply))?;
     if reply.hits.is_empty() {
         return writeln!(out, "nothing near it is stored");
     }
@@ -35,6 +35,12 @@ pub(super) fn print(reply: &Reply, out: &mut dyn Write) -> io::Result<()> {
         writeln!(out, "{} more; see --limit", reply.hit_count - listed)?;
     }
     Ok(())
+}
+
+/// The row of the fingerprint of the document that was sent.
+pub(super) fn fingerprint(answer: &Answer) -> String {
+    let digits = answer.fingerprint.map_or_else(String::new, |hex| hex.to_string());
+    format!("fingerprint {digits}")
 }
 
 /// The columns of a table of hits, with a line for each document of a hit.

@@ -7,7 +7,6 @@ use anyhow::Result;
 use super::check::outcome;
 use super::hits;
 use super::options::{DocumentArgs, ReplyArgs, StoringArgs};
-use crate::cli::printable::printable;
 
 const AFTER_HELP: &str = "\
 Examples:
@@ -30,10 +29,10 @@ pub(crate) struct InsertArgs {
 pub(crate) fn run(args: &InsertArgs, out: &mut dyn Write) -> Result<()> {
     let mut request = args.document.request()?;
     args.storing.add_to(&mut request);
-    let mut reply = args.reply.post("/v1/insert", request, false, out)?;
+    let reply = args.reply.post("/v1/insert", request, false, out)?;
     if !args.reply.json {
-        writeln!(out, "{}\nfingerprint {}", outcome(&reply), printable(&reply.fingerprint))?;
-        if let Some(previous) = reply.take_previous() {
+        writeln!(out, "{}\n{}", outcome(&reply), hits::fingerprint(&reply))?;
+        if let Some(previous) = reply.previous {
             hits::print_previous(&previous, out)?;
         }
     }

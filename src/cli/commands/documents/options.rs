@@ -12,7 +12,7 @@ use serde_json::{Map, Value, json};
 use crate::cli::collection::{ServiceArgs, foreign};
 use crate::cli::document::{self, FormArgs};
 use crate::cli::import::options::expires_in;
-use crate::cli::reply::Reply;
+use nearprint_wire::answer::Answer;
 
 /// The fields of a request.
 pub(super) type Request = Map<String, Value>;
@@ -139,11 +139,11 @@ impl ReplyArgs {
         request: Request,
         is_quiet: bool,
         out: &mut dyn Write,
-    ) -> Result<Reply> {
+    ) -> Result<Answer> {
         let service = self.service.open()?;
         let service = if is_quiet { service.quiet() } else { service };
         let reply: Box<RawValue> = service.post_json(path, &request.into())?;
-        let read: Reply = serde_json::from_str(reply.get()).map_err(foreign)?;
+        let read: Answer = serde_json::from_str(reply.get()).map_err(foreign)?;
         if read.is_blank() {
             return Err(foreign(anyhow!("it says nothing about the document")).into());
         }

@@ -19,7 +19,7 @@ use nearprint_files::{
     Checkpoint, DocumentBatch, Documents, ReadOptions, batches, expand, is_stream,
 };
 
-use crate::cli::collection::{CollectionArgs, ProblemReply};
+use crate::cli::collection::CollectionArgs;
 use crate::cli::commands::files::scanning;
 use crate::cli::configuration;
 use crate::cli::error_report::ErrorReport;
@@ -33,8 +33,8 @@ use crate::cli::import::sink::Sink;
 use crate::cli::import::state::{self, State};
 use crate::cli::import::summary::Summary;
 use crate::cli::outputs;
-use crate::cli::reply::Reply;
 use crate::config::Sources;
+use nearprint_wire::answer::{Answer, ProblemReply};
 
 /// How many batches wait while one is being stored.
 const BATCHES_WAITING_MAX: usize = 2;
@@ -231,9 +231,9 @@ impl Import {
             for note in &batch.notes {
                 self.progress.say(note);
             }
-            let mut replies = sink.store(&batch.documents)?;
+            let replies = sink.store(&batch.documents)?;
             if let Some(changes) = &mut self.changes
-                && let Err(error) = changes.print(&batch.documents, &mut replies, out)
+                && let Err(error) = changes.print(&batch.documents, &replies, out)
             {
                 (self.changes, self.unprinted) = (None, Some(error));
             }
@@ -257,7 +257,7 @@ impl Import {
 
 impl Import {
     /// Saves that a batch is stored. The import goes on without a state if that fails.
-    fn save(&mut self, batch: &DocumentBatch, replies: &[Result<Reply, ProblemReply>]) {
+    fn save(&mut self, batch: &DocumentBatch, replies: &[Result<Answer, ProblemReply<'static>>]) {
         let Some(mut state) = self.state.take() else { return };
         let sequence = replies.iter().flatten().filter_map(|reply| reply.sequence).max();
         match state.save(batch.upto, (batch.documents.len() + batch.bad.len()) as u64, sequence) {
@@ -304,7 +304,7 @@ fn open_state(args: &ImportArgs, named: &[PathBuf], sink: &Sink) -> Result<Optio
     }
     let address = args.collection.address()?;
     let reading = format!("{:?}", read_options(args));
-    let settings = state::settings(named, &[&address, sink.path(), &reading]);
+    let settings = state::settings(named, &[&address, &sink.path(), &reading]);
     let opened = match &args.state {
         Some(path) => Some(State::open(path.clone(), settings, args.paths.clone())?),
         // Without a place for it, a continued import is too much to ask for.
@@ -329,9 +329,9 @@ fn read_options(args: &ImportArgs) -> ReadOptions {
 fn open(args: &ImportArgs) -> Result<Sink> {
     if args.dry_run {
         let (_, settings) = configuration::load(&Sources::of_process(None))?;
-        return Sink::of_dry_run(settings.http, &args.options);
+        return Sink::of_dry_run(&settings.http, &args.options);
     }
     let collection = args.collection.open_or_create()?;
     collection.check_ready()?;
-    Ok(Sink::new(collection, &args.options))
+    Ok(Sink::new(collection, &args.options, args.show_previous))
 }

@@ -1,7 +1,7 @@
 //! `export`: the stored documents as a file of NDJSON, CSV or Parquet.
 //!
-//! The documents come as the stream of `GET /v1/documents`, from a service or from a directory that
-//! is opened in this process. Memory is a few thousand documents, whatever their number.
+//! The documents come as a stream of lines, from a service or from a directory that is opened in
+//! this process. Memory is a few thousand documents, whatever their number.
 
 use std::io::{BufRead, Write};
 use std::path::{Path, PathBuf};
@@ -61,9 +61,9 @@ pub(crate) fn run(args: &ExportArgs, out: &mut StandardOutput) -> Result<()> {
         let what = "Parquet is written to files only";
         return Err(ErrorReport::usage(what, next).into());
     }
-    let path = list::path(&args.selection, [args.metadata, args.sketch]);
     let collection = args.collection.open()?;
-    let mut lines = collection.get_lines(&path)?;
+    let parts = [args.metadata, args.sketch];
+    let mut lines = collection.documents(args.selection.which(), parts)?;
     let exported = if is_stdout {
         export_to(out.whole(), args, format, &mut lines)
     } else {

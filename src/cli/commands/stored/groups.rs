@@ -3,13 +3,14 @@
 //! A job finds them; the command shows its progress, lists what it found and removes it. A stopped
 //! directory is opened in this process, without a socket.
 
-use anyhow::Result;
-use serde::{Deserialize, Serialize};
-use serde_json::{Value, json};
 use std::io::Write;
 
-use super::jobs::{self, JobReply};
-use crate::cli::collection::CollectionArgs;
+use anyhow::Result;
+use nearprint_wire::answer::{GroupReply, JobReply, MemberReply, State};
+use serde::Serialize;
+
+use super::jobs;
+use crate::cli::collection::{CollectionArgs, Search, Which};
 use crate::cli::columns::{Column, json_lines, table};
 use crate::cli::commands::files::SearchRule;
 use crate::cli::error_report::ErrorReport;
@@ -64,64 +65,47 @@ pub(crate) struct GroupsArgs {
     collection: CollectionArgs,
 }
 
-/// A group; its documents come from pages of their own.
-#[derive(Debug, Serialize, Deserialize)]
+/// A group with its documents, which come from pages of their own.
+#[derive(Debug, Serialize)]
 struct Group {
-    #[serde(rename = "group")]
-    number: u64,
-    size: u64,
-    namespace: Option<String>,
-    oldest: Document,
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    documents: Vec<Document>,
+    #[serde(flatten)]
+    group: GroupReply<'static>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    documents: Vec<MemberReply<'static>>,
 }
 
-#[derive(Debug, Serialize, Deserialize)]
-struct Document {
-    #[serde(skip_serializing_if = "Option::is_none")]
-    sequence: Option<u64>,
-    fingerprint: String,
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    gone: bool,
-    id: Option<String>,
-    stored_at_ms: Option<u64>,
-}
-
-impl Document {
-    fn name(&self) -> String {
-        match &self.id {
-            Some(id) => printable(id).to_string(),
-            None if self.gone => "(gone)".to_owned(),
-            None => "(no id)".to_owned(),
-        }
+fn name(document: &MemberReply<'_>) -> String {
+    match &document.id {
+        Some(id) => printable(id).to_string(),
+        None if document.gone == Some(true) => "(gone)".to_owned(),
+        None => "(no id)".to_owned(),
     }
 }
 
 pub(crate) fn run(args: &GroupsArgs, out: &mut dyn Write) -> Result<()> {
     let collection = &args.collection.open()?;
     let interrupt = Interrupt::listen("removing the job")?;
-    let job: JobReply = collection.post_json("/v1/groups", &request(args))?;
-    let path = job.path("/v1/groups");
-    let job = jobs::watch(collection, job, &interrupt)?;
+    let job = collection.begin_groups(&search(args))?;
+    let job = jobs::watch(job, &|name| collection.job(name), &interrupt)?;
     if interrupt.is_noted() {
-        drop(collection.delete_json::<Value>(&path)?);
+        collection.remove_groups(&job.job)?;
         let what = "interrupted; the job was removed";
         return Err(ErrorReport::new(what, "run it again")
             .with_code(exit_code::INTERRUPTED)
             .into());
     }
-    if job.state != "done" {
-        let why = anyhow::anyhow!(job.error.unwrap_or(job.state));
+    if job.state != State::Done {
+        let why = anyhow::anyhow!(job.error.unwrap_or_else(|| job.state.name().to_owned()));
         let next = "the log of the service may say more";
         return Err(ErrorReport::new("the groups were not found", next).because(why).into());
     }
-    let mut groups: Vec<Group> = collection.items(&path, "found", args.limit)?;
-    for group in &mut groups {
-        let members = format!("{path}/{}", group.number);
-        group.documents = collection.items(&members, "documents", args.members)?;
+    let mut groups = Vec::new();
+    for group in collection.groups(&job.job, args.limit)? {
+        let documents = collection.members(&job.job, group.group, args.members)?;
+        groups.push(Group { group, documents });
     }
     // Its result is of no use to anybody else.
-    drop(collection.delete_json::<Value>(&path)?);
+    collection.remove_groups(&job.job)?;
     interrupt.end_at_once();
     if args.json {
         return Ok(json_lines(&groups, out)?);
@@ -129,25 +113,27 @@ pub(crate) fn run(args: &GroupsArgs, out: &mut dyn Write) -> Result<()> {
     show(&job, &groups, out)
 }
 
-fn request(args: &GroupsArgs) -> Value {
-    jobs::request(json!({
-        "distance": args.distance,
-        "min_similarity": args.min_similarity,
-        "min_numbers": args.min_numbers,
-        "search": args.search.map(SearchRule::name),
-        "namespace": args.namespace,
-        "all_namespaces": args.all_namespaces.then_some(true),
-        "min_size": args.min_size,
-    }))
+fn search(args: &GroupsArgs) -> Search<'_> {
+    let (namespace, all_namespaces) = (args.namespace.as_deref(), args.all_namespaces);
+    Search {
+        options: vec![
+            ("distance", args.distance.map(|distance| distance.to_string())),
+            ("min_similarity", args.min_similarity.map(|similarity| similarity.to_string())),
+            ("min_numbers", args.min_numbers.map(|share| share.to_string())),
+            ("search", args.search.map(|search| search.name().to_owned())),
+        ],
+        which: Which { namespace, all_namespaces, prefix: None },
+        min_size: args.min_size,
+    }
 }
 
 const COLUMNS: &[Column<Group>] = &[
-    ("group", |group| group.number.to_string()),
-    ("documents", |group| count(group.size)),
-    ("namespace", |group| group.namespace.clone().unwrap_or_default()),
-    ("fingerprint", |group| group.oldest.fingerprint.clone()),
-    ("stored", |group| times::shown_ms(group.oldest.stored_at_ms)),
-    ("oldest", |group| group.oldest.name()),
+    ("group", |group| group.group.group.to_string()),
+    ("documents", |group| count(group.group.size)),
+    ("namespace", |group| group.group.namespace.as_deref().unwrap_or_default().to_owned()),
+    ("fingerprint", |group| group.group.oldest.fingerprint.to_string()),
+    ("stored", |group| times::shown_ms(group.group.oldest.stored_at_ms)),
+    ("oldest", |group| name(&group.group.oldest)),
 ];
 
 fn show(job: &JobReply, groups: &[Group], out: &mut dyn Write) -> Result<()> {
@@ -155,11 +141,11 @@ fn show(job: &JobReply, groups: &[Group], out: &mut dyn Write) -> Result<()> {
         write!(out, "{}", table(COLUMNS, groups))?;
     }
     for group in groups.iter().filter(|group| !group.documents.is_empty()) {
-        writeln!(out, "\ngroup {}", group.number)?;
+        writeln!(out, "\ngroup {}", group.group.group)?;
         for document in &group.documents {
             let stored = times::shown_ms(document.stored_at_ms);
-            let fingerprint = printable(&document.fingerprint);
-            writeln!(out, "  {fingerprint}  {stored:20}  {}", document.name())?;
+            let fingerprint = document.fingerprint;
+            writeln!(out, "  {fingerprint}  {stored:20}  {}", name(document))?;
         }
     }
     if groups.is_empty() {

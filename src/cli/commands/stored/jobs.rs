@@ -6,15 +6,16 @@ use std::time::Duration;
 
 use anyhow::Result;
 use indicatif::{ProgressBar, ProgressStyle};
-use serde::Deserialize;
+use nearprint_wire::answer::{JobReply, JobsReply, State};
 use serde_json::{Map, Value};
 
 use super::selection::SelectionArgs;
-use crate::cli::collection::{self, Collection, ServiceArgs, foreign};
+use crate::cli::collection::{self, RemoteService, ServiceArgs, foreign};
 use crate::cli::columns::{Column, json_lines, table};
 use crate::cli::import::interrupt::Interrupt;
 use crate::cli::measure::numbers::count;
 use crate::cli::measure::times;
+use crate::cli::printable::printable;
 
 /// The time between two looks at a job: short at first, as many jobs end at once.
 const LOOKS: [Duration; 2] = [Duration::from_millis(20), Duration::from_secs(1)];
@@ -50,72 +51,39 @@ enum Action {
     },
 }
 
-/// A job of the service. Numbers that are missing are not those of its kind.
-#[derive(Debug, Deserialize)]
-pub(super) struct JobReply {
-    #[serde(rename = "job")]
-    pub(super) name: String,
-    kind: String,
-    /// `waiting`, `running`, `done`, `cancelled` or `failed`.
-    pub(super) state: String,
-    pub(super) error: Option<String>,
-    #[serde(flatten)]
-    selection: SelectionArgs,
-    stored_before: Option<u64>,
-    #[serde(default)]
-    pub(super) dry_run: bool,
-    pub(super) matched: Option<u64>,
-    pub(super) removed: Option<u64>,
-    pub(super) groups: Option<u64>,
-    /// The number of documents in the groups.
-    pub(super) documents: Option<u64>,
-    /// The number of fingerprints whose sketches were not all compared.
-    pub(super) partly_compared: Option<u64>,
-    /// 0 to 1; a token that is limited to namespaces does not see it.
-    progress: Option<f64>,
-    begun_at_ms: u64,
-    ended_at_ms: Option<u64>,
+/// How far a job has come, or how it ended.
+fn state(job: &JobReply) -> String {
+    match (job.state, job.progress) {
+        (State::Running, Some(progress)) => format!("running, {:.0} %", (progress * 100.0).floor()),
+        (state, _) => state.name().to_owned(),
+    }
 }
 
-impl JobReply {
-    /// Its path below a route.
-    pub(super) fn path(&self, route: &str) -> String {
-        collection::item(route, &self.name)
-    }
+/// What a job does, and which documents it concerns.
+fn what(job: &JobReply) -> String {
+    let selection = SelectionArgs {
+        namespace: job.namespace.clone().flatten(),
+        all_namespaces: job.all_namespaces == Some(true),
+        prefix: job.prefix.clone(),
+    };
+    let before = match job.stored_before {
+        Some(_) => format!(", stored before {}", times::shown(job.stored_before)),
+        None => String::new(),
+    };
+    let dry_run = if job.dry_run == Some(true) { " (dry run)" } else { "" };
+    format!("{} of {selection}{before}{dry_run}", printable(&job.kind))
+}
 
-    pub(super) fn has_ended(&self) -> bool {
-        !matches!(self.state.as_str(), "waiting" | "running")
-    }
-
-    /// How far it has come, or how it ended.
-    fn state(&self) -> String {
-        match (self.state.as_str(), self.progress) {
-            ("running", Some(progress)) => format!("running, {:.0} %", (progress * 100.0).floor()),
-            (state, _) => state.to_owned(),
+/// Draws how far a job has come.
+#[expect(clippy::cast_sign_loss, reason = "the progress is not negative")]
+fn show(job: &JobReply, bar: &ProgressBar) {
+    bar.set_position((job.progress.unwrap_or_default() * 1_000.0) as u64);
+    bar.set_message(match (job.matched, job.removed) {
+        (Some(matched), Some(removed)) => {
+            format!("{} matched, {} removed", count(matched), count(removed))
         }
-    }
-
-    /// What it does, and which documents it concerns.
-    fn what(&self) -> String {
-        let before = match self.stored_before {
-            Some(_) => format!(", stored before {}", times::shown(self.stored_before)),
-            None => String::new(),
-        };
-        let dry_run = if self.dry_run { " (dry run)" } else { "" };
-        format!("{} of {}{before}{dry_run}", self.kind, self.selection)
-    }
-
-    /// Draws how far it has come.
-    #[expect(clippy::cast_sign_loss, reason = "the progress is not negative")]
-    fn show(&self, bar: &ProgressBar) {
-        bar.set_position((self.progress.unwrap_or_default() * 1_000.0) as u64);
-        bar.set_message(match (self.matched, self.removed) {
-            (Some(matched), Some(removed)) => {
-                format!("{} matched, {} removed", count(matched), count(removed))
-            }
-            _ => self.state.clone(),
-        });
-    }
+        _ => job.state.name().to_owned(),
+    });
 }
 
 /// The body of a request from those fields that have a value.
@@ -126,22 +94,22 @@ pub(super) fn request(mut fields: Value) -> Value {
 
 /// Shows the progress of a job, on a terminal, until it has ended or the user interrupts.
 pub(super) fn watch(
-    collection: &Collection,
     mut job: JobReply,
+    look: &dyn Fn(&str) -> Result<JobReply>,
     interrupt: &Interrupt,
 ) -> Result<JobReply> {
     let template = "{bar:30} {percent:>3}%  {msg}";
     let style = ProgressStyle::with_template(template).expect("the template is a constant");
     let bar = ProgressBar::new(STEPS).with_style(style.progress_chars("=> "));
     let [mut pause, pause_max] = LOOKS;
-    while !job.has_ended() {
-        job.show(&bar);
+    while !job.state.is_end() {
+        show(&job, &bar);
         collection::wait(pause);
         pause = (pause * 2).min(pause_max);
         if interrupt.is_noted() {
             break;
         }
-        job = collection.get_json(&job.path("/v1/jobs"))?;
+        job = look(&job.job)?;
     }
     bar.finish_and_clear();
     Ok(job)
@@ -161,24 +129,19 @@ pub(crate) fn run(args: &JobsArgs, out: &mut dyn Write) -> Result<()> {
 }
 
 const COLUMNS: &[Column<JobReply>] = &[
-    ("job", |job| job.name.clone()),
-    ("state", JobReply::state),
+    ("job", |job| job.job.clone()),
+    ("state", state),
     ("matched", |job| job.matched.map_or_else(String::new, count)),
     ("removed", |job| job.removed.map_or_else(String::new, count)),
     ("groups", |job| job.groups.map_or_else(String::new, count)),
     ("in groups", |job| job.documents.map_or_else(String::new, count)),
     ("begun", |job| times::shown_ms(Some(job.begun_at_ms))),
     ("ended", |job| times::shown_ms(job.ended_at_ms)),
-    ("what", JobReply::what),
+    ("what", what),
 ];
 
-#[derive(Debug, Deserialize)]
-struct Jobs {
-    jobs: Vec<JobReply>,
-}
-
-fn list(service: &Collection, out: &mut dyn Write) -> Result<()> {
-    let Jobs { jobs } = service.get_json("/v1/jobs")?;
+fn list(service: &RemoteService, out: &mut dyn Write) -> Result<()> {
+    let JobsReply { jobs, .. } = service.get_json("/v1/jobs")?;
     if jobs.is_empty() {
         writeln!(out, "no job runs, and none is remembered")?;
         return Ok(());
@@ -187,14 +150,16 @@ fn list(service: &Collection, out: &mut dyn Write) -> Result<()> {
     Ok(())
 }
 
-fn cancel(service: &Collection, name: &str, out: &mut dyn Write) -> Result<()> {
+fn cancel(service: &RemoteService, name: &str, out: &mut dyn Write) -> Result<()> {
     let job: JobReply = service.delete_json(&collection::item("/v1/jobs", name))?;
     let removed = job.removed.map(|removed| format!("; it removed {}", count(removed)));
     let removed = removed.unwrap_or_default();
-    match job.state.as_str() {
-        "cancelled" => writeln!(out, "job {name} is cancelled{removed}")?,
-        _ if job.has_ended() => writeln!(out, "job {name} had ended already{removed}")?,
-        _ => writeln!(out, "job {name} ends soon")?,
+    match job.state {
+        State::Cancelled => writeln!(out, "job {name} is cancelled{removed}")?,
+        _ if job.state.is_end() => writeln!(out, "job {name} had ended already{removed}")?,
+        State::Waiting | State::Running | State::Done | State::Failed => {
+            writeln!(out, "job {name} ends soon")?;
+        }
     }
     Ok(())
 }
@@ -227,10 +192,10 @@ mod tests {
         );
         let all = json!({"all_namespaces": true, "stored_before": 60, "dry_run": true});
         assert_eq!(
-            job(all).what(),
+            what(&job(all)),
             "purge of all namespaces, stored before 1970-01-01T00:01:00Z (dry run)"
         );
-        assert_eq!(job(json!({"state": "done"})).what(), "purge of the default namespace");
+        assert_eq!(what(&job(json!({"state": "done"}))), "purge of the default namespace");
     }
 
     #[test]

@@ -7,10 +7,10 @@ use std::io::{self, BufRead, BufWriter, Write};
 use anyhow::{Result, anyhow};
 
 use super::selection::SelectionArgs;
-use crate::cli::collection::{self, ServiceArgs, foreign};
+use crate::cli::collection::{ServiceArgs, foreign};
 use crate::cli::error_report::ErrorReport;
-use crate::cli::reply::Reply;
 use crate::cli::standard_output::{Closed, StandardOutput};
+use nearprint_wire::answer::Answer;
 
 /// Lines are written once they fill this.
 const BUFFER_BYTES: usize = 64 << 10;
@@ -45,32 +45,13 @@ pub(crate) struct ListArgs {
 }
 
 pub(crate) fn run(args: &ListArgs, out: &mut StandardOutput) -> Result<()> {
-    let path = path(&args.selection, [args.metadata, args.sketch]);
     let service = args.service.open()?;
-    let mut lines = service.get_lines(&path)?;
+    let mut lines = service.documents(args.selection.which(), [args.metadata, args.sketch])?;
     let closed = out.closed();
     let mut out = BufWriter::with_capacity(BUFFER_BYTES, out);
     let listed = copy_lines(&mut lines, args.limit.unwrap_or(u64::MAX), &mut out, &closed);
     out.flush()?;
     listed
-}
-
-/// The path of a stream of documents, with metadata and with sketches or without.
-pub(super) fn path(selection: &SelectionArgs, [metadata, sketch]: [bool; 2]) -> String {
-    let include: Vec<&str> = [("metadata", metadata), ("sketch", sketch)]
-        .into_iter()
-        .filter_map(|(part, is_wanted)| is_wanted.then_some(part))
-        .collect();
-    let SelectionArgs { namespace, all_namespaces, prefix } = selection;
-    collection::path(
-        "/v1/documents",
-        &[
-            ("namespace", namespace.clone()),
-            ("all_namespaces", all_namespaces.then(|| "true".to_owned())),
-            ("prefix", prefix.clone()),
-            ("include", (!include.is_empty()).then(|| include.join(","))),
-        ],
-    )
 }
 
 /// Copies at most `limit` lines, as long as somebody reads them.
@@ -125,7 +106,7 @@ pub(super) fn each_line(
 
 /// Why a list ends with this line.
 fn reason(line: &[u8]) -> anyhow::Error {
-    let refused = serde_json::from_slice::<Reply>(line).ok().and_then(|reply| reply.error);
+    let refused = serde_json::from_slice::<Answer>(line).ok().and_then(|reply| reply.error);
     refused.map_or_else(|| anyhow!("it ends within a line"), |error| anyhow!("{error}"))
 }
 

@@ -5,7 +5,7 @@ use std::io::Write;
 use anyhow::Result;
 use serde::{Deserialize, Serialize};
 
-use crate::cli::collection::{Collection, ServiceArgs};
+use crate::cli::collection::{RemoteService, ServiceArgs};
 use crate::cli::columns::{Column, json_lines, table};
 use crate::cli::measure::numbers::count;
 
@@ -49,7 +49,7 @@ struct Row {
 }
 
 /// The default namespace, unless the token does not reach it, and then the others.
-fn rows(service: &Collection) -> Result<Vec<Row>> {
+fn rows(service: &RemoteService) -> Result<Vec<Row>> {
     let (named, page) = service.listing("/v1/namespaces", "namespaces", u64::MAX)?;
     let default = page["default_documents"].as_u64();
     let default = default.map(|documents| Row { namespace: None, documents });

@@ -8,7 +8,7 @@ use crate::cli::collection::{self, ServiceArgs};
 use crate::cli::columns::{Column, json_lines, table};
 use crate::cli::measure::numbers::count;
 use crate::cli::measure::times;
-use crate::http::reply::documents::DocumentReply;
+use nearprint_wire::answer::DocumentReply;
 
 const EXAMPLES: &str = "\
 Examples:

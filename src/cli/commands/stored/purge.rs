@@ -6,11 +6,12 @@
 use std::io::Write;
 
 use anyhow::Result;
+use nearprint_wire::answer::{JobReply, State};
 use serde_json::{Value, json};
 
-use super::jobs::{self, JobReply};
+use super::jobs;
 use super::selection::SelectionArgs;
-use crate::cli::collection::{Collection, ServiceArgs};
+use crate::cli::collection::{RemoteService, ServiceArgs};
 use crate::cli::error_report::ErrorReport;
 use crate::cli::exit_code;
 use crate::cli::import::interrupt::Interrupt;
@@ -58,21 +59,21 @@ pub(crate) fn run(args: &PurgeArgs, out: &mut dyn Write) -> Result<()> {
     let service = args.service.open()?;
     confirm(args, &service)?;
     let job: JobReply = service.post_json("/v1/purge", &request(args))?;
-    let name = printable(&job.name).into_owned();
+    let name = printable(&job.job).into_owned();
     if args.detach {
         writeln!(out, "job {name}")?;
         say!("see it with `nearprint jobs`; end it with `nearprint jobs cancel {name}`");
         return Ok(());
     }
     let interrupt = Interrupt::listen("leaving the job running")?;
-    let job = jobs::watch(&service, job, &interrupt).map_err(|error| {
+    let job = jobs::watch(job, &|name| service.job(name), &interrupt).map_err(|error| {
         let next = format!(
             "`nearprint jobs` shows it; it continues when the service starts again, and \
              `nearprint jobs cancel {name}` ends it"
         );
         ErrorReport::new(format!("lost sight of job {name}"), next).because(error)
     })?;
-    if !job.has_ended() {
+    if !job.state.is_end() {
         let next = format!("`nearprint jobs` shows it; end it with `nearprint jobs cancel {name}`");
         let report = ErrorReport::new(format!("interrupted; job {name} goes on"), next);
         return Err(report.with_code(exit_code::INTERRUPTED).into());
@@ -81,7 +82,7 @@ pub(crate) fn run(args: &PurgeArgs, out: &mut dyn Write) -> Result<()> {
 }
 
 /// Asks before documents are removed.
-fn confirm(args: &PurgeArgs, service: &Collection) -> Result<()> {
+fn confirm(args: &PurgeArgs, service: &RemoteService) -> Result<()> {
     if args.yes || args.dry_run {
         return Ok(());
     }
@@ -92,7 +93,7 @@ fn confirm(args: &PurgeArgs, service: &Collection) -> Result<()> {
         return Err(ErrorReport::new(nothing, next).because(why).into());
     }
     let question =
-        format!("remove the documents of {} at {} for good?", what(args), service.name());
+        format!("remove the documents of {} at {} for good?", what(args), service.address());
     if messages::agreed(&question)? { Ok(()) } else { Err(ErrorReport::new(nothing, next).into()) }
 }
 
@@ -119,11 +120,11 @@ fn report(job: &JobReply, out: &mut dyn Write) -> Result<()> {
     let (matched, removed) = (job.matched.unwrap_or_default(), job.removed.unwrap_or_default());
     let others = matched.saturating_sub(removed);
     let [matched, removed] = [matched, removed].map(documents);
-    match job.state.as_str() {
-        "done" if job.dry_run => {
+    match job.state {
+        State::Done if job.dry_run == Some(true) => {
             writeln!(out, "{matched} would be removed; none was, as this is a dry run")?;
         }
-        "done" => {
+        State::Done => {
             writeln!(out, "removed {removed}")?;
             if others > 0 {
                 let gone = documents(others);
@@ -133,12 +134,12 @@ fn report(job: &JobReply, out: &mut dyn Write) -> Result<()> {
                 )?;
             }
         }
-        "cancelled" => {
-            let what = format!("job {} was cancelled; it removed {removed}", job.name);
+        State::Cancelled => {
+            let what = format!("job {} was cancelled; it removed {removed}", job.job);
             return Err(ErrorReport::new(what, "purge again to remove the rest").into());
         }
-        _ => {
-            let what = format!("job {} failed; it removed {removed}", job.name);
+        State::Waiting | State::Running | State::Failed => {
+            let what = format!("job {} failed; it removed {removed}", job.job);
             let next = "the log of the service says why; purge again to remove the rest";
             return Err(ErrorReport::new(what, next).into());
         }

@@ -4,23 +4,8 @@ use std::io::{self, Write};
 use std::path::Path;
 
 use nearprint_files::rows::{Cell, CellKind, RowColumn, RowFormat, RowWriter};
-use serde::Deserialize;
+use nearprint_wire::answer::DocumentReply;
 use serde_json::value::RawValue;
-
-/// A document as the stream of the service has it.
-#[derive(Debug, Deserialize)]
-struct Document<'a> {
-    namespace: Option<String>,
-    id: Option<String>,
-    fingerprint: String,
-    recipe: Option<String>,
-    sequence: Option<u64>,
-    stored_at_ms: u64,
-    expires_at: Option<u32>,
-    #[serde(borrow)]
-    metadata: Option<&'a RawValue>,
-    sketch: Option<String>,
-}
 
 /// Rows that are being written.
 pub(super) struct ExportRows<'a> {
@@ -58,23 +43,21 @@ impl<'a> ExportRows<'a> {
         if self.rows.format() == RowFormat::Ndjson {
             return self.rows.line(line);
         }
-        let document: Document<'_> = serde_json::from_slice(line)?;
+        let document: DocumentReply<'_> = serde_json::from_slice(line)?;
         let invalid = |why| io::Error::new(io::ErrorKind::InvalidData, why);
-        let bits = u64::from_str_radix(&document.fingerprint, 16)
-            .map_err(|_| invalid("a document has no fingerprint"))?;
         if i64::try_from(document.stored_at_ms).is_err() {
             return Err(invalid("a document has no time"));
         }
         let mut cells: Vec<Cell<'_>> = vec![
             document.namespace.as_deref().into(),
             document.id.as_deref().into(),
-            bits.into(),
+            document.fingerprint.0.into(),
             document.sequence.into(),
             document.stored_at_ms.into(),
             document.expires_at.map(u64::from).into(),
         ];
         let [metadata, sketch] = self.more;
-        cells.extend(metadata.then(|| Cell::from(document.metadata.map(RawValue::get))));
+        cells.extend(metadata.then(|| Cell::from(document.metadata.as_deref().map(RawValue::get))));
         if sketch {
             cells.push(document.recipe.as_deref().into());
             cells.push(document.sketch.as_deref().into());

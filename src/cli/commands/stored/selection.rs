@@ -3,16 +3,15 @@
 use std::fmt;
 
 use clap::builder::NonEmptyStringValueParser;
-use serde::Deserialize;
 
+use crate::cli::collection::Which;
 use crate::cli::printable::printable;
 
 /// The documents of one namespace or of all, with ids that begin in one way.
 ///
 /// An empty value is refused. It may come from a variable that is not set, and would concern
 /// everything.
-#[derive(Debug, Clone, Default, PartialEq, Deserialize, clap::Args)]
-#[serde(default)]
+#[derive(Debug, Clone, Default, PartialEq, clap::Args)]
 pub(super) struct SelectionArgs {
     /// The namespace; without it, the default one
     #[arg(
@@ -28,6 +27,15 @@ pub(super) struct SelectionArgs {
     /// Only documents whose id begins so
     #[arg(long, value_name = "TEXT", value_parser = NonEmptyStringValueParser::new())]
     pub(super) prefix: Option<String>,
+}
+
+impl SelectionArgs {
+    /// The same for a collection.
+    pub(super) fn which(&self) -> Which<'_> {
+        let Self { namespace, all_namespaces, prefix } = self;
+        let (namespace, prefix) = (namespace.as_deref(), prefix.as_deref());
+        Which { namespace, all_namespaces: *all_namespaces, prefix }
+    }
 }
 
 impl fmt::Display for SelectionArgs {

@@ -12,11 +12,11 @@ use nearprint_text::Recipe;
 use serde::Serialize;
 
 use crate::http::batch::replies::line_of;
-use crate::http::budget::SHORT_BYTES;
-use crate::http::reply::agreement::SIMILARITY_UNITS;
-use crate::http::reply::hex::Hex;
-use crate::http::reply::previous::PreviousReply;
-use crate::http::reply::wire::{
+use nearprint_service::budget::SHORT_BYTES;
+use nearprint_wire::answer::Hex;
+use nearprint_wire::answer::PreviousReply;
+use nearprint_wire::answer::SIMILARITY_UNITS;
+use nearprint_wire::answer::{
     CheckAndInsertReply, FingerprintReply, HitDocumentReply, HitReply, InsertReply, Outcome,
     QueryReply,
 };

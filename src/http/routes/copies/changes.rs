@@ -12,9 +12,9 @@ use nearprint_wire::offer::FieldKind;
 
 use crate::http::description::PackedBody;
 use crate::http::problem::{Code, Problem};
+use crate::http::request::caller::client_of;
 use crate::http::request::{parameters, schema};
-use crate::http::service::Service;
-use crate::http::shares::client_of;
+use crate::http::service::HttpService;
 
 fields! {
     /// Where a follower is.
@@ -38,31 +38,31 @@ fields! {
     responses((status = 200, description = "The changes", body = PackedBody,
         content_type = "application/octet-stream")))]
 pub(crate) async fn get_changes(
-    State(service): State<Arc<Service>>,
+    State(http): State<Arc<HttpService>>,
     request: Request,
 ) -> Result<Response, Problem> {
     let parameters: ChangesParameters = parameters::read(request.uri().query())?;
     let position = position(&parameters)?;
-    let place = service.exports.take(client_of(request.extensions()))?;
-    let engine = service.engine.clone();
+    let place = http.exports.take(client_of(request.extensions()))?;
+    let engine = http.service.engine().clone();
     let begun = tokio::task::spawn_blocking(move || engine.changes(&position)).await;
-    let changes =
-        begun.map_err(|fault| Problem::internal(format!("reading the journal: {fault}")))??;
-    let pieces =
-        futures_util::stream::unfold((changes, service), async |(mut changes, service)| {
-            let message = next(&mut changes, &service).await.transpose()?;
-            Some((message, (changes, service)))
-        });
+    let begun =
+        begun.map_err(|fault| Problem::internal(format!("reading the journal: {fault}")))?;
+    let changes = begun.map_err(ended)?;
+    let pieces = futures_util::stream::unfold((changes, http), async |(mut changes, http)| {
+        let message = next(&mut changes, &http).await.transpose()?;
+        Some((message, (changes, http)))
+    });
     // A cut is noticed; the follower asks again.
     let cut = |_: Problem| Err(io::ErrorKind::TimedOut.into());
     Ok(place.respond("application/octet-stream", Box::pin(pieces), cut))
 }
 
 /// The next message; `None` when the service stops.
-async fn next(changes: &mut Changes, service: &Service) -> io::Result<Option<axum::body::Bytes>> {
+async fn next(changes: &mut Changes, http: &HttpService) -> io::Result<Option<axum::body::Bytes>> {
     let message = tokio::select! {
         message = changes.next() => message,
-        () = service.stopped() => return Ok(None),
+        () = http.stopped() => return Ok(None),
     };
     message.map(|message| Some(message.into())).map_err(io::Error::other)
 }
@@ -79,19 +79,17 @@ fn position(parameters: &ChangesParameters) -> Result<FollowerPosition, Problem>
     Ok(FollowerPosition { sequence: Sequence::new(after), record: record.transpose()? })
 }
 
-impl From<ChangesEnd> for Problem {
-    fn from(end: ChangesEnd) -> Self {
-        match end {
-            ChangesEnd::Diverged(why) => Self::new(Code::Diverged, format!("{why}.")),
-            ChangesEnd::Packed(after) => Self::new(
-                Code::ChangesPacked,
-                format!(
-                    "The files with the changes after {after} are packed: what was removed is no longer \
-                     in them. Begin again with an export."
-                ),
+fn ended(end: ChangesEnd) -> Problem {
+    match end {
+        ChangesEnd::Diverged(why) => Problem::new(Code::Diverged, format!("{why}.")),
+        ChangesEnd::Packed(after) => Problem::new(
+            Code::ChangesPacked,
+            format!(
+                "The files with the changes after {after} are packed: what was removed is no longer \
+                 in them. Begin again with an export."
             ),
-            ChangesEnd::Refused(refused) => refused.into(),
-        }
+        ),
+        ChangesEnd::Refused(refused) => refused.into(),
     }
 }
 

@@ -7,14 +7,15 @@ use axum::Json;
 use axum::extract::{Request, State};
 use axum::response::Response;
 use nearprint_engine::Export;
+use nearprint_service::answers;
+use nearprint_wire::answer::{SnapshotReply, SnapshotsReply};
 
 use crate::http::description::PackedBody;
 use crate::http::problem::Problem;
 use crate::http::reply::streamed::{self, ReplyPieces};
-use crate::http::reply::wire::{SnapshotReply, SnapshotsReply};
+use crate::http::request::caller::client_of;
 use crate::http::request::parameters::NoParameters;
-use crate::http::service::Service;
-use crate::http::shares::client_of;
+use crate::http::service::HttpService;
 
 /// Take a snapshot now.
 ///
@@ -22,21 +23,21 @@ use crate::http::shares::client_of;
 #[utoipa::path(post, path = "/v1/snapshots", tag = "operations",
     responses((status = 200, description = "The new snapshot", body = SnapshotReply)))]
 pub(crate) async fn post_snapshot(
-    State(service): State<Arc<Service>>,
+    State(http): State<Arc<HttpService>>,
     _: NoParameters,
 ) -> Result<Json<SnapshotReply>, Problem> {
-    Ok(Json(service.engine.snapshot().await?.into()))
+    Ok(Json(answers::snapshot(&http.service.engine().snapshot().await?)))
 }
 
 /// List the snapshots on disk.
 #[utoipa::path(get, path = "/v1/snapshots", tag = "operations",
     responses((status = 200, description = "The snapshots on disk", body = SnapshotsReply)))]
 pub(crate) async fn get_snapshots(
-    State(service): State<Arc<Service>>,
+    State(http): State<Arc<HttpService>>,
     _: NoParameters,
 ) -> Json<SnapshotsReply> {
-    let snapshots = service.engine.snapshots();
-    Json(SnapshotsReply { snapshots: snapshots.into_iter().map(SnapshotReply::from).collect() })
+    let snapshots = http.service.engine().snapshots();
+    Json(SnapshotsReply { snapshots: snapshots.iter().map(answers::snapshot).collect() })
 }
 
 /// Export everything as one checksummed stream.
@@ -50,12 +51,12 @@ pub(crate) async fn get_snapshots(
     responses((status = 200, description = "The export", body = PackedBody,
         content_type = "application/octet-stream")))]
 pub(crate) async fn get_export(
-    State(service): State<Arc<Service>>,
+    State(http): State<Arc<HttpService>>,
     _: NoParameters,
     request: Request,
 ) -> Result<Response, Problem> {
-    let place = service.exports.take(client_of(request.extensions()))?;
-    let export = service.engine.export().await?;
+    let place = http.exports.take(client_of(request.extensions()))?;
+    let export = http.service.engine().export().await?;
     let pieces = streamed::written_by_thread(move |pieces| send(&export, pieces))?;
     // A cut is noticed; the format has no place for a reason.
     let cut = |_: Problem| Err(io::ErrorKind::TimedOut.into());

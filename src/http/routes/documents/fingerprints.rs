@@ -6,23 +6,18 @@ use axum::Json;
 use axum::extract::{Request, State};
 use axum::http::Uri;
 use axum::response::Response;
-use nearprint_engine::document::{Namespace, Sequence};
 use nearprint_fingerprint::Fingerprint;
+use nearprint_service::{answers, budget};
+use nearprint_wire::answer::{FingerprintDocumentsReply, RemovedReply};
 
-use crate::http::budget;
-use crate::http::cipher::{Kind, Purpose};
 use crate::http::problem::Problem;
-use crate::http::reply::documents::{
-    DocumentsReply, FingerprintDocumentsReply, RemovedReply, Showing,
-};
+use crate::http::reply;
+use crate::http::request::caller::CalledBy;
 use crate::http::request::parameters;
-use crate::http::request::reach::NamespaceAccess;
 use crate::http::request::selection::{
-    Cursor, FingerprintInPath, FingerprintPageParameters, NamespaceParameter, last_of_path,
-    page_limit,
+    FingerprintInPath, FingerprintPageParameters, NamespaceParameter, last_of_path, page_request,
 };
-use crate::http::service::Service;
-use crate::http::shares::client_of;
+use crate::http::service::HttpService;
 use crate::metrics;
 
 /// List the documents of a fingerprint, oldest first.
@@ -32,29 +27,20 @@ use crate::metrics;
     responses((status = 200, description = "A page of its documents",
         body = FingerprintDocumentsReply<'_>)))]
 pub(crate) async fn get_fingerprint(
-    State(service): State<Arc<Service>>,
-    reach: NamespaceAccess,
+    State(http): State<Arc<HttpService>>,
+    CalledBy(caller): CalledBy,
     request: Request,
 ) -> Result<Response, Problem> {
     let parameters: FingerprintPageParameters = parameters::read(request.uri().query())?;
+    let (service, namespace) = (&http.service, parameters.namespace.as_ref());
     let fingerprint = fingerprint_of(request.uri())?;
-    let limit = page_limit(parameters.limit)?;
-    let parts = parameters.include.unwrap_or_default();
-    let namespace = parameters.namespace;
-    let list = Purpose::from(Kind::Fingerprint)
-        .with(namespace.as_ref().map(Namespace::as_str))
-        .of_number(fingerprint.bits());
-    let after = Cursor::decrypted(parameters.after.as_ref(), &list, &service.cipher)?;
-    let after = Sequence::new(after);
-    reach.check(namespace.as_ref().map(Namespace::as_str))?;
-    let (bytes_max, share) = service.replies.page(&client_of(request.extensions()));
-    let options = parts.page(limit, bytes_max);
-    let page = service.engine.documents_of(namespace.as_ref(), fingerprint, after, options).await?;
-    let recipe = service.options.defaults.recipe;
-    let next = page.next.map(|next| service.cipher.encrypt(&list, next));
-    let documents = DocumentsReply::new(&page, &Showing { parts, recipe, reach }, next);
-    let reply = FingerprintDocumentsReply::new(fingerprint, namespace.as_ref(), documents);
-    Ok(budget::page(&reply, share))
+    let page = page_request(parameters.after.as_ref(), parameters.limit)?;
+    let parts = parameters.include.unwrap_or_default().0;
+    let listed = service.documents_of(&caller, (fingerprint, namespace), (page, parts)).await?;
+    let showing = service.showing(&caller, parts);
+    let documents = answers::documents(&listed.page, listed.next, &showing);
+    let reply = answers::of_fingerprint((fingerprint, namespace), documents);
+    Ok(reply::json(budget::page(&reply, listed.share)))
 }
 
 /// Remove a fingerprint with all its documents.
@@ -65,17 +51,15 @@ pub(crate) async fn get_fingerprint(
         NamespaceParameter),
     responses((status = 200, description = "How many documents were removed", body = RemovedReply)))]
 pub(crate) async fn delete_fingerprint(
-    State(service): State<Arc<Service>>,
-    reach: NamespaceAccess,
+    State(http): State<Arc<HttpService>>,
+    CalledBy(caller): CalledBy,
     request: Request,
 ) -> Result<Json<RemovedReply>, Problem> {
     let parameters: NamespaceParameter = parameters::read(request.uri().query())?;
-    let fingerprint = fingerprint_of(request.uri())?;
-    let namespace = parameters.namespace;
-    reach.check(namespace.as_ref().map(Namespace::as_str))?;
-    let removed = service.engine.remove_fingerprint(namespace, fingerprint).await?;
+    let named = (fingerprint_of(request.uri())?, parameters.namespace);
+    let removed = http.service.remove_fingerprint(&caller, named).await?;
     metrics::written(metrics::WriteOutcome::Removed, removed.documents);
-    Ok(Json(RemovedReply::new(removed, &reach)))
+    Ok(Json(answers::removed(removed, &caller.namespaces)))
 }
 
 fn fingerprint_of(uri: &Uri) -> Result<Fingerprint, Problem> {

@@ -7,22 +7,19 @@ use axum::Json;
 use axum::extract::{Request, State};
 use axum::http::{StatusCode, Uri};
 use axum::response::Response;
-use nearprint_engine::{Job, JobState, PageOptions, Work};
+use nearprint_service::{answers, budget};
+use nearprint_wire::answer::{GroupsReply, JobReply, JobsReply, MembersReply};
 use nearprint_wire::offer::{FieldValue as _, Value};
 
-use crate::http::budget;
-use crate::http::cipher::{Kind, Purpose};
-use crate::http::problem::{Code, Problem};
-use crate::http::reply::groups::{GroupsReply, MembersReply};
-use crate::http::reply::jobs::{JobReply, JobsReply};
+use crate::http::problem::Problem;
+use crate::http::reply;
+use crate::http::request::caller::CalledBy;
 use crate::http::request::parameters::{self, NoParameters};
-use crate::http::request::reach::NamespaceAccess;
 use crate::http::request::selection::{
-    Cursor, GroupInPath, GroupsBody, GroupsPageParameters, JobInPath, JobsParameters, page_limit,
+    GroupInPath, GroupsBody, GroupsPageParameters, JobInPath, JobsParameters,
 };
-use crate::http::routes::jobs::{self, part_of_path, read_request};
-use crate::http::service::Service;
-use crate::http::shares::client_of;
+use crate::http::routes::jobs::{job_of, list, part_of_path, read_request};
+use crate::http::service::HttpService;
 
 /// Where a path such as `/v1/groups/{job}/{group}` has the group.
 const GROUP_AT: usize = 4;
@@ -35,15 +32,13 @@ const GROUP_AT: usize = 4;
     request_body = GroupsBody,
     responses((status = 202, description = "The job", body = JobReply)))]
 pub(crate) async fn post_groups(
-    State(service): State<Arc<Service>>,
-    reach: NamespaceAccess,
+    State(http): State<Arc<HttpService>>,
+    CalledBy(caller): CalledBy,
     request: Request,
 ) -> Result<(StatusCode, Json<JobReply>), Problem> {
-    let engine = service.engine_for(request.extensions());
-    let request = read_request::<GroupsBody>(&service, request).await?;
-    let request = request.request(&service.options.defaults, &reach)?;
-    let job = engine.begin_groups(request)?;
-    Ok((StatusCode::ACCEPTED, Json(JobReply::new(job, &service.cipher, &reach))))
+    let request = read_request::<GroupsBody>(&http, request).await?;
+    let request = request.request(&http.service, &caller.namespaces)?;
+    Ok((StatusCode::ACCEPTED, Json(http.service.begin_groups(&caller, request)?)))
 }
 
 /// List the jobs that find groups, oldest first.
@@ -53,13 +48,11 @@ pub(crate) async fn post_groups(
     params(JobsParameters),
     responses((status = 200, description = "A page of the jobs", body = JobsReply)))]
 pub(crate) async fn get_groups_jobs(
-    State(service): State<Arc<Service>>,
-    reach: NamespaceAccess,
+    State(http): State<Arc<HttpService>>,
+    CalledBy(caller): CalledBy,
     uri: Uri,
 ) -> Result<Json<JobsReply>, Problem> {
-    let mut jobs = service.engine.jobs();
-    jobs.retain(finds_groups);
-    jobs::list(&service, jobs, &reach, &uri)
+    list(&http, &caller, &uri, true)
 }
 
 /// Show a job that finds groups, and once it is done, the groups by pages.
@@ -67,23 +60,22 @@ pub(crate) async fn get_groups_jobs(
     params(JobInPath, GroupsPageParameters),
     responses((status = 200, description = "The job", body = GroupsReply<'_>)))]
 pub(crate) async fn get_groups(
-    State(service): State<Arc<Service>>,
-    reach: NamespaceAccess,
+    State(http): State<Arc<HttpService>>,
+    CalledBy(caller): CalledBy,
     request: Request,
 ) -> Result<Response, Problem> {
     let parameters: GroupsPageParameters = parameters::read(request.uri().query())?;
-    let limit = page_limit(parameters.limit)?;
-    let job = find(&service, &reach, request.uri())?;
-    let cipher = &service.cipher;
-    let list = Purpose::from(Kind::Groups).of_number(job.number);
-    let after = Cursor::decrypted(parameters.after.as_ref(), &list, cipher)?;
-    let (bytes_max, share) = service.replies.page(&client_of(request.extensions()));
-    let options = options(&parameters, limit, bytes_max);
-    let page = service.engine.groups_of_job(job.number, after, options).await?;
-    let next = page.as_ref().and_then(|page| page.next);
-    let next = next.map(|next| cipher.encrypt(&list, next));
-    let job = JobReply::new(job, cipher, &reach);
-    Ok(budget::page(&GroupsReply::new(job, page.as_ref(), &reach, next), share))
+    let page = (parameters.page()?, parameters.with_metadata());
+    let name = job_of(request.uri());
+    let (job, listed) = http.service.groups(&caller, &name, page).await?;
+    let reach = &caller.namespaces;
+    Ok(reply::json(match listed {
+        None => budget::page(&answers::groups(job, None, None, reach), None),
+        Some(listed) => {
+            let reply = answers::groups(job, Some(&listed.page), listed.next, reach);
+            budget::page(&reply, listed.share)
+        }
+    }))
 }
 
 /// List the documents of a group, oldest first.
@@ -92,33 +84,16 @@ pub(crate) async fn get_groups(
         GroupInPath, GroupsPageParameters),
     responses((status = 200, description = "A page", body = MembersReply<'_>)))]
 pub(crate) async fn get_group(
-    State(service): State<Arc<Service>>,
-    reach: NamespaceAccess,
+    State(http): State<Arc<HttpService>>,
+    CalledBy(caller): CalledBy,
     request: Request,
 ) -> Result<Response, Problem> {
     let parameters: GroupsPageParameters = parameters::read(request.uri().query())?;
-    let limit = page_limit(parameters.limit)?;
-    let job = find(&service, &reach, request.uri())?;
-    let group = group_of(request.uri())?;
-    let cipher = &service.cipher;
-    let list = Purpose::from(Kind::Members).of_number(job.number).of_number(group);
-    let after = Cursor::decrypted(parameters.after.as_ref(), &list, cipher)?;
-    if job.state != JobState::Done {
-        let detail = "The job is not done. GET /v1/groups/{job} shows its state.";
-        let problem = Problem::new(Code::GroupsNotReady, detail);
-        // One that was cancelled or has failed never will be.
-        return Err(if job.has_ended() { problem.retry_after(None) } else { problem });
-    }
-    let (bytes_max, share) = service.replies.page(&client_of(request.extensions()));
-    let options = options(&parameters, limit, bytes_max);
-    let page = service.engine.members_of_group((job.number, group), after, options).await?;
-    let page = page.ok_or_else(|| {
-        let groups = if let Work::Groups(work) = &job.work { work.groups } else { 0 };
-        let detail = format!("The job has found {groups} groups, numbered from 0.");
-        Problem::new(Code::GroupsNotFound, detail)
-    })?;
-    let next = page.next.map(|next| cipher.encrypt(&list, next));
-    Ok(budget::page(&MembersReply::new(group, &page, &reach, next), share))
+    let page = (parameters.page()?, parameters.with_metadata());
+    let (name, group) = (job_of(request.uri()), group_of(request.uri())?);
+    let listed = http.service.members(&caller, (&name, group), page).await?;
+    let reply = answers::members(group, &listed.page, listed.next, &caller.namespaces);
+    Ok(reply::json(budget::page(&reply, listed.share)))
 }
 
 /// Remove a job that finds groups, with its result.
@@ -128,24 +103,12 @@ pub(crate) async fn get_group(
     params(JobInPath),
     responses((status = 200, description = "The job as it was", body = JobReply)))]
 pub(crate) async fn delete_groups(
-    State(service): State<Arc<Service>>,
-    reach: NamespaceAccess,
+    State(http): State<Arc<HttpService>>,
+    CalledBy(caller): CalledBy,
     uri: Uri,
     _: NoParameters,
 ) -> Result<Json<JobReply>, Problem> {
-    let Job { number, .. } = find(&service, &reach, &uri)?;
-    let removed = service.engine.remove_groups(number).ok_or_else(not_found)?;
-    Ok(Json(JobReply::new(removed, &service.cipher, &reach)))
-}
-
-fn options(parameters: &GroupsPageParameters, limit: usize, bytes_max: usize) -> PageOptions {
-    let with_metadata = parameters.include.is_some_and(|parts| parts.metadata);
-    PageOptions { limit, bytes_max, with_metadata }
-}
-
-/// The job that a path names, if it finds groups, unless the request does not reach its documents.
-fn find(service: &Service, reach: &NamespaceAccess, uri: &Uri) -> Result<Job, Problem> {
-    jobs::find(service, reach, uri).filter(finds_groups).ok_or_else(not_found)
+    Ok(Json(http.service.remove_groups(&caller, &job_of(&uri))?))
 }
 
 /// The number of the group that a path such as `/v1/groups/{job}/{group}` names.
@@ -153,15 +116,4 @@ fn group_of(uri: &Uri) -> Result<u64, Problem> {
     let number = part_of_path(uri, GROUP_AT);
     let number = number.and_then(|number| u64::read(Value::Parameter(&number)).ok());
     number.ok_or_else(|| Problem::invalid("group", "The number of a group is a whole number."))
-}
-
-fn finds_groups(job: &Job) -> bool {
-    matches!(job.work, Work::Groups(_))
-}
-
-fn not_found() -> Problem {
-    let detail = "No job that finds groups has this name. Such jobs are kept in memory: a restart \
-                  ends them, and newer ones take their place (groups.kept_max, \
-                  groups.memory_bytes_max). POST /v1/groups begins another.";
-    Problem::new(Code::GroupsNotFound, detail)
 }

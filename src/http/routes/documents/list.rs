@@ -5,20 +5,19 @@ use std::sync::Arc;
 
 use axum::extract::{Request, State};
 use axum::response::Response;
-use nearprint_engine::Client;
+use nearprint_service::{Caller, answers, budget};
+use nearprint_wire::answer::{DocumentReply, DocumentsReply};
 use serde::Serialize;
 use utoipa::ToSchema;
 
-use crate::http::budget;
 use crate::http::description::DocumentLines;
 use crate::http::problem::Problem;
-use crate::http::reply::documents::{DocumentReply, DocumentsReply, Showing};
-use crate::http::request::reach::NamespaceAccess;
-use crate::http::request::selection::{ListParameters, page_limit};
+use crate::http::reply;
+use crate::http::request::caller::CalledBy;
+use crate::http::request::selection::ListParameters;
 use crate::http::request::{body, parameters};
 use crate::http::routes::documents::{single, stream};
-use crate::http::service::Service;
-use crate::http::shares::client_of;
+use crate::http::service::HttpService;
 
 /// With `id` the document, without it a page.
 #[derive(Debug, Serialize, ToSchema)]
@@ -44,8 +43,8 @@ pub(crate) enum DocumentOrPage<'a> {
     responses((status = 200, description = "A page, a stream, or one document", content(
         (DocumentOrPage<'_> = "application/json"), (DocumentLines = "application/x-ndjson")))))]
 pub(crate) async fn get_documents(
-    State(service): State<Arc<Service>>,
-    reach: NamespaceAccess,
+    State(http): State<Arc<HttpService>>,
+    CalledBy(caller): CalledBy,
     request: Request,
 ) -> Result<Response, Problem> {
     let parameters: ListParameters = parameters::read(request.uri().query())?;
@@ -54,33 +53,24 @@ pub(crate) async fn get_documents(
             let detail = "With id, which names one document, only namespace may be given.";
             return Err(Problem::invalid(other, detail));
         }
-        return single::show(&service, &reach, parameters.namespace.as_ref(), id).await;
+        return single::show(&http, &caller, (parameters.namespace.as_ref(), id)).await;
     }
     if body::accepts_ndjson(request.headers()) {
-        return stream::respond(&service, &parameters, &reach, client_of(request.extensions()));
+        return stream::respond(&http, &parameters, &caller);
     }
-    page(&service, &client_of(request.extensions()), &parameters, &reach).await
+    page(&http, &parameters, &caller).await
 }
 
 async fn page(
-    service: &Service,
-    client: &Client,
+    http: &HttpService,
     parameters: &ListParameters,
-    reach: &NamespaceAccess,
+    caller: &Caller,
 ) -> Result<Response, Problem> {
-    let (limit, query) = (page_limit(parameters.limit)?, parameters.query(reach, &service.cipher)?);
-    let parts = parameters.include.unwrap_or_default();
-    let is_searched = query.prefix.is_some();
-    let (bytes_max, share) = if is_searched {
-        service.replies.searched_page(client)
-    } else {
-        service.replies.page(client)
-    };
-    let engine = service.engine.on_behalf_of(client.clone());
-    let list = ListParameters::list(&query.reach, query.prefix.as_deref());
-    let page = engine.list(query, parts.page(limit, bytes_max)).await?;
-    let recipe = service.options.defaults.recipe;
-    let showing = Showing { parts, recipe, reach: reach.clone() };
-    let next = page.next.map(|next| service.cipher.encrypt(&list, next));
-    Ok(budget::page(&DocumentsReply::new(&page, &showing, next), share))
+    let service = &http.service;
+    let (page, parts) = (parameters.page()?, parameters.include.unwrap_or_default().0);
+    let selected = parameters.selected(&caller.namespaces)?;
+    let listed = service.documents(caller, selected, (page, parts)).await?;
+    let showing = service.showing(caller, parts);
+    let reply = answers::documents(&listed.page, listed.next, &showing);
+    Ok(reply::json(budget::page(&reply, listed.share)))
 }

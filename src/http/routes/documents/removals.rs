@@ -10,18 +10,16 @@ use axum::response::Response;
 use bytes::Bytes;
 use nearprint_engine::Admission;
 use nearprint_engine::document::{DocumentId, Namespace};
+use nearprint_service::{NamespaceAccess, answers, budget};
 
 use crate::http::batch::replies::last_line;
-use crate::http::budget;
 use crate::http::description::{RemovalLines, RemovedLines};
 use crate::http::problem::{Code, Problem};
-use crate::http::reply::documents::RemovedReply;
 use crate::http::request::body::{self, ContentKind};
-use crate::http::request::reach::NamespaceAccess;
+use crate::http::request::caller::CalledBy;
 use crate::http::request::selection::{NamedDocument, NamespaceParameter};
 use crate::http::request::{json, parameters};
-use crate::http::service::Service;
-use crate::http::shares::client_of;
+use crate::http::service::HttpService;
 use crate::lines::{LineCutter, StreamLine};
 use crate::metrics;
 
@@ -42,8 +40,8 @@ type Named = (Option<Namespace>, DocumentId);
     responses((status = 200, description = "A reply for each line, in their order", content(
         (RemovedLines = "application/x-ndjson")))))]
 pub(crate) async fn post_delete_batch(
-    State(service): State<Arc<Service>>,
-    reach: NamespaceAccess,
+    State(http): State<Arc<HttpService>>,
+    CalledBy(caller): CalledBy,
     request: Request,
 ) -> Result<Response, Problem> {
     let (head, stream) = request.into_parts();
@@ -51,14 +49,15 @@ pub(crate) async fn post_delete_batch(
     if body::kind(&head.headers, TAKES)? != ContentKind::Ndjson {
         return Err(body::unsupported(format!("This resource takes {TAKES}.")));
     }
-    let body = body::read(&service.bodies, &client_of(&head.extensions), stream).await?;
-    let lines = lines(&service, &body.bytes)?;
+    let body = body::read(&http.bodies, &caller.client, stream).await?;
+    let lines = lines(&http, &body.bytes)?;
+    let reach = &caller.namespaces;
     // All are in the queue of the writer before the first sync is waited for.
     let mut begun = Vec::with_capacity(lines.len());
     for line in lines {
-        let removal = match named(&line, namespace.as_ref(), &reach) {
+        let removal = match named(&line, namespace.as_ref(), reach) {
             Ok((namespace, id)) => {
-                service.engine.begin_remove(namespace, id, Admission::Wait).await
+                http.service.engine().begin_remove(namespace, id, Admission::Wait).await
             }
             Err(problem) => {
                 begun.push((line.number, Err(problem)));
@@ -76,22 +75,22 @@ pub(crate) async fn post_delete_batch(
         match removed {
             Ok(removed) => {
                 metrics::written(metrics::WriteOutcome::Removed, removed.documents);
-                let line = serde_json::to_vec(&RemovedReply::new(removed, &reach));
+                let line = serde_json::to_vec(&answers::removed(removed, reach));
                 reply.extend(line.expect("replies are JSON"));
                 reply.push(b'\n');
             }
             Err(problem) => reply.extend(last_line(&problem.at_line(number))),
         }
     }
-    let share = service.replies.ahead(reply.len());
+    let share = http.service.replies().ahead(reply.len());
     let mut response = Response::new(Body::from(budget::counted(reply, share)));
     response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(TAKES));
     Ok(response)
 }
 
 /// The lines of the body, unless there are too many.
-fn lines(service: &Service, body: &Bytes) -> Result<Vec<StreamLine>, Problem> {
-    let mut cutter = LineCutter::new(service.options.line_bytes_max);
+fn lines(http: &HttpService, body: &Bytes) -> Result<Vec<StreamLine>, Problem> {
+    let mut cutter = LineCutter::new(http.options.line_bytes_max);
     let mut lines = cutter.push(body.clone());
     lines.extend(cutter.finish());
     if lines.len() <= IDS_MAX {

@@ -8,13 +8,14 @@ use axum::Json;
 use axum::extract::{Request, State};
 use axum::response::{IntoResponse as _, Response};
 use nearprint_engine::document::{DocumentId, Namespace};
+use nearprint_service::{Caller, answers};
+use nearprint_wire::answer::{DocumentReply, RemovedReply};
 
-use crate::http::problem::{Code, Problem};
-use crate::http::reply::documents::{DocumentReply, RemovedReply};
+use crate::http::problem::Problem;
+use crate::http::request::caller::CalledBy;
 use crate::http::request::parameters;
-use crate::http::request::reach::NamespaceAccess;
 use crate::http::request::selection::{IdInPath, IdParameters, NamespaceParameter, last_of_path};
-use crate::http::service::Service;
+use crate::http::service::HttpService;
 use crate::metrics;
 
 /// Show what is stored under an id.
@@ -22,12 +23,12 @@ use crate::metrics;
     params(IdInPath, NamespaceParameter),
     responses((status = 200, description = "The document", body = DocumentReply<'_>)))]
 pub(crate) async fn get_document(
-    State(service): State<Arc<Service>>,
-    reach: NamespaceAccess,
+    State(http): State<Arc<HttpService>>,
+    CalledBy(caller): CalledBy,
     request: Request,
 ) -> Result<Response, Problem> {
     let (namespace, id) = of_path(&request)?;
-    show(&service, &reach, namespace.as_ref(), &id).await
+    show(&http, &caller, (namespace.as_ref(), &id)).await
 }
 
 /// Remove the document with an id.
@@ -37,12 +38,11 @@ pub(crate) async fn get_document(
     params(IdInPath, NamespaceParameter),
     responses((status = 200, description = "How many documents were removed", body = RemovedReply)))]
 pub(crate) async fn delete_document(
-    State(service): State<Arc<Service>>,
-    reach: NamespaceAccess,
+    State(http): State<Arc<HttpService>>,
+    CalledBy(caller): CalledBy,
     request: Request,
 ) -> Result<Json<RemovedReply>, Problem> {
-    let (namespace, id) = of_path(&request)?;
-    remove(&service, &reach, namespace, id).await
+    remove(&http, &caller, of_path(&request)?).await
 }
 
 /// Remove the document with an id, given as a query parameter.
@@ -50,43 +50,36 @@ pub(crate) async fn delete_document(
     params(IdParameters),
     responses((status = 200, description = "How many documents were removed", body = RemovedReply)))]
 pub(crate) async fn delete_document_by_parameter(
-    State(service): State<Arc<Service>>,
-    reach: NamespaceAccess,
+    State(http): State<Arc<HttpService>>,
+    CalledBy(caller): CalledBy,
     request: Request,
 ) -> Result<Json<RemovedReply>, Problem> {
     let parameters: IdParameters = parameters::read(request.uri().query())?;
     let detail = "Name the document: /v1/documents/{id}, percent-encoded, or ?id=. To remove many, \
                   there is POST /v1/purge.";
     let id = parameters.id.ok_or_else(|| Problem::invalid("id", detail))?;
-    remove(&service, &reach, parameters.namespace, id).await
+    remove(&http, &caller, (parameters.namespace, id)).await
 }
 
 /// Shows the document with an id.
 pub(super) async fn show(
-    service: &Service,
-    reach: &NamespaceAccess,
-    namespace: Option<&Namespace>,
-    id: &DocumentId,
+    http: &HttpService,
+    caller: &Caller,
+    document: (Option<&Namespace>, &DocumentId),
 ) -> Result<Response, Problem> {
-    reach.check(namespace.map(Namespace::as_str))?;
-    let stored = service.engine.document(namespace, id).await?;
-    let missing = || Problem::new(Code::DocumentNotFound, "No document with this id is stored.");
-    let stored = stored.ok_or_else(missing)?;
-    let recipe = service.options.defaults.recipe;
-    let touch = service.engine.touch(stored.sequence);
-    Ok(Json(DocumentReply::single(&stored, recipe, reach.clone()).touched(touch)).into_response())
+    let (stored, touch) = http.service.document(caller, document).await?;
+    let shown = (http.service.recipe(), &caller.namespaces);
+    Ok(Json(answers::single(&stored, touch, shown)).into_response())
 }
 
 async fn remove(
-    service: &Service,
-    reach: &NamespaceAccess,
-    namespace: Option<Namespace>,
-    id: DocumentId,
+    http: &HttpService,
+    caller: &Caller,
+    document: (Option<Namespace>, DocumentId),
 ) -> Result<Json<RemovedReply>, Problem> {
-    reach.check(namespace.as_ref().map(Namespace::as_str))?;
-    let removed = service.engine.remove(namespace, id).await?;
+    let removed = http.service.remove(caller, document).await?;
     metrics::written(metrics::WriteOutcome::Removed, removed.documents);
-    Ok(Json(RemovedReply::new(removed, reach)))
+    Ok(Json(answers::removed(removed, &caller.namespaces)))
 }
 
 /// The document that a path with its query string names.

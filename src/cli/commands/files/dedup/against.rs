@@ -5,16 +5,17 @@ use std::path::Path;
 use anyhow::{Result, bail};
 use nearprint_files::dedup::scan::Known;
 use nearprint_files::{Entry, Raw};
+use nearprint_service::Operation;
+use nearprint_wire::answer::Answer;
+use nearprint_wire::code::Code;
 
-use crate::cli::collection::{self, Collection, RemoteService};
+use crate::cli::collection::{BatchRequest, Collection, RemoteService};
 use crate::cli::commands::files::dedup::args::DedupArgs;
-use crate::cli::reply::Reply;
 
 /// A collection that documents are looked up in.
 pub(super) struct Against {
     collection: Collection,
-    /// The route with its query parameters.
-    path: String,
+    request: BatchRequest,
 }
 
 impl Against {
@@ -25,22 +26,21 @@ impl Against {
     /// There is no such directory, or it is in use, or the service does not reply.
     pub(super) fn open(name: &str, args: &DedupArgs) -> Result<Self> {
         let collection = if name.contains("://") {
-            Collection::Service(RemoteService::new(name, &args.credentials)?)
+            Collection::Service(RemoteService::new(name, &args.credentials)?.into())
         } else {
             Collection::in_directory(Path::new(name), None)?
         };
         collection.check_ready()?;
-        let path = collection::path(
-            "/v1/query/batch",
-            &[
-                ("distance", Some(args.distance.to_string())),
-                ("min_similarity", Some(args.min_similarity.to_string())),
-                ("min_numbers", Some(args.min_numbers.to_string())),
-                ("search", Some(args.search.name().to_owned())),
-                ("counts", Some("false".to_owned())),
-            ],
-        );
-        Ok(Self { collection, path })
+        let options = vec![
+            ("distance", Some(args.distance.to_string())),
+            ("min_similarity", Some(args.min_similarity.to_string())),
+            ("min_numbers", Some(args.min_numbers.to_string())),
+            ("search", Some(args.search.name().to_owned())),
+            ("counts", Some("false".to_owned())),
+        ];
+        let operation = Operation::Query;
+        let request = BatchRequest { operation, options, shows_previous: false };
+        Ok(Self { collection, request })
     }
 
     /// For each document, the stored one that it is a duplicate of.
@@ -50,7 +50,7 @@ impl Against {
     pub(super) fn find(&self, entries: &[Entry]) -> Result<Vec<Option<Known>>> {
         let asked: Vec<Entry> = entries.iter().map(unnamed).collect();
         let asked: Vec<&Entry> = asked.iter().collect();
-        self.collection.batch(&self.path, &asked)?.into_iter().map(stored).collect()
+        self.collection.batch(&self.request, &asked)?.into_iter().map(stored).collect()
     }
 }
 
@@ -62,9 +62,9 @@ fn unnamed(entry: &Entry) -> Entry {
     Entry { id: None, passed: passed.cloned().collect(), raw: Raw::None, ..entry.clone() }
 }
 
-fn stored(reply: Reply) -> Result<Option<Known>> {
+fn stored(reply: Answer) -> Result<Option<Known>> {
     match reply.error {
-        Some(problem) if problem.code == "empty_document" => return Ok(None),
+        Some(problem) if problem.code == Some(Code::EmptyDocument) => return Ok(None),
         Some(problem) => bail!("the collection cannot look for a document: {problem}"),
         None => {}
     }

@@ -1,0 +1,5 @@
+//! What all clients share: the queue of long texts, bytes in memory, and places.
+
+pub(crate) mod analyses;
+pub mod budget;
+pub mod shares;

@@ -1,0 +1,60 @@
+//! An answer as its receiver reads it, whatever was asked.
+
+use std::borrow::Cow;
+
+use serde::Deserialize;
+
+use super::hex::Hex;
+use super::look_up::{HitReply, Outcome, PreviousReply};
+use super::problem::ProblemReply;
+
+/// The answer to a look-up or a write of one document.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+#[expect(clippy::struct_excessive_bools, reason = "the fields of the API")]
+pub struct Answer {
+    /// The fingerprint of the document that was sent; only an error has none.
+    pub fingerprint: Option<Hex>,
+    /// The text was too short to trust a distance above 0.
+    pub short: bool,
+    /// What a write did; `None` for a look-up.
+    pub outcome: Option<Outcome>,
+    /// Whether the document is stored now.
+    pub stored: bool,
+    /// The last change of the collection; not for a look-up, nor with a token that is limited to
+    /// namespaces.
+    pub sequence: Option<u64>,
+    /// Whether a hit counts.
+    pub duplicate: bool,
+    /// Stored fingerprints near it, nearest first.
+    pub hits: Vec<HitReply<'static>>,
+    /// The number of hits, listed or not.
+    pub hit_count: u64,
+    /// It was not stored because of a text whose numbers differ.
+    pub numbers_differ: bool,
+    /// The document that the id had before.
+    pub previous: Option<PreviousReply>,
+    /// Why the document was refused.
+    pub error: Option<ProblemReply<'static>>,
+}
+
+impl Answer {
+    /// Whether it says nothing about a document, which no service does.
+    pub const fn is_blank(&self) -> bool {
+        self.fingerprint.is_none() && self.outcome.is_none() && self.error.is_none()
+    }
+}
+
+impl HitReply<'_> {
+    /// The id of the oldest document that has one, or else the fingerprint.
+    pub fn name(&self) -> Cow<'_, str> {
+        let id = self.documents.iter().find_map(|document| document.id.as_deref());
+        id.map_or_else(|| self.fingerprint.to_string().into(), Cow::Borrowed)
+    }
+
+    /// Whether the hit makes a duplicate of a document that is `short` or not: the rule of
+    /// [`nearprint_machine::query::Verification::counts`], as it can be read off the wire.
+    pub fn counts(&self, short: bool) -> bool {
+        self.confirmed.unwrap_or(!short || self.distance == 0)
+    }
+}
