@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 
 use crate::checker::{Operation, Outcome, check};
 use crate::nodes::{Cluster, NODES, OverAtEnd, fingerprint};
-use crate::server::Client;
+use crate::support::server::Client;
 
 const FAULTS: usize = 20;
 const CLIENTS: u64 = 32;

@@ -15,8 +15,8 @@ use tempfile::TempDir;
 
 use crate::DEADLINE;
 use crate::network::Network;
-use crate::server::{self, Client, Reply, Server};
 use crate::servers::Servers;
+use crate::support::server::{self, Client, Reply, Server};
 
 pub(crate) const NODES: usize = 3;
 /// The default is more than the disk of a test may have.

@@ -10,9 +10,9 @@ mod targets;
 
 #[path = "../../crates/engine/tests/common/options.rs"]
 mod common;
-#[path = "../common/hostile.rs"]
+#[path = "../support/hostile.rs"]
 mod hostile_pages;
-#[path = "../common/random.rs"]
+#[path = "../support/random.rs"]
 mod random;
 
 mod seeds;

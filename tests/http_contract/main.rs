@@ -5,11 +5,12 @@
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
-#[path = "../common/random.rs"]
+#[path = "../support/random.rs"]
 mod random;
 mod support;
 
 mod access;
+mod api_manual;
 mod batches;
 mod bodies;
 mod compressed;

@@ -15,7 +15,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use serde_json::{Value, json};
 
 use crate::load::pause;
-use crate::server::{self, Client, Server};
+use crate::support::server::{self, Client, Server};
 
 /// A bound for a test that hangs, 20 ms each.
 const LOOKS_MAX: usize = 3_000;

@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 
 use crate::load::pause;
 use crate::random::{self, Random};
-use crate::server::{self, Client, Server};
+use crate::support::server::{self, Client, Server};
 
 /// `make torture` makes 200.
 const TRIALS: u64 = 6;

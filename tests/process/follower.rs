@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 
 use crate::load::{compare, pause, under_load, workers};
 use crate::random::{self, Random};
-use crate::server::{Client, Server, log};
+use crate::support::server::{Client, Server, log};
 
 /// How often the primary and the follower are killed.
 const KILLS: u64 = 6;

@@ -11,7 +11,7 @@ use serde_json::json;
 
 use crate::load::{answered, compare, pause, under_load, workers};
 use crate::random::{self, Random};
-use crate::server::Server;
+use crate::support::server::Server;
 use crate::worker::Worker;
 
 const WORKERS: usize = 32;

@@ -17,8 +17,8 @@ use std::thread::{self, JoinHandle};
 
 use crate::load::{answered, compare, pause, under_load, workers};
 use crate::random::{self, Random};
-use crate::server::Server;
 use crate::strace;
+use crate::support::server::Server;
 use crate::worker::Worker;
 
 const WORKERS: usize = 16;

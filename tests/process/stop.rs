@@ -9,8 +9,8 @@ use std::time::Duration;
 use serde_json::json;
 
 use crate::load::pause;
-use crate::server::{self, Client, Server};
 use crate::strace::{self, ThreadFault};
+use crate::support::server::{self, Client, Server};
 
 /// For a process to come so far; a hang is a failure.
 const TIMEOUT_MS: usize = 20_000;

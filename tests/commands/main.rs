@@ -1,0 +1,12 @@
+//! The commands of the real binary, run as a person runs them: arguments and files in, text, files
+//! and an exit code out. Those that are tried on a real service with many documents are in
+//! `tests/process/commands.rs`.
+
+mod cli;
+mod dedup;
+mod export;
+mod import_resume;
+mod offline;
+mod older_versions;
+mod service;
+mod spectral;
