@@ -23,12 +23,12 @@ const LOOPBACK: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
 pub(crate) struct Servers {
     pub(crate) runtime: Runtime,
     directory: TempDir,
-    members: Vec<Server>,
+    members: Vec<LogServer>,
     /// Dropped after the members, which run there.
     hosts: Option<Hosts>,
 }
 
-struct Server {
+struct LogServer {
     /// This machine, or a host of its own.
     host: IpAddr,
     client: u16,
@@ -89,7 +89,7 @@ impl Servers {
                 writeln!(file, "{cluster}{host}:{port}, routes: [{routes}] }}").unwrap();
             }
             fs::write(directory.path().join(format!("s{at}.conf")), file).unwrap();
-            members.push(Server { host, client, monitor, process: None });
+            members.push(LogServer { host, client, monitor, process: None });
         }
         let mut this = Self { runtime, directory, members, hosts };
         (0..count).for_each(|at| this.begin(at));
@@ -97,8 +97,8 @@ impl Servers {
     }
 
     pub(crate) fn options(&self) -> NatsOptions {
-        let client = |server: &Server| format!("nats://{}:{}", server.host, server.client);
-        let monitor = |server: &Server| format!("http://{}:{}", server.host, server.monitor);
+        let client = |server: &LogServer| format!("nats://{}:{}", server.host, server.client);
+        let monitor = |server: &LogServer| format!("http://{}:{}", server.host, server.monitor);
         NatsOptions {
             servers: self.members.iter().map(client).collect(),
             monitors: self.members.iter().map(monitor).collect(),

@@ -8,5 +8,8 @@ mod export;
 mod import_resume;
 mod offline;
 mod older_versions;
+#[expect(dead_code, reason = "other tests use more of it")]
+#[path = "../support/server.rs"]
+mod server;
 mod service;
 mod spectral;

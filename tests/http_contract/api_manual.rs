@@ -7,9 +7,10 @@
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::fmt::Write as _;
-use std::io::{BufRead as _, BufReader};
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::Command;
+
+use crate::process::{Server, serve};
 
 /// The address that the page shows.
 const SHOWN: &str = "localhost:7878";
@@ -17,34 +18,14 @@ const SHOWN: &str = "localhost:7878";
 /// The address of a second service, which takes vectors, and its recipe.
 const SHOWN_VECTORS: (&str, &str) = ("localhost:7879", "hyperplanes-4");
 
-struct Server {
-    process: Child,
-    address: String,
-}
-
-impl Server {
-    fn start(directory: &Path, data: &str, recipe: &str) -> Self {
-        let mut process = Command::new(env!("CARGO_BIN_EXE_nearprint"))
-            .args(["serve", "--listen", "127.0.0.1:0", "--data"])
-            .arg(directory.join(data))
-            .env("NEARPRINT_DATA__RECIPE", recipe)
-            .env("NEARPRINT_ENGINE__DISK_FREE_BYTES_MIN", "0")
-            .stdout(Stdio::piped())
-            .stderr(Stdio::null())
-            .spawn()
-            .unwrap();
-        let mut line = String::new();
-        BufReader::new(process.stdout.take().unwrap()).read_line(&mut line).unwrap();
-        let address = line.trim().strip_prefix("listening on ").unwrap().to_owned();
-        Self { process, address }
-    }
-}
-
-impl Drop for Server {
-    fn drop(&mut self) {
-        drop(self.process.kill());
-        drop(self.process.wait());
-    }
+/// A service with this recipe, in a process of its own.
+fn start(directory: &Path, data: &str, recipe: &str) -> Server {
+    let mut command = serve(&[], &directory.join(data));
+    command
+        .args(["--listen", "127.0.0.1:0"])
+        .env("NEARPRINT_DATA__RECIPE", recipe)
+        .env("NEARPRINT_ENGINE__DISK_FREE_BYTES_MIN", "0");
+    Server::of(command).expect("the service starts")
 }
 
 /// A piece of the page: text, or a command with the output shown below it.
@@ -122,9 +103,9 @@ fn page() -> (PathBuf, String) {
 fn every_example_of_the_manual_does_what_it_shows() {
     let (path, text) = page();
     let directory = tempfile::tempdir().unwrap();
-    let server = Server::start(directory.path(), "data", "np2");
+    let server = start(directory.path(), "data", "np2");
     let (shown_vectors, recipe) = SHOWN_VECTORS;
-    let vectors = Server::start(directory.path(), "vectors", recipe);
+    let vectors = start(directory.path(), "vectors", recipe);
     let (mut blessed, mut wrong, mut count) = (String::new(), String::new(), 0);
     for piece in pieces(&text) {
         let (command, shown) = match piece {

@@ -1,5 +1,6 @@
 //! A real server in a process of its own, and requests to it.
 
+use std::ffi::OsString;
 use std::fs::File;
 use std::io::{BufRead, BufReader};
 use std::path::Path;
@@ -9,12 +10,17 @@ use std::thread;
 use std::time::Duration;
 
 use serde_json::Value;
+use tempfile::TempDir;
 use ureq::Agent;
 
 /// A running `nearprint serve`; dropping it kills it.
 pub(crate) struct Server {
     child: Mutex<Child>,
+    /// Host and port.
+    pub(crate) address: String,
     url: String,
+    /// Where it works, if that goes away with it.
+    directory: Option<TempDir>,
 }
 
 impl Server {
@@ -40,13 +46,28 @@ impl Server {
         };
         // Read to the end, so that the server never waits for a full pipe.
         thread::spawn(move || lines.for_each(drop));
-        Some(Self { child: Mutex::new(child), url: format!("http://{address}") })
+        Some(Self::at(address, child))
+    }
+
+    /// Starts a command that was made for this directory, which goes away with the server.
+    pub(crate) fn within(directory: TempDir, command: Command) -> Self {
+        let server = Self::of(command);
+        let data = directory.path().join("data");
+        let mut server =
+            server.unwrap_or_else(|| panic!("it does not start; it says:\n{}", log(&data)));
+        server.directory = Some(directory);
+        server
     }
 
     /// Starts one that may not accept requests for long, at an address that its command names.
-    pub(crate) fn begin(mut command: Command, url: String) -> Self {
+    pub(crate) fn begin(mut command: Command, address: String) -> Self {
         command.stdout(Stdio::null());
-        Self { child: Mutex::new(command.spawn().expect("the binary starts")), url }
+        Self::at(address, command.spawn().expect("the binary starts"))
+    }
+
+    fn at(address: String, child: Child) -> Self {
+        let url = format!("http://{address}");
+        Self { child: Mutex::new(child), address, url, directory: None }
     }
 
     /// A `serve` on this directory that is not started yet. Snapshots come often, so that faults
@@ -62,22 +83,11 @@ impl Server {
 
     /// The same at an address.
     pub(crate) fn command_at(runner: &[&str], address: &str, data: &Path) -> Command {
-        let log = File::options()
-            .create(true)
-            .append(true)
-            .open(data.with_extension("log"))
-            .expect("the temporary directory is writable");
-        let words = [runner, &[env!("CARGO_BIN_EXE_nearprint")]].concat();
-        let mut command = Command::new(words[0]);
+        let mut command = serve(runner, data);
         command
-            .args(&words[1..])
-            .args(["serve", "--listen", address, "--data"])
-            .arg(data)
+            .args(["--listen", address])
             .env("NEARPRINT_ENGINE__SNAPSHOT_CHANGES", "1000")
-            .env("NEARPRINT_ENGINE__SNAPSHOT_INTERVAL_MS", "1000")
-            .stdin(Stdio::null())
-            .stdout(Stdio::piped())
-            .stderr(log);
+            .env("NEARPRINT_ENGINE__SNAPSHOT_INTERVAL_MS", "1000");
         command
     }
 
@@ -111,6 +121,11 @@ impl Server {
         let mut child = self.child();
         signal(&child, "TERM");
         child.wait().expect("it is our child")
+    }
+
+    /// How it ends.
+    pub(crate) fn wait(&self) -> ExitStatus {
+        self.child().wait().expect("it is our child")
     }
 
     /// Sends a signal, and does not wait.
@@ -147,7 +162,17 @@ impl Server {
         self.child().try_wait().expect("it is our child")
     }
 
-    fn child(&self) -> MutexGuard<'_, Child> {
+    /// Where it works: its data and its log.
+    pub(crate) fn directory(&self) -> &Path {
+        self.directory.as_ref().expect("it was given one").path()
+    }
+
+    /// The log that it has written into its directory.
+    pub(crate) fn log(&self) -> String {
+        log(&self.directory().join("data"))
+    }
+
+    pub(crate) fn child(&self) -> MutexGuard<'_, Child> {
         self.child.lock().expect("no test panics while it has the lock")
     }
 }
@@ -162,11 +187,37 @@ impl Drop for Server {
     }
 }
 
+/// The program. `NEARPRINT_TEST_BINARY` names another one, such as that of a release.
+pub(crate) fn binary() -> OsString {
+    let named = std::env::var_os("NEARPRINT_TEST_BINARY");
+    named.unwrap_or_else(|| env!("CARGO_BIN_EXE_nearprint").into())
+}
+
+/// A `serve` on this directory that is not started yet, run by another program if one is named. Its
+/// log goes to `data`.log. `NEARPRINT_TEST_CORES` sets the cores that it may use, as `taskset`
+/// takes them.
+pub(crate) fn serve(runner: &[&str], data: &Path) -> Command {
+    let mut words: Vec<OsString> = runner.iter().map(Into::into).collect();
+    if let Some(cores) = std::env::var_os("NEARPRINT_TEST_CORES") {
+        words.extend(["taskset".into(), "-c".into(), cores]);
+    }
+    words.push(binary());
+    let mut command = Command::new(&words[0]);
+    command.args(&words[1..]).args(["serve", "--data"]).arg(data);
+    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(log_file(data));
+    command
+}
+
 /// Sends a signal, such as `TERM`.
 pub(crate) fn signal(child: &Child, name: &str) {
     let kill = format!("kill -{name} {}", child.id());
     let sent = Command::new("sh").args(["-c", &kill]).status();
     assert!(sent.expect("there is a shell").success(), "{kill}");
+}
+
+pub(crate) fn log_file(data: &Path) -> File {
+    let file = File::options().create(true).append(true).open(data.with_extension("log"));
+    file.expect("the temporary directory is writable")
 }
 
 /// What the servers on this directory have logged.

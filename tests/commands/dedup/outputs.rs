@@ -3,14 +3,15 @@
 
 use std::collections::BTreeMap;
 use std::fs;
-use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::io::{Read as _, Write as _};
 use std::path::Path;
-use std::process::{Child, Command, Stdio};
+use std::process::{Command, Stdio};
 
 use nearprint_files::{BodyKind, Documents, FileRecord, FileRecords, Raw, ReadOptions, RecordForm};
 use serde_json::Value;
 
 use super::support::*;
+use crate::server::{Server, serve};
 
 /// Names and contents of all files below a folder.
 fn files(folder: &Path) -> BTreeMap<String, String> {
@@ -230,53 +231,26 @@ fn a_run_ends_before_it_takes_more_memory_than_the_limit() {
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
 }
 
-/// A service, which ends with the test.
-struct Service(Child);
-
-impl Service {
-    /// Starts it on a free port; its address too.
-    fn start(folder: &Path) -> (Self, String) {
-        let mut child = Command::new(env!("CARGO_BIN_EXE_nearprint"))
-            .args(["serve", "--listen", "127.0.0.1:0", "--data", "data"])
-            .current_dir(folder)
-            .stdout(Stdio::piped())
-            .stderr(Stdio::null())
-            .spawn()
-            .unwrap();
-        let lines = BufReader::new(child.stdout.take().unwrap()).lines();
-        let address = lines.map_while(Result::ok).find_map(|line| {
-            let (_, address) = line.split_once("listening on ")?;
-            Some(format!("http://{}", address.trim()))
-        });
-        (Self(child), address.expect("the service starts"))
-    }
-}
-
-impl Drop for Service {
-    fn drop(&mut self) {
-        drop(self.0.kill());
-        drop(self.0.wait());
-    }
-}
-
 /// The documents of a service are dropped as those of a directory are.
 #[test]
 fn what_a_service_has_goes_too() {
     let folder = folder();
     let lines = lines();
-    let (service, address) = Service::start(folder.path());
+    let mut command = serve(&[], &folder.path().join("data"));
+    command.args(["--listen", "127.0.0.1:0"]);
+    let service = Server::of(command).expect("the service starts");
+    let address = service.url();
     write(folder.path(), "old.jsonl", of(&lines, &[2]));
     let import = Command::new(env!("CARGO_BIN_EXE_nearprint"))
-        .args(["import", "old.jsonl", "--server", &address])
+        .args(["import", "old.jsonl", "--server", address])
         .env("XDG_STATE_HOME", folder.path())
         .current_dir(folder.path())
         .output()
         .unwrap();
     assert!(import.status.success(), "{}", String::from_utf8_lossy(&import.stderr));
     write(folder.path(), "in.jsonl", of(&lines, &[0, 1, 2, 3]));
-    let arguments = ["in.jsonl", "-o", "out.jsonl", "--json", "--against", &address];
+    let arguments = ["in.jsonl", "-o", "out.jsonl", "--json", "--against", address];
     let report: Value = serde_json::from_str(&done(folder.path(), &arguments)).unwrap();
     assert_eq!(report["in_collection"], 2);
     assert_eq!(read(folder.path(), "out.jsonl"), of(&lines, &[1, 3]));
-    drop(service);
 }

@@ -18,8 +18,9 @@ use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
 
 use super::client::{Connection, REPLY_TIMEOUT, mixed, post};
-use super::server::{Server, now};
+use super::server::Server;
 use super::unread;
+use crate::support::wait::now;
 
 /// Documents that are stored before the others come.
 const STORED: u64 = 4_096;
@@ -88,7 +89,7 @@ pub(crate) fn start(variables: &[(&str, &str)]) -> Server {
         ("SERVER__BODIES_HELD_BYTES_MAX", bodies.as_str()),
         ("SERVER__REPLIES_HELD_BYTES_MAX", replies.as_str()),
     ];
-    Server::start(&[&budgets, variables].concat())
+    Server::with(&[&budgets, variables].concat())
 }
 
 pub(crate) async fn besiege(server: &Server, crowd: &Crowd) -> Seen {

@@ -58,7 +58,7 @@ async fn with_256_descriptors_1000_connections_leave_room_for_the_journal() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn probes_get_through_3000_silent_connections() {
     raise_descriptors(4_000);
-    let server = Server::start(&[("SERVER__CONNECTIONS_MAX", "200")]);
+    let server = Server::with(&[("SERVER__CONNECTIONS_MAX", "200")]);
     let mut working = Connection::open(&server.address).await.unwrap();
     assert_eq!(working.ask(&check_and_insert(1)).await.unwrap().status, 200);
     let mut crowd = Vec::new();
@@ -77,7 +77,7 @@ async fn probes_get_through_3000_silent_connections() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn at_the_limit_of_connections_probes_are_answered_and_the_rest_is_refused() {
-    let server = Server::start(&[("SERVER__CONNECTIONS_MAX", "4")]);
+    let server = Server::with(&[("SERVER__CONNECTIONS_MAX", "4")]);
     let mut connections = Vec::new();
     for number in 0..4 {
         let mut connection = Connection::open(&server.address).await.unwrap();
@@ -118,7 +118,7 @@ async fn at_the_limit_of_connections_probes_are_answered_and_the_rest_is_refused
 /// A warning for each refused request would add to the load.
 #[tokio::test]
 async fn requests_refused_by_overload_are_no_warnings_in_the_log() {
-    let server = Server::start(&[("SERVER__REQUESTS_IN_FLIGHT_MAX", "1"), ("LOG__LEVEL", "warn")]);
+    let server = Server::with(&[("SERVER__REQUESTS_IN_FLIGHT_MAX", "1"), ("LOG__LEVEL", "warn")]);
     // The head of its reply shows that the request was admitted; the reply has no end.
     let mut changes = TcpStream::connect(&server.address).await.unwrap();
     changes
@@ -139,7 +139,7 @@ async fn requests_refused_by_overload_are_no_warnings_in_the_log() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn sigterm_under_load_answers_or_refuses_every_client() {
     for round in 0..3 {
-        let mut server = Server::start(&[]);
+        let server = Server::with(&[]);
         let stopped = Arc::new(AtomicBool::new(false));
         let answered = Arc::new(AtomicU64::new(0));
         let clients: Vec<_> = (0..32_u64)

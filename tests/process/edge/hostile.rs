@@ -142,12 +142,12 @@ fn command_line(server: &Server, folder: &Path, page: &[u8], number: u64) {
 
 #[tokio::test]
 async fn every_hostile_page_is_answered() {
-    let server = Server::start(&[]);
+    let server = Server::with(&[]);
     send(&server, (0..400).map(|number| (number, 100_000))).await;
-    let server = Server::start(&[("DATA__RECIPE", "keywords-22")]);
+    let server = Server::with(&[("DATA__RECIPE", "keywords-22")]);
     send(&server, (0..100).map(|number| (number * 7, 30_000))).await;
     // A million attributes, and a million elements.
-    let server = Server::start(&[]);
+    let server = Server::with(&[]);
     let mut connection = Connection::open(&server.address).await.unwrap();
     for (begin, repeated) in [("<a ", "a=\"\" "), ("<a ", "a=b "), ("", "<div>")] {
         let page = format!("<p>word{begin}{}", repeated.repeat(1_000_000));
@@ -174,7 +174,7 @@ async fn ten_thousand_hostile_pages_cost_what_their_bytes_cost() {
     let count = variable("NEARPRINT_TEST_HOSTILE_PAGES").unwrap_or(10_000);
     let mut failed = false;
     for ((recipe, text_budget), first) in RECIPES.into_iter().zip(0..) {
-        let server = Server::start(&[("DATA__RECIPE", recipe), ("LOG__LEVEL", "warn")]);
+        let server = Server::with(&[("DATA__RECIPE", recipe), ("LOG__LEVEL", "warn")]);
         // The first keywords load the dictionary.
         let mut connection = Connection::open(&server.address).await.unwrap();
         connection.ask(&Entry::Text.request(b"some words")).await.unwrap();

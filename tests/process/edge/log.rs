@@ -8,7 +8,8 @@ use tokio::net::TcpStream;
 use tokio::time::{sleep, timeout};
 
 use super::client::{Connection, REPLY_TIMEOUT};
-use super::server::{Server, eventually};
+use super::server::Server;
+use crate::support::wait::until;
 
 /// A pipe buffers 64 KiB; each line has more than 64 bytes.
 const LINES_IN_PIPE_MAX: usize = 1_024;
@@ -20,7 +21,7 @@ const LINES_WRITTEN_MAX: usize = 256;
 /// lost lines are counted, and the process ends on SIGTERM.
 #[tokio::test]
 async fn an_unread_log_delays_no_request() {
-    let mut server = Server::with_unread_log();
+    let server = Server::with_unread_log();
     let capacity = LINES_WAITING_MAX + LINES_IN_PIPE_MAX + LINES_WRITTEN_MAX;
     let thousands = (capacity + 1_000).div_ceil(1_000);
     let mut crowd = TcpStream::connect(&server.address).await.unwrap();
@@ -41,7 +42,7 @@ async fn an_unread_log_delays_no_request() {
     let reply = connection.ask(b"GET /healthz HTTP/1.1\r\nhost: localhost\r\n\r\n").await.unwrap();
     assert_eq!(reply.status, 200);
     let lost = || lines_lost(&server.address);
-    eventually(|| lost() >= 1_000, "all lines above the capacity are lost");
+    until("all lines above the capacity are lost", || lost() >= 1_000);
     assert!(lost() < (1_000 * thousands - LINES_WAITING_MAX) as u64, "{} are lost", lost());
     server.signal("TERM");
     assert!(server.wait().success());
@@ -50,7 +51,7 @@ async fn an_unread_log_delays_no_request() {
 /// A process that ends waits for a reader of its log: more lines arrive than the pipe buffers.
 #[tokio::test]
 async fn the_end_of_the_process_writes_waiting_lines() {
-    let mut server = Server::with_unread_log();
+    let server = Server::with_unread_log();
     let mut client = Connection::open(&server.address).await.unwrap();
     for _ in 0..LINES_IN_PIPE_MAX {
         client.ask(b"GET /v1/nothing HTTP/1.1\r\nhost: localhost\r\n\r\n").await.unwrap();

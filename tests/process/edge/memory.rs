@@ -9,7 +9,8 @@ use std::process::Command;
 use std::sync::Arc;
 
 use super::client::{Connection, mixed, post};
-use super::server::{Server, eventually, write};
+use super::server::{Server, write};
+use crate::support::wait::until;
 
 pub(crate) const GROUP_BYTES: u64 = 512 << 20;
 const INDEX_BYTES: &str = "318767104";
@@ -61,7 +62,7 @@ impl Drop for Group {
     fn drop(&mut self) {
         // Its processes may take a moment to end.
         let gone = || std::fs::remove_dir(&self.0).is_ok();
-        eventually(gone, "the group is empty");
+        until("the group is empty", gone);
     }
 }
 
@@ -166,7 +167,7 @@ async fn in_512_mib_twenty_texts_of_16_mib_of_the_worst_characters_kill_nothing(
 /// Most of the memory is of deltas that became segments: the allocator keeps it for a while.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_memory_of_inserts_goes_back_when_the_server_is_idle() {
-    let server = Server::start(&[]);
+    let server = Server::with(&[]);
     let before = server.memory_bytes();
     let mut connection = Connection::open(&server.address).await.unwrap();
     for round in 0..IDLE_COUNT / EACH {
@@ -176,7 +177,7 @@ async fn the_memory_of_inserts_goes_back_when_the_server_is_idle() {
         assert_eq!(connection.ask(&request).await.unwrap().status, 200);
     }
     let settled = || server.memory_bytes() - before < IDLE_BYTES_EACH * IDLE_COUNT;
-    eventually(settled, "no more than the index is left");
+    until("no more than the index is left", settled);
 }
 
 /// As JSON, whose page is copied without its escapes, and as a raw body.
@@ -188,7 +189,7 @@ async fn a_page_of_64_mb_takes_three_times_its_size() {
     assert!(page.len() > 64_000_000, "{}", page.len());
     let json = serde_json::json!({ "html": page }).to_string();
     for (kind, body) in [("application/json", json), ("text/html", page)] {
-        let server = Server::start(&[
+        let server = Server::with(&[
             ("SERVER__BODY_BYTES_MAX", "134217728"),
             ("SERVER__BODIES_HELD_BYTES_MAX", "268435456"),
         ]);
@@ -212,7 +213,7 @@ async fn a_refused_body_of_64_mb_takes_three_times_its_size() {
         format!("{{\"{long}\":1}}"),
         format!("\"{long}\""),
     ] {
-        let server = Server::start(&[
+        let server = Server::with(&[
             ("SERVER__BODY_BYTES_MAX", "134217728"),
             ("SERVER__BODIES_HELD_BYTES_MAX", "268435456"),
         ]);

@@ -16,7 +16,8 @@ use std::time::Duration;
 use tempfile::TempDir;
 
 use super::memory::{GROUP_BYTES, Group, joined};
-use super::server::{Server, binary, eventually, now, write};
+use super::server::{Server, binary, write};
+use crate::support::wait::{now, until};
 
 /// Lines of a batch.
 const LINES: usize = 6_000;
@@ -111,7 +112,7 @@ impl Proxy {
             let probe = ["--silent", "--fail", &format!("{}/healthz", proxy.url)];
             network.command("curl").args(probe).output().unwrap().status.success()
         };
-        eventually(answers, "the proxy answers");
+        until("the proxy answers", answers);
         proxy
     }
 
@@ -250,7 +251,7 @@ impl Clients {
 fn batches_come_whole_through_proxies_and_from_plain_clients() {
     let clients = Clients::new();
     let here = Network(None);
-    let server = Server::start(&[("LOG__LEVEL", "warn")]);
+    let server = Server::with(&[("LOG__LEVEL", "warn")]);
     clients.send(here, &format!("http://{}", server.address), "direct");
     if has("haproxy", &["-v"]) {
         let proxy = Proxy::haproxy(&server.address, &documented("haproxy"));

@@ -5,7 +5,8 @@ use std::process::Command;
 use nearprint::access::Token;
 use ureq::Agent;
 
-use super::server::{Server, command, eventually, write};
+use super::server::{Server, command, write};
+use crate::support::wait::until;
 
 fn status(server: &Server, token: &str) -> u16 {
     let agent: Agent = Agent::config_builder().http_status_as_error(false).build().into();
@@ -33,7 +34,7 @@ fn tokens_are_read_again_on_hangup_and_stay_when_they_cannot_be() {
     let file = directory.path().join("tokens");
     write(&file, &format!("a read {}\n", old.digest()));
     let path = file.display().to_string();
-    let server = Server::start_in(
+    let server = Server::with_files(
         directory,
         &[("ACCESS__TOKENS_FILE", &path), ("SERVER__LISTEN", "0.0.0.0:0")],
     );
@@ -47,7 +48,7 @@ fn tokens_are_read_again_on_hangup_and_stay_when_they_cannot_be() {
 
     write(&file, &format!("a read {}\n", new.digest()));
     server.signal("HUP");
-    eventually(|| status(&server, new.reveal()) == 200, "the new token");
+    until("the new token", || status(&server, new.reveal()) == 200);
     assert_eq!(status(&server, old.reveal()), 401);
 
     let log = server.log();
@@ -86,7 +87,7 @@ fn a_pipe_in_place_of_a_file_holds_up_neither_a_start_nor_a_hangup() {
     }
 
     let path = file.display().to_string();
-    let server = Server::start_in(directory, &[("ACCESS__TOKENS_FILE", &path)]);
+    let server = Server::with_files(directory, &[("ACCESS__TOKENS_FILE", &path)]);
     std::fs::rename(&pipe, &file).unwrap();
     server.signal("HUP");
     server.wait_for_log("it is a pipe");
@@ -95,14 +96,14 @@ fn a_pipe_in_place_of_a_file_holds_up_neither_a_start_nor_a_hangup() {
     let new = Token::generate().unwrap();
     write(&file, &format!("{line}b read {}\n", new.digest()));
     server.signal("HUP");
-    eventually(|| status(&server, new.reveal()) == 200, "the new token");
+    until("the new token", || status(&server, new.reveal()) == 200);
 }
 
 #[test]
 fn the_commands_send_the_token_and_say_so_where_it_is_missing() {
     let token = Token::generate().unwrap();
     let line = format!("a read {}", token.digest());
-    let server = Server::start(&[("ACCESS__TOKENS", &line)]);
+    let server = Server::with(&[("ACCESS__TOKENS", &line)]);
     let query = |token: Option<&str>| {
         let mut query = Command::new(env!("CARGO_BIN_EXE_nearprint"));
         query.args(["query", "--server", &server.address, "some words that are nowhere stored"]);

@@ -18,7 +18,8 @@ use tokio::time::{MissedTickBehavior, interval, sleep, timeout};
 
 use super::batches::{self, Crowd};
 use super::client::{Connection, check_and_insert, mixed, post};
-use super::server::{Server, now};
+use super::server::Server;
+use crate::support::wait::now;
 
 /// How a client is slow.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -48,10 +49,8 @@ struct Besieged {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn slow_clients_are_closed_in_time_while_others_are_served() {
-    let server = Server::start(&[
-        ("SERVER__HEADER_TIMEOUT_MS", "1000"),
-        ("SERVER__BODY_TIMEOUT_MS", "2000"),
-    ]);
+    let server =
+        Server::with(&[("SERVER__HEADER_TIMEOUT_MS", "1000"), ("SERVER__BODY_TIMEOUT_MS", "2000")]);
     let size = Size { slow: 25, good: 10, calm: Duration::from_millis(500) };
     let seen = besiege(&server, &size).await;
     for (shape, longest) in seen.closed_after {
@@ -74,7 +73,7 @@ async fn siege() {
 }
 
 async fn slow_clients(table: &mut Table) {
-    let server = Server::start(&[("LOG__LEVEL", "warn")]);
+    let server = Server::with(&[("LOG__LEVEL", "warn")]);
     let size = Size { slow: 200, good: 50, calm: Duration::from_secs(10) };
     let mut seen = besiege(&server, &size).await;
     for (shape, longest) in &seen.closed_after {
@@ -283,7 +282,7 @@ impl Answered {
 
 #[expect(clippy::too_many_lines, reason = "one experiment, from its begin to its figures")]
 async fn overload(table: &mut Table) {
-    let server = Server::start(&[("LOG__LEVEL", "warn")]);
+    let server = Server::with(&[("LOG__LEVEL", "warn")]);
     let pages: Arc<Vec<Vec<u8>>> = Arc::new((0..64).map(page).collect());
     let peak = closed_loop(&server, &pages, 32, Duration::from_secs(10)).await;
     table.row("peak: articles of 40 KB a second, 32 clients that wait", peak, true);
@@ -399,7 +398,7 @@ const SETTLING: Duration = Duration::from_secs(3);
 async fn durability(table: &mut Table) {
     let policies = ["none", "always"];
     let servers = policies
-        .map(|policy| Server::start(&[("DATA__DURABILITY", policy), ("LOG__LEVEL", "warn")]));
+        .map(|policy| Server::with(&[("DATA__DURABILITY", policy), ("LOG__LEVEL", "warn")]));
     let (mut singles, mut packed) = ([0.0_f64; 2], [0.0_f64; 2]);
     for round in 0..ROUNDS {
         // Each comes first as often as second, when the other may still be merging.

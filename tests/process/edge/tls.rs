@@ -6,7 +6,8 @@ use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
 
-use super::server::{Server, now, write};
+use super::server::{Server, write};
+use crate::support::wait::{now, until};
 
 /// A certificate of its own for `localhost`, in two files; its PEM.
 fn certificate(directory: &Path) -> String {
@@ -25,13 +26,13 @@ fn start(more: &[(&str, &str)]) -> (Server, String) {
         ("SERVER__TLS_CERTIFICATE_FILE", certificate.as_str()),
         ("SERVER__TLS_KEY_FILE", key.as_str()),
     ];
-    let server = Server::start_in(directory, &[&files, more].concat());
+    let server = Server::with_files(directory, &[&files, more].concat());
     (server, pem)
 }
 
 /// Asks for the health of the server by its name, trusting this certificate alone.
 fn is_trusted(server: &Server, pem: &str) -> bool {
-    let file = server.directory.path().join("trusted.pem");
+    let file = server.directory().join("trusted.pem");
     write(&file, pem);
     let port = server.address.rsplit(':').next().unwrap();
     let mut health = Command::new(env!("CARGO_BIN_EXE_nearprint"));
@@ -52,7 +53,7 @@ fn requests_travel_in_tls_and_not_in_the_clear() {
 #[test]
 fn health_finds_the_service_of_the_same_configuration() {
     let (server, _) = start(&[]);
-    let path = |name: &str| server.directory.path().join(name);
+    let path = |name: &str| server.directory().join(name);
     let mut health = Command::new(env!("CARGO_BIN_EXE_nearprint"));
     health.args(["health", "--ready"]).env("NEARPRINT_SERVER__LISTEN", &server.address);
     health.env("NEARPRINT_SERVER__TLS_CERTIFICATE_FILE", path("certificate.pem"));
@@ -64,7 +65,7 @@ fn health_finds_the_service_of_the_same_configuration() {
 #[test]
 fn a_certificate_is_read_again_on_hangup_and_stays_when_it_cannot_be() {
     let (server, old) = start(&[]);
-    let directory = server.directory.path();
+    let directory = server.directory();
     // A key that does not belong to the certificate, as between two steps of a renewal.
     let key = directory.join("key.pem");
     let good_key = std::fs::read_to_string(&key).unwrap();
@@ -74,7 +75,7 @@ fn a_certificate_is_read_again_on_hangup_and_stays_when_it_cannot_be() {
         let before = server.log().matches("the certificate stays as it was").count();
         server.signal("HUP");
         let said = || server.log().matches("the certificate stays as it was").count();
-        super::server::eventually(|| said() > before, "the refusal");
+        until("the refusal", || said() > before);
         assert!(is_trusted(&server, &old));
     }
     write(&key, &good_key);
@@ -87,16 +88,16 @@ fn a_certificate_is_read_again_on_hangup_and_stays_when_it_cannot_be() {
 
 #[test]
 fn a_silent_handshake_is_closed_and_does_not_hold_up_a_stop() {
-    let (mut server, pem) = start(&[("SERVER__HEADER_TIMEOUT_MS", "500")]);
+    let (server, pem) = start(&[("SERVER__HEADER_TIMEOUT_MS", "500")]);
     let mut silent = TcpStream::connect(&server.address).unwrap();
     silent.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
     assert_eq!(silent.read(&mut [0; 1]).unwrap_or(0), 0, "closed");
     assert!(is_trusted(&server, &pem));
 
-    let (mut slow, _) = start(&[("SERVER__HEADER_TIMEOUT_MS", "60000")]);
+    let (slow, _) = start(&[("SERVER__HEADER_TIMEOUT_MS", "60000")]);
     let _silent = TcpStream::connect(&slow.address).unwrap();
     let begun = now();
-    for server in [&mut server, &mut slow] {
+    for server in [&server, &slow] {
         server.signal("TERM");
         assert!(server.wait().success(), "{}", server.log());
     }

@@ -14,7 +14,8 @@ use tokio::time::timeout;
 
 use super::client::{Connection, check_and_insert, mixed, post};
 use super::memory::{GROUP_BYTES, Group, joined};
-use super::server::{Server, now};
+use super::server::Server;
+use crate::support::wait::now;
 
 pub(crate) const KINDS: usize = 6;
 const CONNECTIONS: usize = 200;
