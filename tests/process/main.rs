@@ -48,7 +48,7 @@ use random::Random;
 use support::server::{self, Client, Server};
 
 /// How often the server is stopped under load; 500 times in `make torture`.
-const STOPS: u64 = 20;
+const STOPS: u64 = 5;
 
 #[test]
 fn sigterm_under_load_exits_with_0_and_loses_nothing() {
