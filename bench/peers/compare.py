@@ -291,7 +291,7 @@ def command(results):
     """What was typed, as far as it was not the default."""
     names = ("SIZES", "ALONE", "QUERIES", "REPETITIONS", "SECONDS_EACH", "LIMIT", "CORE", "LIKE")
     given = [f'{name}="{os.environ[name]}"' for name in names if os.environ.get(name)]
-    return " ".join(["make bench-peers", *given])
+    return " ".join(["make figures WHAT=peers", *given])
 
 
 def page(results):
@@ -344,7 +344,7 @@ def write_page(results):
         text = f"{text.rstrip()}\n\n{BEGIN}\n{END}\n"
     before, rest = text.split(BEGIN, 1)
     after = rest.split(END, 1)[1]
-    note = "<!-- written by make bench-peers; changes here are lost -->"
+    note = "<!-- written by make figures WHAT=peers; changes here are lost -->"
     PAGE.write_text(f"{before}{BEGIN}\n{note}\n{page(results)}\n{END}{after}", "utf-8")
 
 

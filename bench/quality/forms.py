@@ -5,7 +5,7 @@
 
 Each kind has 60 texts with the same words and other firms, towns, sums, dates and versions. A person
 calls no two of them the same, so each that is dropped is lost. The price is counted on the positive
-pairs of the labelled set (QUALITY_SET): revisions that are no longer confirmed. `make quality` writes
+pairs of the labelled set (QUALITY_SET): revisions that are no longer confirmed. `make figures WHAT=quality` writes
 both tables to docs/quality.md.
 """
 

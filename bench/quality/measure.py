@@ -240,7 +240,7 @@ def main():
     for name, value in filled.items():
         text = text.replace("{{" + name + "}}", value)
     page = pathlib.Path("docs/quality.md")
-    # The sections that `make quality-pages` and `make quality-vectors` write stay.
+    # The sections that `make figures WHAT=quality-pages` and `make figures WHAT=quality-vectors` write stay.
     _, pages, sections = page.read_text(encoding="utf8").partition("\n## Pages of generators\n")
     page.write_text(text + pages + sections, encoding="utf8")
     print("written: docs/quality.md, docs/quality.svg")

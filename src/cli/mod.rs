@@ -6,7 +6,7 @@
 //! document up exits with 0 if it is found, 1 if not, and 2 for all errors. None of that changes if
 //! the reader of the standard output leaves early ([`standard_output`]).
 //!
-//! Only this module prints and uses `anyhow`. Tested by `tests/cli_commands.rs` on the real binary.
+//! Only this module prints and uses `anyhow`. Tested by `tests/commands/cli.rs` on the real binary.
 
 #[macro_use]
 mod messages;

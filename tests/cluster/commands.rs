@@ -5,7 +5,7 @@ use std::process::Output;
 use serde_json::Value;
 
 use crate::nodes::{Cluster, LOG_SIZE, NODES};
-use crate::server::{self, Client, Server};
+use crate::support::server::{self, Client, Server};
 
 /// What a command has said, whichever way it ended.
 fn said(output: &Output) -> String {

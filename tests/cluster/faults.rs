@@ -13,9 +13,10 @@ use serde_json::{Value, json};
 
 use crate::checker::{Operation, Outcome, check};
 use crate::nodes::{Cluster, NODES, OverAtEnd, fingerprint};
-use crate::server::Client;
+use crate::support::server::Client;
 
-const FAULTS: usize = 20;
+/// Each kind once.
+const FAULTS: usize = KINDS.len();
 const CLIENTS: u64 = 32;
 /// About so many clients ask about the same document.
 const FAMILY: u64 = 8;

@@ -7,7 +7,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 
 use crate::nodes::{Cluster, NODES, fingerprint};
-use crate::server::Reply;
+use crate::support::server::Reply;
 
 /// Documents of each kind.
 const COUNT: usize = 4_000;

@@ -2,7 +2,9 @@
 //! directories. Nodes are killed, stopped, paused, emptied and left behind; whatever was answered
 //! is on all of them in the end.
 //!
-//! `NEARPRINT_TEST_NATS_SERVER` names the program of the log, as in `tests/nats_log`.
+//! The log alone is tested in `nats_log`. `NEARPRINT_TEST_NATS_SERVER` names its program
+//! (`nats-server` without it), which tools/test installs from `PyPI`. Without it the tests are
+//! skipped, unless `NEARPRINT_TEST_PROGRAMS` is `required`.
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 #![expect(
@@ -13,19 +15,17 @@
 mod checker;
 mod commands;
 mod faults;
-#[path = "../nats_log/hosts.rs"]
 mod hosts;
 mod jobs;
 mod lost_log;
+mod nats_log;
 mod network;
 mod nodes;
 mod requests;
-#[expect(dead_code, reason = "other tests use more of it")]
-#[path = "../process/server.rs"]
-mod server;
-#[expect(dead_code, reason = "other tests use more of it")]
-#[path = "../nats_log/servers.rs"]
 mod servers;
+#[expect(dead_code, reason = "other tests use more of it")]
+#[path = "../support/mod.rs"]
+mod support;
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;

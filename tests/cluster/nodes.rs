@@ -15,8 +15,8 @@ use tempfile::TempDir;
 
 use crate::DEADLINE;
 use crate::network::Network;
-use crate::server::{self, Client, Reply, Server};
 use crate::servers::Servers;
+use crate::support::server::{self, Client, Reply, Server};
 
 pub(crate) const NODES: usize = 3;
 /// The default is more than the disk of a test may have.
@@ -130,7 +130,7 @@ impl Cluster {
         let mut command = Server::command_at(&[], &self.nodes[at].address, &self.data(at));
         self.configure(at, &mut command);
         // Where an empty node waits for its seeds it does not listen yet.
-        let address = format!("http://{}", self.nodes[at].address);
+        let address = self.nodes[at].address.clone();
         self.nodes[at].process = Some(Server::begin(command, address));
     }
 

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use crate::DEADLINE;
 use crate::nodes::{Cluster, NODES, PASSING, document, fingerprint};
-use crate::server::{Client, Reply};
+use crate::support::server::{Client, Reply};
 
 /// A node that has passed on a write waits no longer until it has it itself.
 const WAIT_MAX: Duration = Duration::from_secs(1);

@@ -10,9 +10,9 @@ mod targets;
 
 #[path = "../../crates/engine/tests/common/options.rs"]
 mod common;
-#[path = "../common/hostile.rs"]
+#[path = "../support/hostile.rs"]
 mod hostile_pages;
-#[path = "../common/random.rs"]
+#[path = "../support/random.rs"]
 mod random;
 
 mod seeds;
@@ -23,9 +23,11 @@ use std::path::Path;
 use random::{Random, variable};
 use targets::TARGETS;
 
-const INPUTS: u64 = 20_000;
+const INPUTS: u64 = 2_000;
 /// A hostile page comes with this many mutated inputs: it is larger than they are.
 const INPUTS_PER_HOSTILE_PAGE: u64 = 40;
+/// So many have each kind of token.
+const HOSTILE_PAGES_MIN: u64 = 500;
 const HOSTILE_PAGE_BYTES: usize = 16_384;
 /// Inputs grow by splicing; longer ones are cut.
 const BYTES_MAX: usize = 8_192;
@@ -127,7 +129,8 @@ fn fuzz(name: &str) {
 /// Far larger than mutated inputs, on a thread with little stack: nothing in a page may need more.
 #[test]
 fn hostile_pages_are_read() {
-    let count = variable("NEARPRINT_TEST_FUZZ").unwrap_or(INPUTS) / INPUTS_PER_HOSTILE_PAGE;
+    let inputs = variable("NEARPRINT_TEST_FUZZ").unwrap_or(INPUTS);
+    let count = (inputs / INPUTS_PER_HOSTILE_PAGE).max(HOSTILE_PAGES_MIN);
     let read = move || {
         for number in 0..count {
             let page = hostile_pages::page(number, HOSTILE_PAGE_BYTES);

@@ -336,7 +336,7 @@ fn a_search_without_a_match_ends_soon_after_its_client_has_closed() {
     // What was sent to a client is read, so that it closes with a FIN and without a reset.
     let searches = (0..STREAMS).map(|_| unread(&server, "GET /v1/documents?prefix=zzz"));
     drop(searches.collect::<Vec<_>>());
-    until(|| metric(&server, "nearprint_exports_running") == 0);
+    until("all exports have ended", || metric(&server, "nearprint_exports_running") == 0);
     let (looked_at, all) = (items() - before, DOCUMENTS * STREAMS);
     assert!(looked_at < all, "{looked_at} documents were looked at for nobody");
 }
@@ -348,7 +348,7 @@ fn a_follower_that_has_closed_gives_its_place_back() {
     assert!(follower.next_chunk().is_some(), "it has everything");
     assert_eq!(stream(&server, "/v1/documents").status, 503);
     drop(follower);
-    until(|| stream(&server, "/v1/documents").status == 200);
+    until("there is room for another stream", || stream(&server, "/v1/documents").status == 200);
 }
 
 #[test]

@@ -5,11 +5,17 @@
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
-#[path = "../common/random.rs"]
+#[expect(dead_code, reason = "other tests use more of it")]
+#[path = "../support/server.rs"]
+mod process;
+#[path = "../support/random.rs"]
 mod random;
 mod support;
+#[path = "../support/wait.rs"]
+mod wait;
 
 mod access;
+mod api_manual;
 mod batches;
 mod bodies;
 mod compressed;

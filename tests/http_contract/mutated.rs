@@ -13,7 +13,7 @@ use serde_json::{Map, Value, json};
 use crate::random::{Random, variable};
 use crate::support::{Reply, Server, hex, now, text};
 
-const REQUESTS: u64 = 100_000;
+const REQUESTS: u64 = 10_000;
 const CLIENTS: u64 = 4;
 /// A hang is a failure; the machine may be busy, so this is generous.
 const SLOWEST: Duration = Duration::from_secs(10);

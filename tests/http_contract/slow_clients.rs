@@ -160,7 +160,7 @@ fn a_stop_ends_a_batch_that_is_being_read_and_its_last_line_says_so() {
     let mut batch = server.connect();
     batch.begin_chunked("POST /v1/insert/batch", &NDJSON);
     batch.chunk(b"{\"id\":\"a\",\"fingerprint\":1}\n").unwrap();
-    until(|| server.get("/v1/stats").json()["documents"] == 1);
+    until("the line is stored", || server.get("/v1/stats").json()["documents"] == 1);
     server.begin_stop();
     let lines = batch.reply().lines();
     assert_eq!((lines.len(), &lines[0]["stored"]), (2, &json!(true)), "{lines:?}");

@@ -12,6 +12,7 @@ use serde_json::Value;
 use tokio::sync::oneshot;
 
 use crate::declared::assert_declared;
+pub(crate) use crate::wait::{now, until};
 
 /// The longest wait for a byte.
 const REPLY_TIMEOUT: Duration = Duration::from_secs(20);
@@ -378,21 +379,6 @@ impl Reply {
         }
         body
     }
-}
-
-/// Polls until the condition holds.
-pub(crate) fn until(mut holds: impl FnMut() -> bool) {
-    let begun = now();
-    while !holds() {
-        assert!(begun.elapsed() < REPLY_TIMEOUT, "it never came");
-        std::thread::park_timeout(Duration::from_millis(10));
-    }
-}
-
-/// Measures how long something takes.
-#[expect(clippy::disallowed_methods, reason = "a test of timeouts reads the clock")]
-pub(crate) fn now() -> std::time::Instant {
-    std::time::Instant::now()
 }
 
 /// The ids of the documents of a hit.

@@ -15,10 +15,9 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use serde_json::{Value, json};
 
 use crate::load::pause;
-use crate::server::{self, Client, Server};
+use crate::support::server::{self, Client, Server};
+use crate::support::wait::until;
 
-/// A bound for a test that hangs, 20 ms each.
-const LOOKS_MAX: usize = 3_000;
 /// How far a time may be from that of the test, which is not measured: a minute, of hours and
 /// years.
 const NEAR_S: u64 = 60;
@@ -111,16 +110,6 @@ fn library() -> Option<PathBuf> {
 
 fn now_s() -> u64 {
     SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or(Duration::ZERO).as_secs()
-}
-
-fn until(what: &str, mut is_so: impl FnMut() -> bool) {
-    for _ in 0..LOOKS_MAX {
-        if is_so() {
-            return;
-        }
-        pause(20);
-    }
-    panic!("{what}: never");
 }
 
 fn fingerprint(number: u64) -> String {

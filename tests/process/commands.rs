@@ -5,7 +5,7 @@ use std::path::Path;
 use std::process::{Command, Output};
 
 use crate::corpus;
-use crate::server::{Client, Server};
+use crate::support::server::{Client, Server};
 
 fn nearprint(arguments: &[&str]) -> Output {
     let mut command = Command::new(env!("CARGO_BIN_EXE_nearprint"));

@@ -11,7 +11,7 @@ use std::process::{Command, Output};
 use serde_json::{Value, json};
 
 use crate::load::pause;
-use crate::server::{Client, Server};
+use crate::support::server::{Client, Server};
 
 /// A hang is a failure; the files are looked at every half second.
 const LOOKS: usize = 200;

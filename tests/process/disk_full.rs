@@ -10,14 +10,14 @@ use serde_json::{Value, json};
 
 use crate::load::pause;
 use crate::random::{self, Random};
-use crate::server::{self, Client, Server};
+use crate::support::server::{self, Client, Server};
 
 /// `make torture` makes 200.
-const TRIALS: u64 = 6;
+const TRIALS: u64 = 2;
 const SIZE_BYTES: u64 = 64 << 20;
 const LINES: u64 = 32;
 /// How often a full disk is purged by half; `make torture` does it 100 times.
-const PURGES: u64 = 10;
+const PURGES: u64 = 3;
 const PURGED_SIZE_BYTES: u64 = 32 << 20;
 const PURGED_LINES: u64 = 256;
 /// Names of the halves: each is the beginning of the ids in it.

@@ -13,13 +13,11 @@ use serde_json::{Value, json};
 
 use crate::load::{compare, pause, under_load, workers};
 use crate::random::{self, Random};
-use crate::server::{Client, Server, log};
+use crate::support::server::{Client, Server, log};
+use crate::support::wait::until;
 
 /// How often the primary and the follower are killed.
 const KILLS: u64 = 6;
-/// How often it looks whether something is so; a hang is a failure, and nothing takes a minute.
-const LOOK_EVERY_MS: usize = 20;
-const LOOKS_MAX: usize = 60_000 / LOOK_EVERY_MS;
 
 /// An address where nobody listens.
 fn free_address() -> String {
@@ -37,16 +35,6 @@ fn follower(primary: &str, data: &Path, forward: bool) -> Command {
     command.args(["--follow", &format!("http://{primary}")]);
     command.env("NEARPRINT_FOLLOW__FORWARD", forward.to_string());
     command
-}
-
-fn until(what: &str, mut is_so: impl FnMut() -> bool) {
-    for _ in 0..LOOKS_MAX {
-        if is_so() {
-            return;
-        }
-        pause(LOOK_EVERY_MS);
-    }
-    panic!("waiting until {what}");
 }
 
 /// Waits until the follower has had everything, has the last change of the primary, and hears it.

@@ -11,12 +11,12 @@ use serde_json::json;
 
 use crate::load::{answered, compare, pause, under_load, workers};
 use crate::random::{self, Random};
-use crate::server::Server;
+use crate::support::server::Server;
 use crate::worker::Worker;
 
 const WORKERS: usize = 32;
 /// `make torture` makes 3,000 of them.
-const CYCLES: u64 = 20;
+const CYCLES: u64 = 5;
 /// What a server would lose that answers before it has written: more than one group of all workers.
 const FORGOTTEN_BYTES: u64 = 40_000;
 

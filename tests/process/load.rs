@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use crate::corpus;
 use crate::random::Random;
-use crate::server::{Client, Server};
+use crate::support::server::{Client, Server};
 use crate::worker::Worker;
 
 /// The number of clients that compare at one time.

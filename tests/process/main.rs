@@ -10,13 +10,15 @@
 //! full (`disk_full`), its files are removed (`data_files`), the power goes (`power_cut`, and
 //! `power_states` from a record of its calls), it is killed while it removes documents
 //! (`removals`), it is followed by another one (`follower`), it is stopped while it works (`stop`),
-//! and its clock is set (`clock`). `NEARPRINT_TEST_SEED` repeats a run.
+//! and its clock is set (`clock`). What its clients can do to it is in `edge`.
+//! `NEARPRINT_TEST_SEED` repeats a run.
 
 mod clock;
 mod commands;
 mod corpus;
 mod data_files;
 mod disk_full;
+mod edge;
 mod follower;
 mod kill;
 mod load;
@@ -27,10 +29,11 @@ mod reclaim;
 mod record;
 mod recorded_disk;
 mod removals;
-#[expect(dead_code, reason = "other tests use more of it")]
-mod server;
 mod stop;
 mod strace;
+#[expect(dead_code, reason = "other tests use more of it")]
+#[path = "../support/mod.rs"]
+mod support;
 mod syscalls;
 mod worker;
 
@@ -42,10 +45,10 @@ use serde_json::{Value, json};
 
 use load::{compare, pause, under_load, workers};
 use random::Random;
-use server::{Client, Server};
+use support::server::{self, Client, Server};
 
 /// How often the server is stopped under load; 500 times in `make torture`.
-const STOPS: u64 = 20;
+const STOPS: u64 = 5;
 
 #[test]
 fn sigterm_under_load_exits_with_0_and_loses_nothing() {

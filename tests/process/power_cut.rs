@@ -17,15 +17,15 @@ use std::thread::{self, JoinHandle};
 
 use crate::load::{answered, compare, pause, under_load, workers};
 use crate::random::{self, Random};
-use crate::server::Server;
 use crate::strace;
+use crate::support::server::Server;
 use crate::worker::Worker;
 
 const WORKERS: usize = 16;
 /// `make torture` makes 500.
-const CUTS: u64 = 10;
+const CUTS: u64 = 3;
 /// `make torture` takes 2,000.
-const IMAGES: u64 = 10;
+const IMAGES: u64 = 3;
 const UNMOUNT_TRIES: u32 = 50;
 /// `FS_IOC_SHUTDOWN` with `NOLOGFLUSH`: the log of the file system is not written either.
 const CUT: &str =

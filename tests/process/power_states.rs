@@ -14,8 +14,8 @@ use crate::load::{answered, compare, pause, under_load, workers};
 use crate::random::{self, Random};
 use crate::record::{self, Call, Event, Step};
 use crate::recorded_disk::{Image, RecordedDisk};
-use crate::server::Server;
 use crate::strace;
+use crate::support::server::Server;
 use crate::worker::Worker;
 
 const WORKERS: usize = 3;

@@ -6,10 +6,7 @@
 use std::collections::hash_map::RandomState;
 use std::hash::{BuildHasher, Hasher};
 
-#[path = "../common/random.rs"]
-mod common;
-
-pub(crate) use common::{Random, variable};
+pub(crate) use crate::support::random::{Random, variable};
 
 impl Random {
     /// The seed of `NEARPRINT_TEST_SEED`, or a fresh one; prints it.

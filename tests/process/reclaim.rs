@@ -9,8 +9,8 @@ use std::process::Command;
 use serde_json::{Value, json};
 
 use crate::load::pause;
-use crate::server::{self, Client, Server};
 use crate::strace;
+use crate::support::server::{self, Client, Server};
 
 const DOCUMENTS: u64 = 1_000;
 /// Every tenth of these is there at the end.

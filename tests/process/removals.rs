@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use crate::load::pause;
 use crate::random::Random;
-use crate::server::{Client, Server};
+use crate::support::server::{Client, Server};
 
 const PURGED: u64 = 60_000;
 const KEPT: u64 = 2_000;

@@ -8,24 +8,12 @@ use std::time::Duration;
 
 use serde_json::json;
 
-use crate::load::pause;
-use crate::server::{self, Client, Server};
 use crate::strace::{self, ThreadFault};
+use crate::support::server::{self, Client, Server};
+use crate::support::wait::until;
 
-/// For a process to come so far; a hang is a failure.
-const TIMEOUT_MS: usize = 20_000;
 /// A grace that no test waits for, in milliseconds.
 const LONG_GRACE: &str = "600000";
-
-fn until(mut holds: impl FnMut() -> bool, what: &str) {
-    for _ in 0..TIMEOUT_MS / 10 {
-        if holds() {
-            return;
-        }
-        pause(10);
-    }
-    panic!("it never came: {what}");
-}
 
 /// Sends lines with long replies until the socket takes no more, and reads none.
 fn unread(server: &Server) -> TcpStream {
@@ -51,7 +39,7 @@ fn a_second_signal_ends_a_stop_that_waits_and_loses_nothing() {
     Client::expect(server.client().post("/v1/insert", &json!({"id": "a", "fingerprint": 1})));
     let _unread = unread(&server);
     server.signal("TERM");
-    until(|| server::log(data).contains("stopping"), "the stop");
+    until("the stop", || server::log(data).contains("stopping"));
     assert!(server.ended().is_none(), "it waits for the reply to be read");
     let ended = server.terminate();
     assert_eq!(ended.code(), Some(1), "{ended}");
@@ -92,16 +80,13 @@ fn a_signal_during_recovery_ends_it_in_order() {
     let (trace, inject) = (format!("trace={calls}"), format!("inject={calls}:delay_enter=4000000"));
     let runner = [&runner[..], &["-e", &trace, "-e", &inject]].concat();
     let mut recovering = Server::command_under(&runner, data).spawn().unwrap();
-    until(|| handles_signals(recovering.id()), "the handler of signals");
+    until("the handler of signals", || handles_signals(recovering.id()));
     server::signal(&recovering, "TERM");
     let mut ended = None;
-    until(
-        || {
-            ended = recovering.try_wait().unwrap();
-            ended.is_some()
-        },
-        "the end",
-    );
+    until("the end", || {
+        ended = recovering.try_wait().unwrap();
+        ended.is_some()
+    });
     let log = server::log(data);
     assert!(ended.unwrap().success() && log.contains("nothing was served"), "{log}");
     let server = Server::start(data);

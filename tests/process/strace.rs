@@ -7,7 +7,7 @@ use std::io::{BufRead, BufReader};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
-use crate::server::Server;
+use crate::support::server::Server;
 
 /// The calls that change what is on the disk.
 pub(crate) const DURABLE: &[&str] = &["pwrite64", "fdatasync", "fsync,rename,unlink,ftruncate"];

@@ -10,8 +10,8 @@ use serde_json::json;
 
 use crate::load::{answered, compare, pause, under_load, workers};
 use crate::random::{self, Random};
-use crate::server::{self, Server};
 use crate::strace::{self, ThreadFault};
+use crate::support::server::{self, Server};
 use crate::worker::Worker;
 
 const WORKERS: usize = 4;

@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 
 use crate::corpus::Document;
 use crate::random::Random;
-use crate::server::{Client, Reply};
+use crate::support::server::{Client, Reply};
 
 /// Ids are used again and again, so that documents are replaced and removed.
 const IDS: usize = 40;

@@ -29,9 +29,9 @@ use crate::snapshot::snapshots::Snapshots;
 use crate::write::core::Core;
 
 /// The number of random flips per commit; `make torture` runs more.
-const FLIPS: u64 = 1_000;
+const FLIPS: u64 = 100;
 /// The number of lives with a write that goes astray; `make torture` runs more.
-const LIVES: u64 = 3_000;
+const LIVES: u64 = 300;
 /// Of so many writes of such a life one goes astray; then follow a few steps.
 const WRITES: u64 = 40;
 const PAGE_BYTES: usize = 4_096;

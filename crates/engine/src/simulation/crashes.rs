@@ -18,9 +18,9 @@ use crate::api::options::{Durability, Options};
 use crate::directories::recovery::recover;
 
 /// Seeds per commit; `make torture` runs 1,000,000.
-const SEEDS: u64 = 1_000;
+const SEEDS: u64 = 100;
 /// Seeds per commit for each policy that promises less; `make torture` runs 100,000.
-const SEEDS_OF_WINDOWS: u64 = 200;
+const SEEDS_OF_WINDOWS: u64 = 20;
 const COMMANDS: u64 = 200;
 const WINDOW: Durability = Durability::Interval { ms: 100 };
 const ALWAYS: &[Durability] = &[Durability::Always];

@@ -18,7 +18,7 @@ use crate::directories::recovery::recover;
 use crate::write::core::Core;
 
 /// The number of seeds per commit; `make torture` runs more.
-const CRASHES: u64 = 1_000;
+const CRASHES: u64 = 100;
 
 /// A disk after a life that a power cut has ended, and the last change promised.
 fn crashed(dice: &mut Dice) -> (SimulatedDisk, History) {

@@ -11,7 +11,7 @@ mod replay;
 
 #[path = "../common/options.rs"]
 mod common;
-#[path = "../../../../tests/common/random.rs"]
+#[path = "../../../../tests/support/random.rs"]
 mod random;
 
 use std::path::Path;

@@ -18,7 +18,7 @@
 //! Everything is written under another name and renamed once it is whole and on the disk, so after
 //! a crash there is the whole of it or none.
 //!
-//! Tested by `tests/dedup_command` against the comparison of all pairs.
+//! Tested by `tests/commands/dedup` against the comparison of all pairs.
 
 pub mod choice;
 mod columns;

@@ -80,8 +80,8 @@ impl InMemoryIndex {
     }
 
     /// An index of fingerprints without ids, all that the iterator gives. Much quicker than an
-    /// insert for each: about 0.2 us a fingerprint at ten million (`make bench-peers`). It takes 24
-    /// bytes a fingerprint in addition to the index while it works.
+    /// insert for each: about 0.2 us a fingerprint at ten million (`make figures WHAT=peers`). It
+    /// takes 24 bytes a fingerprint in addition to the index while it works.
     ///
     /// # Panics
     /// When `distance_max` is greater than [`Distance::LOOKUP_MAX`].

@@ -1,6 +1,6 @@
 //! Pages made from one template, as generators of documentation make them: different ones are no
-//! near-duplicates, and edited ones are. `make quality-pages` measures it on the pages of real
-//! generators.
+//! near-duplicates, and edited ones are. `make figures WHAT=quality-pages` measures it on the
+//! pages of real generators.
 
 use nearprint_fingerprint::Sketch;
 

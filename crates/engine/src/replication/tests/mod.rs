@@ -19,7 +19,7 @@ use crate::replication::log::simulated::{CutOff, Faults, SimulatedLog};
 use crate::simulation::variable;
 
 const NODES: usize = 3;
-const SEEDS: u64 = 1_000;
+const SEEDS: u64 = 100;
 /// In so many each mutant is caught.
 const MUTANT_SEEDS: u64 = 2_000;
 const STEPS: usize = 600;

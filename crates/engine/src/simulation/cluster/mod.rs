@@ -27,8 +27,8 @@ use crate::replication::log::simulated::{CutOff, Faults, SimulatedLog};
 use crate::replication::mutant::{MUTANT, Mutant};
 
 const NODES: usize = 3;
-const SEEDS: u64 = 2_000;
-const BETRAYED_SEEDS: u64 = 100;
+const SEEDS: u64 = 200;
+const BETRAYED_SEEDS: u64 = 10;
 /// In so many each mutant is caught.
 const MUTANT_SEEDS: u64 = 2_000;
 const STEPS: usize = 1_200;

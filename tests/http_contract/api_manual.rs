@@ -1,0 +1,171 @@
+//! The examples of `proto-free-api.md` do what they show.
+//!
+//! Every `console` block is run with a real shell and a real curl against a real server process on
+//! a free port, in the order of the page; what the page shows must come out. In what is shown,
+//! `...` stands for any text within a line. `NEARPRINT_BLESS=1` writes what came out into the page.
+
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+use std::fmt::Write as _;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use crate::process::{Server, serve};
+
+/// The address that the page shows.
+const SHOWN: &str = "localhost:7878";
+
+/// The address of a second service, which takes vectors, and its recipe.
+const SHOWN_VECTORS: (&str, &str) = ("localhost:7879", "hyperplanes-4");
+
+/// A service with this recipe, in a process of its own.
+fn start(directory: &Path, data: &str, recipe: &str) -> Server {
+    let mut command = serve(&[], &directory.join(data));
+    command
+        .args(["--listen", "127.0.0.1:0"])
+        .env("NEARPRINT_DATA__RECIPE", recipe)
+        .env("NEARPRINT_ENGINE__DISK_FREE_BYTES_MIN", "0");
+    Server::of(command).expect("the service starts")
+}
+
+/// A piece of the page: text, or a command with the output shown below it.
+enum Piece {
+    Text(String),
+    Example { command: String, shown: String },
+}
+
+/// Cuts the page into examples and what lies between them.
+fn pieces(page: &str) -> Vec<Piece> {
+    let mut pieces = Vec::new();
+    let mut inside = false;
+    let mut lines = page.lines().peekable();
+    while let Some(line) = lines.next() {
+        let Some(first) = line.strip_prefix("$ ").filter(|_| inside) else {
+            inside = if inside { line != "```" } else { line == "```console" };
+            pieces.push(Piece::Text(format!("{line}\n")));
+            continue;
+        };
+        let mut command = format!("{first}\n");
+        while command.matches('\'').count() % 2 == 1 {
+            writeln!(command, "{}", lines.next().unwrap()).unwrap();
+        }
+        let mut shown = String::new();
+        while let Some(line) = lines.next_if(|line| !line.starts_with("$ ") && *line != "```") {
+            writeln!(shown, "{line}").unwrap();
+        }
+        pieces.push(Piece::Example { command, shown });
+    }
+    pieces
+}
+
+/// Whether `shown`, in which `...` stands for any text within a line, is what came out.
+fn matches(shown: &str, came: &str) -> bool {
+    let fits = |shown: &str, came: &str| {
+        let mut rest = came;
+        let mut parts = shown.split("...").peekable();
+        let first = parts.next().unwrap_or_default();
+        if !rest.starts_with(first) {
+            return false;
+        }
+        rest = &rest[first.len()..];
+        while let Some(part) = parts.next() {
+            let found = if parts.peek().is_none() {
+                rest.ends_with(part).then(|| rest.len() - part.len())
+            } else {
+                rest.find(part)
+            };
+            let Some(at) = found else { return false };
+            rest = &rest[at + part.len()..];
+        }
+        rest.is_empty()
+    };
+    shown.lines().count() == came.lines().count()
+        && shown.lines().zip(came.lines()).all(|(shown, came)| fits(shown, came))
+}
+
+fn run(command: &str, directory: &Path) -> String {
+    let output = Command::new("sh").arg("-c").arg(command).current_dir(directory).output().unwrap();
+    assert!(output.status.success(), "{command}{}", String::from_utf8_lossy(&output.stderr));
+    let mut came = String::from_utf8(output.stdout).unwrap();
+    if !came.is_empty() && !came.ends_with('\n') {
+        came.push('\n');
+    }
+    came
+}
+
+fn page() -> (PathBuf, String) {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("proto-free-api.md");
+    let text = std::fs::read_to_string(&path).unwrap();
+    (path, text)
+}
+
+#[test]
+fn every_example_of_the_manual_does_what_it_shows() {
+    let (path, text) = page();
+    let directory = tempfile::tempdir().unwrap();
+    let server = start(directory.path(), "data", "np2");
+    let (shown_vectors, recipe) = SHOWN_VECTORS;
+    let vectors = start(directory.path(), "vectors", recipe);
+    let (mut blessed, mut wrong, mut count) = (String::new(), String::new(), 0);
+    for piece in pieces(&text) {
+        let (command, shown) = match piece {
+            Piece::Text(text) => {
+                blessed.push_str(&text);
+                continue;
+            }
+            Piece::Example { command, shown } => (command, shown),
+        };
+        let command_here = command.replace(SHOWN, &server.address);
+        let command_here = command_here.replace(shown_vectors, &vectors.address);
+        let came = run(&command_here, directory.path());
+        let right = matches(&shown, &came);
+        write!(blessed, "$ {command}{}", if right { &shown } else { &came }).unwrap();
+        if !right {
+            writeln!(wrong, "$ {command}shown: {shown}came:  {came}").unwrap();
+        }
+        count += 1;
+    }
+    if std::env::var_os("NEARPRINT_BLESS").is_some() {
+        #[expect(
+            clippy::disallowed_methods,
+            reason = "wanted by the author of a change to the manual"
+        )]
+        std::fs::write(&path, blessed).unwrap();
+        return;
+    }
+    assert!(wrong.is_empty(), "the manual shows what does not come out:\n{wrong}");
+    assert!(count > 30, "only {count} examples were found");
+}
+
+#[test]
+fn the_manual_names_every_route_and_every_code_of_the_description() {
+    let (_, text) = page();
+    let description = serde_json::to_value(nearprint::http::openapi()).unwrap();
+    for path in description["paths"].as_object().unwrap().keys() {
+        // The two files of the web page are not part of the API.
+        let named = text.contains(path.as_str()) || path.starts_with("/page.");
+        assert!(named, "{path}");
+    }
+    // A probe gets 503 whatever the status of a write would be.
+    let items = description["paths"]
+        .as_object()
+        .unwrap()
+        .iter()
+        .filter(|(path, _)| !path.starts_with("/readyz"));
+    let operations = items.flat_map(|(_, item)| item.as_object().unwrap().values());
+    let responses = operations.flat_map(|one| one["responses"].as_object().unwrap());
+    for (status, response) in responses.filter(|(status, _)| !status.starts_with('2')) {
+        let named =
+            response["description"].as_str().unwrap_or_default().split('`').skip(1).step_by(2);
+        for code in named {
+            assert!(text.contains(&format!("| {status} | `{code}` |")), "{status} {code}");
+        }
+    }
+}
+
+#[test]
+fn dots_stand_for_any_text_within_a_line() {
+    assert!(matches("a...c\n", "abc\n") && matches("a...c\n", "ac\n") && matches("...\n", "x\n"));
+    assert!(matches("a...b...c\n", "a1b2c\n"));
+    assert!(!matches("a...c\n", "abd\n") && !matches("a\n", "ab\n") && !matches("a\n", "a\nb\n"));
+}
