@@ -394,7 +394,6 @@ fn lists(server: &Server) -> Vec<String> {
     let mut lists = vec![
         "/v1/namespaces?".to_owned(),
         "/v1/jobs?".to_owned(),
-        "/v1/groups?".to_owned(),
         fingerprint(5),
         fingerprint(5) + "namespace=a",
         fingerprint(0xff_ffff << 32) + "namespace=a",

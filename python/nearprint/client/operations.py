@@ -179,20 +179,12 @@ def delete_fingerprint(fingerprint: m.Fingerprint, namespace: str | None) -> Cal
 # Jobs.
 
 
-def delete_namespace(namespace: str) -> Call[Any]:
-    return _remove(f"/v1/namespaces/{_segment(namespace, 'namespace')}", JOB)
-
-
 def purge(conditions: Mapping[str, Any]) -> Call[Any]:
     return _send("/v1/purge", conditions, m.Job)
 
 
 def find_groups(options: Mapping[str, Any]) -> Call[Any]:
     return _send("/v1/groups", options, m.Job)
-
-
-def delete_groups(job: str) -> Call[Any]:
-    return _remove(_job_path("groups", job), JOB)
 
 
 def job(job: str, options: Mapping[str, Any]) -> Call[Any]:

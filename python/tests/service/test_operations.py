@@ -119,13 +119,13 @@ def test_jobs_are_begun_watched_and_cancelled(service: Service, connect: Connect
     assert (found["state"], found["groups"]) == ("done", 1)
     assert [group["size"] for group in client.groups(found["job"])] == [2]
     assert [member["id"] for member in client.group(found["job"], 0)] == ["a", "b"]
-    client.delete_groups(found["job"])
+    assert client.cancel_job(found["job"])["state"] == "done"
     with pytest.raises(errors.GroupsNotFound):
         list(client.groups(found["job"]))
 
     dry = client.wait_for_job(client.purge(namespace="n", prefix="a", dry_run=True)["job"])
     assert (dry["matched"], dry["removed"]) == (1, 0)
-    removed = client.wait_for_job(client.delete_namespace("n")["job"])
+    removed = client.wait_for_job(client.purge(namespace="n")["job"])
     assert removed["removed"] == 2
     assert removed["job"] in [job["job"] for job in client.jobs()]
     assert client.cancel_job(removed["job"])["state"] == "done"

@@ -412,7 +412,6 @@ describe! {
     path
     IdInPath "id" FieldKind::Id, "The id, percent-encoded.";
     FingerprintInPath "hex" FieldKind::Fingerprint, "16 hex digits, with or without `0x`.";
-    NamespaceInPath "name" FieldKind::NAMESPACE, "The namespace, percent-encoded.";
     JobInPath "job" FieldKind::Form(CURSOR_FORM), "The name of the job.";
     GroupInPath "group" NUMBER, "The number of the group.";
 }

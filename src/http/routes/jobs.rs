@@ -54,7 +54,17 @@ pub(crate) async fn get_jobs(
     reach: NamespaceAccess,
     uri: Uri,
 ) -> Result<Json<JobsReply>, Problem> {
-    list(&service, service.engine.jobs(), &reach, &uri)
+    let JobsParameters { after, limit } = parameters::read(uri.query())?;
+    let limit = limit.map_or(Ok(usize::MAX), |limit| page_limit(Some(limit)))?;
+    let cipher = &service.cipher;
+    let list = Purpose::from(Kind::Jobs).with(Some(uri.path()));
+    let after: u64 = Cursor::decrypted(after.as_ref(), &list, cipher)?;
+    let jobs = service.engine.jobs().into_iter();
+    let mut jobs = jobs.filter(|job| job.number > after && reaches(&reach, job));
+    let page: Vec<Job> = jobs.by_ref().take(limit).collect();
+    let next = jobs.next().and(page.last()).map(|last| cipher.encrypt(&list, last.number));
+    let jobs = page.into_iter().map(|job| JobReply::new(job, cipher, &reach)).collect();
+    Ok(Json(JobsReply { jobs, next }))
 }
 
 /// Show a job.
@@ -71,9 +81,11 @@ pub(crate) async fn get_job(
     Ok(Json(JobReply::new(job, &service.cipher, &reach)))
 }
 
-/// Cancel a job.
+/// Cancel a job, or remove a search for groups that has ended.
 ///
-/// What it has removed stays removed. Cancelling a job that has ended changes nothing.
+/// What a purge has removed stays removed, and a purge that has ended stays as it is. A search for
+/// groups that has ended is removed with its result, and the reply shows it as it was. The scope
+/// `read` is enough to do this with a search.
 #[utoipa::path(delete, path = "/v1/jobs/{job}", tag = "jobs",
     params(JobInPath),
     responses((status = 200, description = "The job", body = JobReply)))]
@@ -83,10 +95,14 @@ pub(crate) async fn delete_job(
     uri: Uri,
     _: NoParameters,
 ) -> Result<Json<JobReply>, Problem> {
-    let Job { number, .. } = find(&service, &reach, &uri).ok_or_else(not_found)?;
-    service.engine.cancel_job(number).await?;
-    let job = service.engine.job(number).ok_or_else(not_found)?;
-    Ok(Json(JobReply::new(job, &service.cipher, &reach)))
+    let Job { number, work, .. } = find(&service, &reach, &uri).ok_or_else(not_found)?;
+    let was_cancelled = service.engine.cancel_job(number).await?;
+    let job = if !was_cancelled && matches!(work, Work::Groups(_)) {
+        service.engine.remove_groups(number)
+    } else {
+        service.engine.job(number)
+    };
+    Ok(Json(JobReply::new(job.ok_or_else(not_found)?, &service.cipher, &reach)))
 }
 
 /// The body of a request that begins a job and takes no parameters.
@@ -97,25 +113,6 @@ pub(crate) async fn read_request<T: for<'v> FieldSet<'v>>(
     json::read(&json::whole_body(&service.bodies, request, "application/json").await?.bytes)
 }
 
-/// The page that a request asks for of those jobs that it reaches.
-pub(crate) fn list(
-    service: &Service,
-    jobs: Vec<Job>,
-    reach: &NamespaceAccess,
-    uri: &Uri,
-) -> Result<Json<JobsReply>, Problem> {
-    let JobsParameters { after, limit } = parameters::read(uri.query())?;
-    let limit = limit.map_or(Ok(usize::MAX), |limit| page_limit(Some(limit)))?;
-    let cipher = &service.cipher;
-    let list = Purpose::from(Kind::Jobs).with(Some(uri.path()));
-    let after: u64 = Cursor::decrypted(after.as_ref(), &list, cipher)?;
-    let mut jobs = jobs.into_iter().filter(|job| job.number > after && reaches(reach, job));
-    let page: Vec<Job> = jobs.by_ref().take(limit).collect();
-    let next = jobs.next().and(page.last()).map(|last| cipher.encrypt(&list, last.number));
-    let jobs = page.into_iter().map(|job| JobReply::new(job, cipher, reach)).collect();
-    Ok(Json(JobsReply { jobs, next }))
-}
-
 /// The job that a path names, unless the request does not reach its documents.
 pub(crate) fn find(service: &Service, reach: &NamespaceAccess, uri: &Uri) -> Option<Job> {
     let number = service.cipher.decrypt(&Kind::Job.into(), &part_of_path(uri, JOB_AT)?)?;
@@ -123,7 +120,8 @@ pub(crate) fn find(service: &Service, reach: &NamespaceAccess, uri: &Uri) -> Opt
     reaches(reach, &job).then_some(job)
 }
 
-/// Whether a request is about a search for groups, which is a job of this service and of no other.
+/// Whether a request is about a search for groups, which is a job of this service and of no other,
+/// and changes nothing that is stored.
 pub(crate) fn is_of_search(service: &Service, route: Option<&str>, uri: &Uri) -> bool {
     let is_search = |job: Job| matches!(job.work, Work::Groups(_));
     route == Some("/v1/jobs/{job}")

@@ -99,13 +99,13 @@ impl Document {
 
 pub(crate) fn run(args: &GroupsArgs, out: &mut dyn Write) -> Result<()> {
     let collection = &args.collection.open()?;
-    let interrupt = Interrupt::listen("removing the job")?;
+    let interrupt = Interrupt::listen("cancelling the job")?;
     let job: JobReply = collection.post_json("/v1/groups", &request(args))?;
     let path = job.path("/v1/groups");
     let job = jobs::watch(collection, job, &interrupt)?;
     if interrupt.is_noted() {
-        drop(collection.delete_json::<Value>(&path)?);
-        let what = "interrupted; the job was removed";
+        drop(collection.delete_json::<Value>(&job.path("/v1/jobs"))?);
+        let what = "interrupted; the job was cancelled";
         return Err(ErrorReport::new(what, "run it again")
             .with_code(exit_code::INTERRUPTED)
             .into());
@@ -121,7 +121,7 @@ pub(crate) fn run(args: &GroupsArgs, out: &mut dyn Write) -> Result<()> {
         group.documents = collection.items(&members, "documents", args.members)?;
     }
     // Its result is of no use to anybody else.
-    drop(collection.delete_json::<Value>(&path)?);
+    drop(collection.delete_json::<Value>(&job.path("/v1/jobs"))?);
     interrupt.end_at_once();
     if args.json {
         return Ok(json_lines(&groups, out)?);

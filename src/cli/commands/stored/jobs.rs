@@ -41,7 +41,7 @@ pub(crate) struct JobsArgs {
 
 #[derive(Debug, clap::Subcommand)]
 enum Action {
-    /// End a job; what it has removed stays removed
+    /// Cancel a job, or remove a search for groups that has ended with its result
     Cancel {
         /// Its name
         job: String,
@@ -189,10 +189,12 @@ fn list(service: &Collection, out: &mut dyn Write) -> Result<()> {
 
 fn cancel(service: &Collection, name: &str, out: &mut dyn Write) -> Result<()> {
     let job: JobReply = service.delete_json(&collection::item("/v1/jobs", name))?;
-    let removed = job.removed.map(|removed| format!("; it removed {}", count(removed)));
-    let removed = removed.unwrap_or_default();
+    let removed = job.removed.map_or_else(String::new, |n| format!("; it removed {}", count(n)));
     match job.state.as_str() {
         "cancelled" => writeln!(out, "job {name} is cancelled{removed}")?,
+        _ if job.has_ended() && job.kind == "groups" => {
+            writeln!(out, "job {name} had ended already; its result was removed")?;
+        }
         _ if job.has_ended() => writeln!(out, "job {name} had ended already{removed}")?,
         _ => writeln!(out, "job {name} ends soon")?,
     }

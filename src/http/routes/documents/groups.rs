@@ -1,5 +1,4 @@
-//! `/v1/groups`: begins jobs that find groups of near-duplicates, shows what they found, and
-//! removes them.
+//! `/v1/groups`: begins jobs that find groups of near-duplicates, and shows what they found.
 
 use std::sync::Arc;
 
@@ -14,11 +13,11 @@ use crate::http::budget;
 use crate::http::cipher::{Kind, Purpose};
 use crate::http::problem::{Code, Problem};
 use crate::http::reply::groups::{GroupsReply, MembersReply};
-use crate::http::reply::jobs::{JobReply, JobsReply};
-use crate::http::request::parameters::{self, NoParameters};
+use crate::http::reply::jobs::JobReply;
+use crate::http::request::parameters;
 use crate::http::request::reach::NamespaceAccess;
 use crate::http::request::selection::{
-    Cursor, GroupInPath, GroupsBody, GroupsPageParameters, JobInPath, JobsParameters, page_limit,
+    Cursor, GroupInPath, GroupsBody, GroupsPageParameters, JobInPath, page_limit,
 };
 use crate::http::routes::jobs::{self, part_of_path, read_request};
 use crate::http::service::Service;
@@ -44,22 +43,6 @@ pub(crate) async fn post_groups(
     let request = request.request(&service.options.defaults, &reach)?;
     let job = engine.begin_groups(request)?;
     Ok((StatusCode::ACCEPTED, Json(JobReply::new(job, &service.cipher, &reach))))
-}
-
-/// List the jobs that find groups, oldest first.
-///
-/// Only those whose namespace the token reaches.
-#[utoipa::path(get, path = "/v1/groups", tag = "groups",
-    params(JobsParameters),
-    responses((status = 200, description = "A page of the jobs", body = JobsReply)))]
-pub(crate) async fn get_groups_jobs(
-    State(service): State<Arc<Service>>,
-    reach: NamespaceAccess,
-    uri: Uri,
-) -> Result<Json<JobsReply>, Problem> {
-    let mut jobs = service.engine.jobs();
-    jobs.retain(finds_groups);
-    jobs::list(&service, jobs, &reach, &uri)
 }
 
 /// Show a job that finds groups, and once it is done, the groups by pages.
@@ -121,23 +104,6 @@ pub(crate) async fn get_group(
     Ok(budget::page(&MembersReply::new(group, &page, &reach, next), share))
 }
 
-/// Remove a job that finds groups, with its result.
-///
-/// A job that waits or runs is cancelled.
-#[utoipa::path(delete, path = "/v1/groups/{job}", tag = "groups",
-    params(JobInPath),
-    responses((status = 200, description = "The job as it was", body = JobReply)))]
-pub(crate) async fn delete_groups(
-    State(service): State<Arc<Service>>,
-    reach: NamespaceAccess,
-    uri: Uri,
-    _: NoParameters,
-) -> Result<Json<JobReply>, Problem> {
-    let Job { number, .. } = find(&service, &reach, &uri)?;
-    let removed = service.engine.remove_groups(number).ok_or_else(not_found)?;
-    Ok(Json(JobReply::new(removed, &service.cipher, &reach)))
-}
-
 fn options(parameters: &GroupsPageParameters, limit: usize, bytes_max: usize) -> PageOptions {
     let with_metadata = parameters.include.is_some_and(|parts| parts.metadata);
     PageOptions { limit, bytes_max, with_metadata }
@@ -145,6 +111,7 @@ fn options(parameters: &GroupsPageParameters, limit: usize, bytes_max: usize) ->
 
 /// The job that a path names, if it finds groups, unless the request does not reach its documents.
 fn find(service: &Service, reach: &NamespaceAccess, uri: &Uri) -> Result<Job, Problem> {
+    let finds_groups = |job: &Job| matches!(job.work, Work::Groups(_));
     jobs::find(service, reach, uri).filter(finds_groups).ok_or_else(not_found)
 }
 
@@ -153,10 +120,6 @@ fn group_of(uri: &Uri) -> Result<u64, Problem> {
     let number = part_of_path(uri, GROUP_AT);
     let number = number.and_then(|number| u64::read(Value::Parameter(&number)).ok());
     number.ok_or_else(|| Problem::invalid("group", "The number of a group is a whole number."))
-}
-
-fn finds_groups(job: &Job) -> bool {
-    matches!(job.work, Work::Groups(_))
 }
 
 fn not_found() -> Problem {
