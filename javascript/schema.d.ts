@@ -258,7 +258,7 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * List documents, oldest first, or show the document with an id.
+         * List documents, oldest first.
          * @description With `Accept: application/x-ndjson`: all of them from `after` on as one stream, as of now, one
          *     document a line, and a blank line after each second in which it finds none. If the stream fails,
          *     its last line is an error. At most `server.exports_max` streams and exports run at one time; a
@@ -271,8 +271,7 @@ export interface paths {
         get: operations["get_documents"];
         put?: never;
         post?: never;
-        /** Remove the document with an id, given as a query parameter. */
-        delete: operations["delete_document_by_parameter"];
+        delete?: never;
         options?: never;
         head?: never;
         patch?: never;
@@ -1015,8 +1014,6 @@ export interface components {
          * @description Lines of JSON, each a `DocumentReply`; if the stream fails, the last is an `ErrorLine`.
          */
         DocumentLines: string;
-        /** @description With `id` the document, without it a page. */
-        DocumentOrPage: components["schemas"]["DocumentReply"] | components["schemas"]["DocumentsReply"];
         /** @description A stored document. */
         DocumentReply: {
             /**
@@ -3498,8 +3495,6 @@ export interface operations {
     get_documents: {
         parameters: {
             query?: {
-                /** @description The id of one document. With it, only `namespace` may be given. */
-                id?: string;
                 /** @description The namespace; without it, the default namespace. */
                 namespace?: string;
                 /** @description `true` lists the documents of all namespaces. */
@@ -3523,13 +3518,13 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description A page, a stream, or one document */
+            /** @description A page, or a stream */
             200: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["DocumentOrPage"];
+                    "application/json": components["schemas"]["DocumentsReply"];
                     "application/x-ndjson": components["schemas"]["DocumentLines"];
                 };
             };
@@ -3554,15 +3549,6 @@ export interface operations {
             };
             /** @description `scope_missing`, `namespace_not_allowed`, `cross_site` */
             403: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/problem+json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description `document_not_found` */
-            404: {
                 headers: {
                     [name: string]: unknown;
                 };
@@ -3610,119 +3596,6 @@ export interface operations {
             };
             /** @description `overloaded`, `follower`, `primary_unreachable`, `no_leader`, `behind`, `storage_failed` */
             503: {
-                headers: {
-                    /** @description After how many seconds the same request may succeed */
-                    "Retry-After"?: number;
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/problem+json": components["schemas"]["Problem"];
-                };
-            };
-        };
-    };
-    delete_document_by_parameter: {
-        parameters: {
-            query?: {
-                /** @description The id. */
-                id?: string;
-                /** @description Its namespace; without it, the default namespace. */
-                namespace?: string;
-            };
-            header?: never;
-            path?: never;
-            cookie?: never;
-        };
-        requestBody?: never;
-        responses: {
-            /** @description How many documents were removed */
-            200: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["RemovedReply"];
-                };
-            };
-            /** @description Malformed or contradictory: `invalid_value`, `unknown_field`, `repeated_field`, `invalid_host` */
-            400: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/problem+json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description `token_missing`, `token_unknown` */
-            401: {
-                headers: {
-                    "WWW-Authenticate"?: string;
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/problem+json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description `scope_missing`, `namespace_not_allowed`, `cross_site` */
-            403: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/problem+json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description `host_not_allowed` */
-            421: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/problem+json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description `rate_limited` */
-            429: {
-                headers: {
-                    /** @description After how many seconds the same request may succeed */
-                    "Retry-After"?: number;
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/problem+json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description `internal` */
-            500: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/problem+json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description `unsupported_transfer_coding` */
-            501: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/problem+json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description `overloaded`, `stopping`, `follower`, `primary_unreachable`, `outcome_unknown`, `no_leader`, `storage_failed`, `directory_unusable` */
-            503: {
-                headers: {
-                    /** @description After how many seconds the same request may succeed */
-                    "Retry-After"?: number;
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/problem+json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description `disk_full`; look-ups go on */
-            507: {
                 headers: {
                     /** @description After how many seconds the same request may succeed */
                     "Retry-After"?: number;

@@ -518,7 +518,7 @@ fn a_document_is_inserted_shown_and_removed() {
     let stored = r#"{"namespace": "n", "id": "a/\u001b", "fingerprint": "00000000000000ff", "recipe": "np2", "short": false, "verifiable": true, "sequence": 1, "stored_at_ms": 0, "expires_at": 60, "metadata": {"n": 1.50}, "duplicates": 1200, "last_duplicate_at_ms": 0}"#;
     let get = ["get", "a/\u{1b}", "--namespace", "n"];
     let (output, requests) = Service::with(&[reply("200 OK", stored)]).run(&get);
-    assert_eq!(requests, ["GET /v1/documents?id=a%2F%1B&namespace=n"]);
+    assert_eq!(requests, ["GET /v1/documents/a%2F%1B?namespace=n"]);
     assert_eq!(
         (code(&output), out(&output)),
         (
@@ -547,7 +547,7 @@ fn a_document_is_inserted_shown_and_removed() {
         let (output, requests) =
             Service::with(&[reply("200 OK", &removal)]).run(&["delete", "a/b"]);
         assert_eq!((code(&output), out(&output)), (0, said), "{}", err(&output));
-        assert_eq!(requests, ["DELETE /v1/documents?id=a%2Fb"]);
+        assert_eq!(requests, ["DELETE /v1/documents/a%2Fb"]);
     }
 }
 

@@ -80,12 +80,12 @@ fn an_id_is_unique_within_its_namespace() {
 #[test]
 fn a_document_is_shown_and_removed_in_its_namespace() {
     let server = three();
-    assert_eq!(server.get("/v1/documents?id=a&namespace=news").json()["fingerprint"], hex(2));
-    let gone = server.get("/v1/documents?id=a&namespace=none");
+    assert_eq!(server.get("/v1/documents/a?namespace=news").json()["fingerprint"], hex(2));
+    let gone = server.get("/v1/documents/a?namespace=none");
     assert_eq!(gone.problem(), (404, "document_not_found".to_owned()));
     assert_eq!(server.delete("/v1/documents/a?namespace=none").json()["removed"], 0);
     assert_eq!(server.delete("/v1/documents/a?namespace=news").json()["removed"], 1);
-    assert_eq!(server.delete("/v1/documents?id=a&namespace=shop").json()["removed"], 1);
+    assert_eq!(server.delete("/v1/documents/a?namespace=shop").json()["removed"], 1);
     assert_eq!(server.get("/v1/documents/a").json()["fingerprint"], hex(1));
 }
 
@@ -255,14 +255,12 @@ fn a_limited_token_may_do_everything_in_its_namespaces() {
     for line in [
         "GET /v1/query?fingerprint=0000000000000001&namespace=news/fr",
         "GET /v1/documents/a?namespace=news/fr",
-        "GET /v1/documents?id=a&namespace=news/fr",
         "GET /v1/documents?namespace=news/fr",
         "GET /v1/fingerprints/0000000000000001?namespace=news/fr",
         "GET /v1/stats?namespace=news/fr",
         "GET /v1/namespaces",
         "GET /v1/jobs",
         "DELETE /v1/documents/a?namespace=news/fr",
-        "DELETE /v1/documents?id=a&namespace=news/fr",
         "DELETE /v1/fingerprints/0000000000000001?namespace=news/fr",
     ] {
         assert_eq!(send(line, "").status, 200, "{line}");
@@ -287,7 +285,7 @@ fn a_limited_token_may_do_nothing_in_other_namespaces() {
     for line in [
         "GET /v1/query?fingerprint=0000000000000001&namespace=shop",
         "GET /v1/documents/a?namespace=shop",
-        "GET /v1/documents?id=a",
+        "GET /v1/documents/a",
         "GET /v1/documents",
         "GET /v1/documents?namespace=shop",
         "GET /v1/documents?all_namespaces=true",

@@ -482,9 +482,10 @@ pub(super) fn path(route: &str, parameters: &[(&str, Option<String>)]) -> String
     path
 }
 
-/// The path of the item with a name.
+/// The path of the item with a name. A segment of dots alone would be part of the way to it.
 pub(super) fn item(route: &str, name: &str) -> String {
-    format!("{route}/{}", utf8_percent_encode(name, &RESERVED))
+    let encoded = if matches!(name, "." | "..") { NON_ALPHANUMERIC } else { &RESERVED };
+    format!("{route}/{}", utf8_percent_encode(name, encoded))
 }
 
 /// The seconds of a `Retry-After` header; 1 without one.
@@ -512,6 +513,16 @@ mod tests {
         let parameters =
             [("a", Some("x/y z&\u{e4}".to_owned())), ("b", None), ("c", Some("1.5".to_owned()))];
         assert_eq!(path("/v1/p", &parameters), "/v1/p?a=x%2Fy%20z%26%C3%A4&c=1.5");
+        for (name, written) in [
+            ("https://a/?b#c", "https%3A%2F%2Fa%2F%3Fb%23c"),
+            ("100 %\u{e4}", "100%20%25%C3%A4"),
+            ("..", "%2E%2E"),
+            (".", "%2E"),
+            ("a/..", "a%2F.."),
+            ("...", "..."),
+        ] {
+            assert_eq!(item("/v1/p", name), format!("/v1/p/{written}"));
+        }
         assert_eq!(path("/v1/p", &[]), "/v1/p");
     }
 }

@@ -110,7 +110,6 @@ mod tests {
             "GET /v1/documents/{id}",
             "DELETE /v1/documents/{id}",
             "GET /v1/documents",
-            "DELETE /v1/documents",
             "GET /v1/fingerprints/{hex}",
             "DELETE /v1/fingerprints/{hex}",
             "GET /v1/namespaces",

@@ -88,16 +88,6 @@ fields! {
 }
 
 fields! {
-    /// The query parameters that name a document.
-    pub(crate) struct IdParameters {
-        /// The id.
-        id: DocumentId [FieldKind::Id],
-        /// Its namespace; without it, the default namespace.
-        namespace: Namespace [FieldKind::NAMESPACE],
-    }
-}
-
-fields! {
     /// A document by its name.
     pub(crate) struct NamedDocument {
         /// The id.
@@ -110,8 +100,6 @@ fields! {
 fields! {
     /// The query parameters that choose documents.
     pub(crate) struct ListParameters {
-        /// The id of one document. With it, only `namespace` may be given.
-        id: DocumentId [FieldKind::Id],
         /// The namespace; without it, the default namespace.
         namespace: Namespace [FieldKind::NAMESPACE],
         /// `true` lists the documents of all namespaces.
@@ -208,18 +196,6 @@ pub(crate) fn page_limit(limit: Option<u64>) -> Result<usize, Problem> {
 }
 
 impl ListParameters {
-    /// The first parameter that chooses documents by something other than their id.
-    pub(crate) fn chooses_many(&self) -> Option<&'static str> {
-        let given = [
-            ("all_namespaces", self.all_namespaces.is_some()),
-            ("prefix", self.prefix.is_some()),
-            ("after", self.after.is_some()),
-            ("limit", self.limit.is_some()),
-            ("include", self.include.is_some()),
-        ];
-        given.into_iter().find_map(|(name, is_given)| is_given.then_some(name))
-    }
-
     /// The documents that it chooses, if the request may reach them.
     pub(crate) fn query(
         &self,
@@ -418,7 +394,6 @@ describe! {
 
 describe! {
     parameters
-    IdParameters,
     NamespaceParameter,
     ListParameters,
     FingerprintPageParameters,

@@ -105,10 +105,8 @@ pub(crate) fn run(args: &GroupsArgs, out: &mut dyn Write) -> Result<()> {
     let job = jobs::watch(collection, job, &interrupt)?;
     if interrupt.is_noted() {
         drop(collection.delete_json::<Value>(&job.path("/v1/jobs"))?);
-        let what = "interrupted; the job was cancelled";
-        return Err(ErrorReport::new(what, "run it again")
-            .with_code(exit_code::INTERRUPTED)
-            .into());
+        let report = ErrorReport::new("interrupted; the job was cancelled", "run it again");
+        return Err(report.with_code(exit_code::INTERRUPTED).into());
     }
     if job.state != "done" {
         let why = anyhow::anyhow!(job.error.unwrap_or(job.state));

@@ -1,35 +1,23 @@
-//! `GET /v1/documents`: lists documents by pages, or all of them as one stream; with `id`, shows
-//! one.
+//! `GET /v1/documents`: lists documents by pages, or all of them as one stream.
 
 use std::sync::Arc;
 
 use axum::extract::{Request, State};
 use axum::response::Response;
 use nearprint_engine::Client;
-use serde::Serialize;
-use utoipa::ToSchema;
 
 use crate::http::budget;
 use crate::http::description::DocumentLines;
 use crate::http::problem::Problem;
-use crate::http::reply::documents::{DocumentReply, DocumentsReply, Showing};
+use crate::http::reply::documents::{DocumentsReply, Showing};
 use crate::http::request::reach::NamespaceAccess;
 use crate::http::request::selection::{ListParameters, page_limit};
 use crate::http::request::{body, parameters};
-use crate::http::routes::documents::{single, stream};
+use crate::http::routes::documents::stream;
 use crate::http::service::Service;
 use crate::http::shares::client_of;
 
-/// With `id` the document, without it a page.
-#[derive(Debug, Serialize, ToSchema)]
-#[serde(untagged)]
-#[expect(dead_code, reason = "a description")]
-pub(crate) enum DocumentOrPage<'a> {
-    Document(DocumentReply<'a>),
-    Page(DocumentsReply<'a>),
-}
-
-/// List documents, oldest first, or show the document with an id.
+/// List documents, oldest first.
 ///
 /// With `Accept: application/x-ndjson`: all of them from `after` on as one stream, as of now, one
 /// document a line, and a blank line after each second in which it finds none. If the stream fails,
@@ -41,21 +29,14 @@ pub(crate) enum DocumentOrPage<'a> {
 /// few documents, or none, although `next` is given.
 #[utoipa::path(get, path = "/v1/documents", tag = "documents",
     params(ListParameters),
-    responses((status = 200, description = "A page, a stream, or one document", content(
-        (DocumentOrPage<'_> = "application/json"), (DocumentLines = "application/x-ndjson")))))]
+    responses((status = 200, description = "A page, or a stream", content(
+        (DocumentsReply<'_> = "application/json"), (DocumentLines = "application/x-ndjson")))))]
 pub(crate) async fn get_documents(
     State(service): State<Arc<Service>>,
     reach: NamespaceAccess,
     request: Request,
 ) -> Result<Response, Problem> {
     let parameters: ListParameters = parameters::read(request.uri().query())?;
-    if let Some(id) = &parameters.id {
-        if let Some(other) = parameters.chooses_many() {
-            let detail = "With id, which names one document, only namespace may be given.";
-            return Err(Problem::invalid(other, detail));
-        }
-        return single::show(&service, &reach, parameters.namespace.as_ref(), id).await;
-    }
     if body::accepts_ndjson(request.headers()) {
         return stream::respond(&service, &parameters, &reach, client_of(request.extensions()));
     }

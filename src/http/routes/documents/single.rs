@@ -1,6 +1,6 @@
-//! `/v1/documents/{id}` and `DELETE /v1/documents?id=`: shows and removes the document with an id.
+//! `/v1/documents/{id}`: shows and removes the document with an id.
 //!
-//! An id is usually a URL, so it is percent-encoded in the path, or the query parameter `id`.
+//! An id is usually a URL, so it is percent-encoded in the path.
 
 use std::sync::Arc;
 
@@ -13,7 +13,7 @@ use crate::http::problem::{Code, Problem};
 use crate::http::reply::documents::{DocumentReply, RemovedReply};
 use crate::http::request::parameters;
 use crate::http::request::reach::NamespaceAccess;
-use crate::http::request::selection::{IdInPath, IdParameters, NamespaceParameter, last_of_path};
+use crate::http::request::selection::{IdInPath, NamespaceParameter, last_of_path};
 use crate::http::service::Service;
 use crate::metrics;
 
@@ -27,7 +27,13 @@ pub(crate) async fn get_document(
     request: Request,
 ) -> Result<Response, Problem> {
     let (namespace, id) = of_path(&request)?;
-    show(&service, &reach, namespace.as_ref(), &id).await
+    reach.check(namespace.as_ref().map(Namespace::as_str))?;
+    let stored = service.engine.document(namespace.as_ref(), &id).await?;
+    let missing = || Problem::new(Code::DocumentNotFound, "No document with this id is stored.");
+    let stored = stored.ok_or_else(missing)?;
+    let recipe = service.options.defaults.recipe;
+    let touch = service.engine.touch(stored.sequence);
+    Ok(Json(DocumentReply::single(&stored, recipe, reach).touched(touch)).into_response())
 }
 
 /// Remove the document with an id.
@@ -42,51 +48,10 @@ pub(crate) async fn delete_document(
     request: Request,
 ) -> Result<Json<RemovedReply>, Problem> {
     let (namespace, id) = of_path(&request)?;
-    remove(&service, &reach, namespace, id).await
-}
-
-/// Remove the document with an id, given as a query parameter.
-#[utoipa::path(delete, path = "/v1/documents", tag = "documents",
-    params(IdParameters),
-    responses((status = 200, description = "How many documents were removed", body = RemovedReply)))]
-pub(crate) async fn delete_document_by_parameter(
-    State(service): State<Arc<Service>>,
-    reach: NamespaceAccess,
-    request: Request,
-) -> Result<Json<RemovedReply>, Problem> {
-    let parameters: IdParameters = parameters::read(request.uri().query())?;
-    let detail = "Name the document: /v1/documents/{id}, percent-encoded, or ?id=. To remove many, \
-                  there is POST /v1/purge.";
-    let id = parameters.id.ok_or_else(|| Problem::invalid("id", detail))?;
-    remove(&service, &reach, parameters.namespace, id).await
-}
-
-/// Shows the document with an id.
-pub(super) async fn show(
-    service: &Service,
-    reach: &NamespaceAccess,
-    namespace: Option<&Namespace>,
-    id: &DocumentId,
-) -> Result<Response, Problem> {
-    reach.check(namespace.map(Namespace::as_str))?;
-    let stored = service.engine.document(namespace, id).await?;
-    let missing = || Problem::new(Code::DocumentNotFound, "No document with this id is stored.");
-    let stored = stored.ok_or_else(missing)?;
-    let recipe = service.options.defaults.recipe;
-    let touch = service.engine.touch(stored.sequence);
-    Ok(Json(DocumentReply::single(&stored, recipe, reach.clone()).touched(touch)).into_response())
-}
-
-async fn remove(
-    service: &Service,
-    reach: &NamespaceAccess,
-    namespace: Option<Namespace>,
-    id: DocumentId,
-) -> Result<Json<RemovedReply>, Problem> {
     reach.check(namespace.as_ref().map(Namespace::as_str))?;
     let removed = service.engine.remove(namespace, id).await?;
     metrics::written(metrics::WriteOutcome::Removed, removed.documents);
-    Ok(Json(RemovedReply::new(removed, reach)))
+    Ok(Json(RemovedReply::new(removed, &reach)))
 }
 
 /// The document that a path with its query string names.
