@@ -1,4 +1,4 @@
-import createClient from "openapi-fetch";
+import createClient, { defaultPathSerializer } from "openapi-fetch";
 import { setTimeout as sleep } from "node:timers/promises";
 
 /** @typedef {import("./schema.js").components["schemas"]["Problem"]} Problem */
@@ -32,6 +32,7 @@ export function nearprint({ url = "http://127.0.0.1:7878", token, retries = 5 } 
     ...(token === undefined ? {} : { headers: { Authorization: `Bearer ${token}` } }),
     // The names of a list have commas between them.
     querySerializer: { array: { style: "form", explode: false } },
+    pathSerializer: pathOf,
     fetch: (request) => retried(request, retries),
   });
 }
@@ -56,6 +57,22 @@ export async function* batch(client, path, documents, query = {}) {
       if (line !== "") yield JSON.parse(line);
     }
   }
+}
+
+/**
+ * A path with its parameters. `fetch` drops segments of dots, percent-encoded or not, and would
+ * address another resource.
+ *
+ * @param {string} path
+ * @param {Record<string, unknown>} parameters
+ */
+function pathOf(path, parameters) {
+  for (const [name, value] of Object.entries(parameters)) {
+    if (value === "." || value === "..") {
+      throw new TypeError(`fetch normalises paths, so none can have the ${name} "${value}"`);
+    }
+  }
+  return defaultPathSerializer(path, parameters);
 }
 
 /**

@@ -258,7 +258,7 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * List documents, oldest first, or show the document with an id.
+         * List documents, oldest first.
          * @description With `Accept: application/x-ndjson`: all of them from `after` on as one stream, as of now, one
          *     document a line, and a blank line after each second in which it finds none. If the stream fails,
          *     its last line is an error. At most `server.exports_max` streams and exports run at one time; a
@@ -271,8 +271,7 @@ export interface paths {
         get: operations["get_documents"];
         put?: never;
         post?: never;
-        /** Remove the document with an id, given as a query parameter. */
-        delete: operations["delete_document_by_parameter"];
+        delete?: never;
         options?: never;
         head?: never;
         patch?: never;
@@ -367,11 +366,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /**
-         * List the jobs that find groups, oldest first.
-         * @description Only those whose namespace the token reaches.
-         */
-        get: operations["get_groups_jobs"];
+        get?: never;
         put?: never;
         /**
          * Find groups of near-duplicates.
@@ -396,11 +391,7 @@ export interface paths {
         get: operations["get_groups"];
         put?: never;
         post?: never;
-        /**
-         * Remove a job that finds groups, with its result.
-         * @description A job that waits or runs is cancelled.
-         */
-        delete: operations["delete_groups"];
+        delete?: never;
         options?: never;
         head?: never;
         patch?: never;
@@ -498,8 +489,10 @@ export interface paths {
         put?: never;
         post?: never;
         /**
-         * Cancel a job.
-         * @description What it has removed stays removed. Cancelling a job that has ended changes nothing.
+         * Cancel a job, or remove a search for groups that has ended.
+         * @description What a purge has removed stays removed, and a purge that has ended stays as it is. A search for
+         *     groups that has ended is removed with its result, and the reply shows it as it was. The scope
+         *     `read` is enough to do this with a search.
          */
         delete: operations["delete_job"];
         options?: never;
@@ -522,26 +515,6 @@ export interface paths {
         put?: never;
         post?: never;
         delete?: never;
-        options?: never;
-        head?: never;
-        patch?: never;
-        trace?: never;
-    };
-    "/v1/namespaces/{name}": {
-        parameters: {
-            query?: never;
-            header?: never;
-            path?: never;
-            cookie?: never;
-        };
-        get?: never;
-        put?: never;
-        post?: never;
-        /**
-         * Remove a namespace with all its documents.
-         * @description Begins a job, which removes the documents that are stored now.
-         */
-        delete: operations["delete_namespace"];
         options?: never;
         head?: never;
         patch?: never;
@@ -1041,8 +1014,6 @@ export interface components {
          * @description Lines of JSON, each a `DocumentReply`; if the stream fails, the last is an `ErrorLine`.
          */
         DocumentLines: string;
-        /** @description With `id` the document, without it a page. */
-        DocumentOrPage: components["schemas"]["DocumentReply"] | components["schemas"]["DocumentsReply"];
         /** @description A stored document. */
         DocumentReply: {
             /**
@@ -3524,8 +3495,6 @@ export interface operations {
     get_documents: {
         parameters: {
             query?: {
-                /** @description The id of one document. With it, only `namespace` may be given. */
-                id?: string;
                 /** @description The namespace; without it, the default namespace. */
                 namespace?: string;
                 /** @description `true` lists the documents of all namespaces. */
@@ -3549,13 +3518,13 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description A page, a stream, or one document */
+            /** @description A page, or a stream */
             200: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["DocumentOrPage"];
+                    "application/json": components["schemas"]["DocumentsReply"];
                     "application/x-ndjson": components["schemas"]["DocumentLines"];
                 };
             };
@@ -3580,15 +3549,6 @@ export interface operations {
             };
             /** @description `scope_missing`, `namespace_not_allowed`, `cross_site` */
             403: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/problem+json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description `document_not_found` */
-            404: {
                 headers: {
                     [name: string]: unknown;
                 };
@@ -3636,119 +3596,6 @@ export interface operations {
             };
             /** @description `overloaded`, `follower`, `primary_unreachable`, `no_leader`, `behind`, `storage_failed` */
             503: {
-                headers: {
-                    /** @description After how many seconds the same request may succeed */
-                    "Retry-After"?: number;
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/problem+json": components["schemas"]["Problem"];
-                };
-            };
-        };
-    };
-    delete_document_by_parameter: {
-        parameters: {
-            query?: {
-                /** @description The id. */
-                id?: string;
-                /** @description Its namespace; without it, the default namespace. */
-                namespace?: string;
-            };
-            header?: never;
-            path?: never;
-            cookie?: never;
-        };
-        requestBody?: never;
-        responses: {
-            /** @description How many documents were removed */
-            200: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["RemovedReply"];
-                };
-            };
-            /** @description Malformed or contradictory: `invalid_value`, `unknown_field`, `repeated_field`, `invalid_host` */
-            400: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/problem+json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description `token_missing`, `token_unknown` */
-            401: {
-                headers: {
-                    "WWW-Authenticate"?: string;
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/problem+json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description `scope_missing`, `namespace_not_allowed`, `cross_site` */
-            403: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/problem+json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description `host_not_allowed` */
-            421: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/problem+json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description `rate_limited` */
-            429: {
-                headers: {
-                    /** @description After how many seconds the same request may succeed */
-                    "Retry-After"?: number;
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/problem+json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description `internal` */
-            500: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/problem+json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description `unsupported_transfer_coding` */
-            501: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/problem+json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description `overloaded`, `stopping`, `follower`, `primary_unreachable`, `outcome_unknown`, `no_leader`, `storage_failed`, `directory_unusable` */
-            503: {
-                headers: {
-                    /** @description After how many seconds the same request may succeed */
-                    "Retry-After"?: number;
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/problem+json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description `disk_full`; look-ups go on */
-            507: {
                 headers: {
                     /** @description After how many seconds the same request may succeed */
                     "Retry-After"?: number;
@@ -4498,112 +4345,6 @@ export interface operations {
             };
         };
     };
-    get_groups_jobs: {
-        parameters: {
-            query?: {
-                /** @description The `next` of the page before. */
-                after?: string;
-                /** @description How many jobs a page has; without it, all. */
-                limit?: number;
-                /** @description Waits, for a second at most, until this change is seen: the `sequence` of an earlier reply. For look-ups on a follower or a node. */
-                min_sequence?: number;
-                /** @description Sees every write that any node has answered before: the request is answered by the leader, or by the primary of a follower that passes requests on. */
-                fresh?: boolean;
-            };
-            header?: never;
-            path?: never;
-            cookie?: never;
-        };
-        requestBody?: never;
-        responses: {
-            /** @description A page of the jobs */
-            200: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["JobsReply"];
-                };
-            };
-            /** @description Malformed or contradictory: `invalid_value`, `unknown_field`, `repeated_field`, `invalid_host` */
-            400: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/problem+json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description `token_missing`, `token_unknown` */
-            401: {
-                headers: {
-                    "WWW-Authenticate"?: string;
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/problem+json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description `scope_missing`, `cross_site` */
-            403: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/problem+json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description `host_not_allowed` */
-            421: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/problem+json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description `rate_limited` */
-            429: {
-                headers: {
-                    /** @description After how many seconds the same request may succeed */
-                    "Retry-After"?: number;
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/problem+json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description `internal` */
-            500: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/problem+json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description `unsupported_transfer_coding` */
-            501: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/problem+json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description `overloaded`, `follower`, `primary_unreachable`, `no_leader`, `behind` */
-            503: {
-                headers: {
-                    /** @description After how many seconds the same request may succeed */
-                    "Retry-After"?: number;
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/problem+json": components["schemas"]["Problem"];
-                };
-            };
-        };
-    };
     post_groups: {
         parameters: {
             query?: {
@@ -4856,120 +4597,6 @@ export interface operations {
                 };
             };
             /** @description `overloaded`, `follower`, `primary_unreachable`, `no_leader`, `behind`, `storage_failed` */
-            503: {
-                headers: {
-                    /** @description After how many seconds the same request may succeed */
-                    "Retry-After"?: number;
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/problem+json": components["schemas"]["Problem"];
-                };
-            };
-        };
-    };
-    delete_groups: {
-        parameters: {
-            query?: {
-                /** @description Waits, for a second at most, until this change is seen: the `sequence` of an earlier reply. For look-ups on a follower or a node. */
-                min_sequence?: number;
-                /** @description Sees every write that any node has answered before: the request is answered by the leader, or by the primary of a follower that passes requests on. */
-                fresh?: boolean;
-            };
-            header?: never;
-            path: {
-                /** @description The name of the job. */
-                job: string;
-            };
-            cookie?: never;
-        };
-        requestBody?: never;
-        responses: {
-            /** @description The job as it was */
-            200: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["JobReply"];
-                };
-            };
-            /** @description Malformed or contradictory: `invalid_value`, `unknown_field`, `repeated_field`, `invalid_host` */
-            400: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/problem+json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description `token_missing`, `token_unknown` */
-            401: {
-                headers: {
-                    "WWW-Authenticate"?: string;
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/problem+json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description `scope_missing`, `cross_site` */
-            403: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/problem+json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description `groups_not_found` */
-            404: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/problem+json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description `host_not_allowed` */
-            421: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/problem+json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description `rate_limited` */
-            429: {
-                headers: {
-                    /** @description After how many seconds the same request may succeed */
-                    "Retry-After"?: number;
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/problem+json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description `internal` */
-            500: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/problem+json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description `unsupported_transfer_coding` */
-            501: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/problem+json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description `overloaded`, `follower`, `primary_unreachable`, `no_leader`, `behind` */
             503: {
                 headers: {
                     /** @description After how many seconds the same request may succeed */
@@ -5877,128 +5504,6 @@ export interface operations {
             };
             /** @description `overloaded`, `follower`, `primary_unreachable`, `no_leader`, `behind`, `storage_failed` */
             503: {
-                headers: {
-                    /** @description After how many seconds the same request may succeed */
-                    "Retry-After"?: number;
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/problem+json": components["schemas"]["Problem"];
-                };
-            };
-        };
-    };
-    delete_namespace: {
-        parameters: {
-            query?: never;
-            header?: never;
-            path: {
-                /** @description The namespace, percent-encoded. */
-                name: string;
-            };
-            cookie?: never;
-        };
-        requestBody?: never;
-        responses: {
-            /** @description The job */
-            202: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["JobReply"];
-                };
-            };
-            /** @description Malformed or contradictory: `invalid_value`, `unknown_field`, `repeated_field`, `invalid_host` */
-            400: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/problem+json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description `token_missing`, `token_unknown` */
-            401: {
-                headers: {
-                    "WWW-Authenticate"?: string;
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/problem+json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description `scope_missing`, `namespace_not_allowed`, `cross_site` */
-            403: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/problem+json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description `too_many_jobs` */
-            409: {
-                headers: {
-                    /** @description After how many seconds the same request may succeed */
-                    "Retry-After"?: number;
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/problem+json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description `host_not_allowed` */
-            421: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/problem+json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description `rate_limited` */
-            429: {
-                headers: {
-                    /** @description After how many seconds the same request may succeed */
-                    "Retry-After"?: number;
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/problem+json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description `internal` */
-            500: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/problem+json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description `unsupported_transfer_coding` */
-            501: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/problem+json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description `overloaded`, `stopping`, `follower`, `primary_unreachable`, `outcome_unknown`, `no_leader`, `storage_failed`, `directory_unusable` */
-            503: {
-                headers: {
-                    /** @description After how many seconds the same request may succeed */
-                    "Retry-After"?: number;
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/problem+json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description `disk_full`; look-ups go on */
-            507: {
                 headers: {
                     /** @description After how many seconds the same request may succeed */
                     "Retry-After"?: number;

@@ -9,7 +9,6 @@ use std::path::PathBuf;
 
 use anyhow::{Result, ensure};
 use nearprint::cli::measure::arguments::count;
-use nearprint::cli::measure::limits;
 use nearprint::cli::measure::numbers::{float, per_second, ratio};
 use nearprint::server::Settings;
 use nearprint_engine::Stats;
@@ -20,6 +19,7 @@ use crate::arguments::Data;
 use crate::clock::Stopwatch;
 use crate::data::Stored;
 use crate::latency::Latencies;
+use crate::limits;
 use crate::process;
 use crate::progress::Progress;
 use crate::report::{Fact, Report, Row};

@@ -41,6 +41,7 @@ mod insert;
 mod latency;
 mod lifecycle;
 pub mod like_text;
+mod limits;
 mod lookup;
 mod machine;
 mod mixed;

@@ -14,11 +14,8 @@ use std::thread;
 
 use anyhow::Result;
 use nearprint::cli::measure::arguments::count;
-use nearprint::cli::measure::limits;
 use nearprint::cli::measure::numbers::{per_second, ratio};
 use nearprint_fingerprint::{Distance, Fingerprint};
-use nearprint_index::cost::Estimate;
-use nearprint_index::plan::Plans;
 use nearprint_index::view::View;
 use nearprint_index::visibility::Visibility;
 
@@ -27,9 +24,10 @@ use crate::clock::{Stopwatch, overhead_ns};
 use crate::crowd;
 use crate::data::{Queries, Stored, view_holding};
 use crate::latency::Latencies;
+use crate::limits;
 use crate::process;
 use crate::progress::Progress;
-use crate::report::{Fact, Model, Report, Row};
+use crate::report::{Fact, Report, Row};
 use crate::verify;
 
 const QUERIES_DEFAULT: u64 = 1_000_000;
@@ -45,13 +43,11 @@ const CPU_KNOWN_FROM_NS: u64 = 100_000_000;
 /// The number of queries in the parts of a batch whose times make the quantiles.
 const PART: usize = 1_000;
 
-const NOTES: [&str; 3] = [
+const NOTES: [&str; 2] = [
     "index B/fp: what the segments report; resident: the whole process when the index is built, \
      before there are queries, less the list of --file or --adversarial",
     "mean: the quickest of 3 passes without a clock in the loop; quantiles: each timed in a further \
      pass, less what reading the clock costs",
-    "predicted: by the model of `nearprint plan`, with the memory as measured below, for random \
-     fingerprints; ratio: the time on a core (where it is known, else the mean) to that",
 ];
 
 /// The arguments of `bench lookup`.
@@ -95,23 +91,7 @@ pub(super) fn run(args: &Args) -> Result<Report> {
         args.data.stored()?.for_each(|stored| measure_all(&stored));
     }
     report.limits = limits::measure(&indexes_bytes);
-    if !args.adversarial {
-        predict(&mut report);
-    }
     Ok(report)
-}
-
-/// Adds the prediction of the model to each mean of one thread, with the limits of this run.
-fn predict(report: &mut Report) {
-    let costs = limits::costs(&report.limits);
-    for row in &mut report.results {
-        let Some((distance, model)) = row.distance.and_then(Distance::new).zip(row.model) else {
-            continue;
-        };
-        let estimate =
-            Estimate::of(Plans::of(distance).for_count(row.count), row.count, distance, &costs);
-        *row = std::mem::take(row).predicted(model(&estimate));
-    }
 }
 
 /// Builds and asks one index; its size in bytes.
@@ -190,7 +170,7 @@ impl Subject<'_> {
             }
             times
         };
-        self.row(("single", "a look-up", |model| model.single_ns), threads, (&plain, &timed))
+        self.row(("single", "a look-up"), threads, (&plain, &timed))
     }
 
     fn batch(&self, threads: usize) -> Row {
@@ -206,16 +186,12 @@ impl Subject<'_> {
             }
             times
         };
-        self.row(
-            ("batch", "a look-up, in 1,000", |model| model.batch_ns),
-            threads,
-            (&found, &timed),
-        )
+        self.row(("batch", "a look-up, in 1,000"), threads, (&found, &timed))
     }
 
     fn row(
         &self,
-        (what, times_of, model): (&str, &'static str, Model),
+        (what, times_of): (&str, &'static str),
         threads: usize,
         (plain, timed): (
             &(impl Fn(&[Fingerprint]) -> usize + Sync),
@@ -238,7 +214,6 @@ impl Subject<'_> {
         Row {
             mean_ns: Some(ratio(ns * threads as u64, asked)),
             cpu_ns: cpu_ns.map(|cpu_ns| ratio(cpu_ns, asked)),
-            model: (threads == 1).then_some(model),
             ..Row::new(what, 0).at(self.distance)
         }
         .rate(per_second(asked, ns), "look-ups")

@@ -1,6 +1,6 @@
 //! Pages of real text: passages of the documents on this machine.
 //!
-//! Readmes, licences, manual pages and other documents are read as `nearprint import` reads them,
+//! Readmes, licences and other documents are read as `nearprint import` reads them,
 //! in the order of their paths, so that the same machine gives the same pages. A page that is a
 //! near-copy of an earlier one is left out.
 
@@ -36,8 +36,8 @@ pub(super) fn folders() -> Vec<PathBuf> {
         Some(home.join(".cargo"))
     });
     let registry = cargo.map(|cargo| cargo.join("registry/src"));
-    let system = ["/usr/share/doc", "/usr/share/man"].map(PathBuf::from);
-    registry.into_iter().chain(system).filter(|folder| folder.is_dir()).collect()
+    let system = PathBuf::from("/usr/share/doc");
+    registry.into_iter().chain([system]).filter(|folder| folder.is_dir()).collect()
 }
 
 /// At least one page, and at most `count`, of the documents of some files and folders.
@@ -45,7 +45,7 @@ pub(super) fn found(paths: &[PathBuf], count: usize, bytes: &Range<u64>) -> Resu
     let mut dice = Dice::of("pages", 1);
     let mut known = Vec::new();
     let mut pages = Vec::new();
-    // An equal part of each path: a machine has far more manual pages than readmes.
+    // An equal part of each path: some have far more documents than others.
     for (done, path) in (1..).zip(paths) {
         let enough = count * done / paths.len();
         for entry in Documents::new(vec![path.clone()], ReadOptions::default()) {

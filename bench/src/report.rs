@@ -3,14 +3,13 @@
 use std::fmt;
 
 use nearprint::cli::columns::{Column, table};
-use nearprint::cli::measure::limits::Limit;
 use nearprint::cli::measure::numbers::{bytes, count, float, number, time};
 use nearprint_fingerprint::Distance;
-use nearprint_index::cost::Estimate;
 use serde::Serialize;
 use serde_json::Value;
 
 use crate::latency::Latencies;
+use crate::limits::Limit;
 use crate::machine::Machine;
 use crate::verify::Verdict;
 
@@ -59,15 +58,6 @@ pub(super) struct Row {
     /// The same, counting only the time that the thread had a core.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) cpu_ns: Option<f64>,
-    /// The part of an estimate that predicts the mean.
-    #[serde(skip)]
-    pub(super) model: Option<Model>,
-    /// What [`nearprint_index::cost`] predicts for it, with the limits of this run.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub(super) predicted_ns: Option<f64>,
-    /// The time on a core, or the mean, in proportion to that: more than 1 where it took longer.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub(super) of_predicted: Option<f64>,
     /// Half of them took no longer.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) p50_ns: Option<u64>,
@@ -88,9 +78,6 @@ pub(super) struct Row {
     pub(super) resident_bytes_a_fingerprint: Option<f64>,
 }
 
-/// Takes a time in nanoseconds out of an estimate.
-pub(super) type Model = fn(&Estimate) -> f64;
-
 impl Row {
     /// A row about `count` stored fingerprints or documents.
     pub(super) fn new(what: impl Into<String>, count: u64) -> Self {
@@ -103,13 +90,6 @@ impl Row {
 
     pub(super) fn rate(self, per_second: f64, unit: &'static str) -> Self {
         Self { unit, per_second, ..self }
-    }
-
-    /// With the predicted mean. It is compared with the time on a core if that is known, because a
-    /// model cannot predict other load on the machine.
-    pub(super) fn predicted(self, ns: f64) -> Self {
-        let of_predicted = self.cpu_ns.or(self.mean_ns).map(|took_ns| took_ns / ns);
-        Self { predicted_ns: Some(ns), of_predicted, ..self }
     }
 
     /// With the mean and the quantiles of measured times.
@@ -191,8 +171,6 @@ const RESULT_COLUMNS: &[Column<Row>] = &[
     ("MB/s", |row| shown(row.megabytes_per_second, number)),
     ("mean", |row| shown(row.mean_ns, time)),
     ("of it CPU", |row| shown(row.cpu_ns, time)),
-    ("predicted", |row| shown(row.predicted_ns, time)),
-    ("ratio", |row| shown(row.of_predicted, number)),
     ("p50", |row| shown(row.p50_ns.map(float), time)),
     ("p99", |row| shown(row.p99_ns.map(float), time)),
     ("p99.9", |row| shown(row.p999_ns.map(float), time)),

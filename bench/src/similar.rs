@@ -2,7 +2,7 @@
 //! exact look-up of the same texts, in this process.
 //!
 //! The stored texts are passages of the documents on this machine, with all their families
-//! (licences, manual pages of one template), or generated: families of edited texts of many sizes,
+//! (licences, change logs), or generated: families of edited texts of many sizes,
 //! a third of which begin with a paragraph of their site. Half of the queries are stored texts with
 //! one word changed, half belong to no stored text.
 //!

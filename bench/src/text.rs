@@ -10,13 +10,13 @@ use std::thread;
 use std::time::Duration;
 
 use nearprint::cli::measure::arguments::count;
-use nearprint::cli::measure::limits;
 use nearprint::cli::measure::numbers::per_second;
 use nearprint_text::{Method, Source, Wanted};
 
 use crate::arguments::threads;
 use crate::clock::{Stopwatch, overhead_ns};
 use crate::latency::Latencies;
+use crate::limits;
 use crate::progress::Progress;
 use crate::prose::{self, Kind};
 use crate::report::{Report, Row};

@@ -13,7 +13,6 @@ use std::path::PathBuf;
 
 use anyhow::Result;
 use nearprint::cli::measure::arguments::{count, distance};
-use nearprint::cli::measure::limits;
 use nearprint::cli::measure::numbers::{per_second, ratio};
 use nearprint_engine::document::{Document, DocumentId};
 use nearprint_engine::{Admission, QueryOptions};
@@ -24,6 +23,7 @@ use tokio::runtime;
 use crate::clock::Stopwatch;
 use crate::data::Dice;
 use crate::latency::Latencies;
+use crate::limits;
 use crate::progress::Progress;
 use crate::random::Stream;
 use crate::report::{Report, Row};

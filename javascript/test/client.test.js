@@ -57,9 +57,22 @@ test("the names of a list have commas between them", async () => {
   const { data } = await client.GET("/v1/documents", {
     params: { query: { prefix: "js-2", include: ["metadata", "sketch"] } },
   });
-  assert.ok(typeof data === "object" && "documents" in data);
+  assert.ok(typeof data === "object");
   assert.deepEqual(data.documents[0]?.metadata, { n: 2 });
   assert.equal(data.documents[0]?.sketch?.length, 312);
+});
+
+test("any id has a path, except those that fetch drops", async () => {
+  const ids = ["a/b", "/", "?", "#", "100 %", "%2F", "a/../b", "...", "\u8336", "https://a/?b=c#d"];
+  for (const id of ids) {
+    await client.POST("/v1/insert", { body: { id, fingerprint: "00000000000000ff", namespace: "ids" } });
+    const params = { path: { id }, query: { namespace: "ids" } };
+    assert.equal((await client.GET("/v1/documents/{id}", { params })).data?.id, id);
+    assert.equal((await client.DELETE("/v1/documents/{id}", { params })).data?.removed, 1, id);
+  }
+  for (const id of [".", ".."]) {
+    await assert.rejects(client.GET("/v1/documents/{id}", { params: { path: { id } } }), TypeError);
+  }
 });
 
 test("a batch goes in requests of 1,000 lines, and each line has its reply", async () => {

@@ -83,21 +83,17 @@ fn routes() -> Routes {
         .add(Write, Named, routes!(removals::post_delete_batch), &[OF_LINES, &[BODY]])
         .add(Read, Named, routes!(single::get_document), &[OF_PAGE, &[ONE_DOCUMENT]])
         .add(Write, Named, routes!(single::delete_document), &[OF_REMOVAL])
-        .add(Read, Named, routes!(list::get_documents), &[OF_PAGE, &[ONE_DOCUMENT]])
-        .add(Write, Named, routes!(single::delete_document_by_parameter), &[OF_REMOVAL])
+        .add(Read, Named, routes!(list::get_documents), &[OF_PAGE])
         .add(Read, Named, routes!(fingerprints::get_fingerprint), &[OF_PAGE])
         .add(Write, Named, routes!(fingerprints::delete_fingerprint), &[OF_REMOVAL])
         .add(Read, Named, routes!(namespaces::get_namespaces), &[&[PARAMETERS, READ, BUSY]])
-        .add(Write, Named, routes!(namespaces::delete_namespace), &[OF_REMOVAL, &[NEW_JOB]])
         .add(Write, Named, routes!(jobs::post_purge), &[OF_NEW_JOB, &[CHANGE]])
         .add(Read, Named, routes!(jobs::get_jobs), &[&[PARAMETERS, BUSY]])
         .add(Read, Named, routes!(jobs::get_job), &[&[PARAMETERS, ONE_JOB, BUSY]])
         .add(Write, Named, routes!(jobs::delete_job), &[&[PARAMETERS, ONE_JOB, CHANGE, BUSY]])
         // A job that finds groups changes nothing that is stored.
         .add(Read, Named, routes!(groups::post_groups), &[OF_NEW_JOB, &[DISTANCE, WHILE_RUNNING]])
-        .add(Read, Named, routes!(groups::get_groups_jobs), &[&[PARAMETERS, BUSY]])
         .add(Read, Named, routes!(groups::get_groups), &[&[PARAMETERS, ONE_SEARCH, READ, BUSY]])
-        .add(Read, Named, routes!(groups::delete_groups), &[&[PARAMETERS, ONE_SEARCH, BUSY]])
         .add(
             Read,
             Named,

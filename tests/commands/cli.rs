@@ -688,36 +688,30 @@ fn no_help_speaks_of_another_command() {
 }
 
 #[test]
-fn plan_shows_the_choice_with_its_alternatives() {
-    let arguments =
-        ["plan", "--count", "1e9", "--distance", "3", "--memory", "32GiB", "--no-measure"];
+fn plan_shows_the_memory_of_an_index() {
+    let arguments = ["plan", "--count", "1e9", "--distance", "3", "--memory", "32GiB"];
     let output = nearprint(&arguments, "");
     assert_eq!((code(&output), err(&output)), (0, ""));
     let said = out(&output);
     assert!(said.starts_with("1,000,000,000 fingerprints at distance 3\n"), "{said}");
-    let row = |plan: &str| said.lines().find(|line| line.starts_with(plan)).expect(said);
-    assert!(
-        row("32r1f+32r1f ").contains("GiB") && row("32r1f+32r1f ").contains("nearprint builds")
-    );
-    row("32r1+32r1 ");
-    row("21r1+21r0+22r0 ");
+    for line in ["memory         18 GiB, 19.3 bytes", "while merging  29 GiB, which fits in 32 GiB"]
+    {
+        assert!(said.contains(line), "{said}");
+    }
 
     let output = nearprint(&[&arguments[..], &["--json"]].concat(), "");
     let answer: serde_json::Value = serde_json::from_str(out(&output)).unwrap();
     assert_eq!((&answer["count"], &answer["distance"]), (&1_000_000_000.into(), &3.into()));
     assert_eq!(answer["memory_bytes"], 32_u64 << 30);
-    assert_eq!(answer["choice"], "32r1f+32r1f");
-    assert_eq!(answer["limits"], serde_json::json!([]), "nothing was measured");
-    let first = &answer["plans"][0];
-    assert_eq!((&first["plan"], &first["is_choice"]), (&answer["choice"], &true.into()));
-    for name in ["cells", "lines", "bytes", "bytes_a_fingerprint", "single_ns", "batch_ns"] {
-        assert!(first[name].as_f64().is_some_and(|value| value > 0.0), "{name} of {first}");
+    assert_eq!((&answer["plan"], &answer["fits"]), (&"32r1f+32r1f".into(), &true.into()));
+    for name in ["bytes", "merging_bytes", "bytes_a_fingerprint", "bytes_a_sketch"] {
+        assert!(answer[name].as_f64().is_some_and(|value| value > 0.0), "{name} of {answer}");
     }
 }
 
 #[test]
 fn plan_says_what_is_missing_where_the_memory_is_too_small() {
-    let small = ["plan", "--count", "1g", "--memory", "512MB", "--no-measure"];
+    let small = ["plan", "--count", "1g", "--memory", "512MB"];
     let output = nearprint(&small, "");
     assert_eq!(code(&output), 0, "{}", err(&output));
     assert!(out(&output).contains("are too little for what nearprint builds"), "{}", out(&output));

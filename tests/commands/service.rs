@@ -306,7 +306,7 @@ fn groups_are_awaited_listed_and_removed() {
             "GET /v1/jobs/7f",
             "GET /v1/groups/7f?limit=5",
             "GET /v1/groups/7f/0?limit=2",
-            "DELETE /v1/groups/7f",
+            "DELETE /v1/jobs/7f",
         ]
     );
 }
@@ -320,7 +320,7 @@ fn groups_that_fail_are_an_error() {
 }
 
 #[test]
-fn interrupted_groups_are_removed() {
+fn interrupted_groups_are_cancelled() {
     let running = reply("200 OK", &groups_job("running", ""));
     let looks = [reply("202 Accepted", &groups_job("running", "")), running.clone()];
     let service = Service::with(&looks);
@@ -334,14 +334,14 @@ fn interrupted_groups_are_removed() {
         let (mut stream, _) = rest.accept().expect("a connection");
         let request = read_request(&mut stream);
         drop(stream.write_all(running.as_bytes()));
-        if request == "DELETE /v1/groups/7f" {
+        if request == "DELETE /v1/jobs/7f" {
             break;
         }
     }
     assert_eq!(groups.wait().unwrap().code(), Some(130));
     let mut message = String::new();
     groups.stderr.take().unwrap().read_to_string(&mut message).unwrap();
-    assert!(message.contains("the job was removed"), "{message}");
+    assert!(message.contains("the job was cancelled"), "{message}");
 }
 
 #[test]
@@ -386,7 +386,9 @@ fn jobs_are_listed_and_cancelled() {
     assert_eq!(out(&output), "job 7f is cancelled; it removed 1,200\n", "{}", err(&output));
     assert_eq!(requests, ["DELETE /v1/jobs/7f"]);
 
-    for (state, said) in [("cancelled", "is cancelled"), ("done", "had ended already")] {
+    for (state, said) in
+        [("cancelled", "is cancelled"), ("done", "had ended already; its result was removed")]
+    {
         let service = Service::with(&[reply("200 OK", &groups_job(state, ""))]);
         let output = service.run(&["jobs", "cancel", "7f"]).0;
         assert_eq!(out(&output), format!("job 7f {said}\n"), "{}", err(&output));
@@ -516,7 +518,7 @@ fn a_document_is_inserted_shown_and_removed() {
     let stored = r#"{"namespace": "n", "id": "a/\u001b", "fingerprint": "00000000000000ff", "recipe": "np2", "short": false, "verifiable": true, "sequence": 1, "stored_at_ms": 0, "expires_at": 60, "metadata": {"n": 1.50}, "duplicates": 1200, "last_duplicate_at_ms": 0}"#;
     let get = ["get", "a/\u{1b}", "--namespace", "n"];
     let (output, requests) = Service::with(&[reply("200 OK", stored)]).run(&get);
-    assert_eq!(requests, ["GET /v1/documents?id=a%2F%1B&namespace=n"]);
+    assert_eq!(requests, ["GET /v1/documents/a%2F%1B?namespace=n"]);
     assert_eq!(
         (code(&output), out(&output)),
         (
@@ -545,7 +547,7 @@ fn a_document_is_inserted_shown_and_removed() {
         let (output, requests) =
             Service::with(&[reply("200 OK", &removal)]).run(&["delete", "a/b"]);
         assert_eq!((code(&output), out(&output)), (0, said), "{}", err(&output));
-        assert_eq!(requests, ["DELETE /v1/documents?id=a%2Fb"]);
+        assert_eq!(requests, ["DELETE /v1/documents/a%2Fb"]);
     }
 }
 

@@ -17,15 +17,39 @@ fn a_document_is_shown_under_its_percent_encoded_id() {
     assert_eq!((&shown["sequence"], &shown["recipe"]), (&written["sequence"], &json!("np2")));
     assert_eq!((&shown["short"], &shown["verifiable"]), (&json!(false), &json!(true)));
     assert!(shown["stored_at_ms"].as_u64().unwrap() > 1_700_000_000_000);
-    assert_eq!(server.get(&format!("/v1/documents?id={encoded}")).json(), shown);
+}
+
+#[test]
+fn any_id_is_shown_and_removed_under_its_path() {
+    let server = Server::start();
+    for (id, encoded) in [
+        ("a/b", "a%2Fb"),
+        ("/", "%2F"),
+        ("?", "%3f"),
+        ("#", "%23"),
+        ("100 %", "100%20%25"),
+        ("%2F", "%252F"),
+        (".", "%2E"),
+        ("..", "%2e%2E"),
+        ("..", ".."),
+        ("a/../b", "a%2F..%2Fb"),
+        ("\u{8336}", "%E8%8C%B6"),
+    ] {
+        server.insert(id, &hex(1));
+        let path = format!("/v1/documents/{encoded}");
+        assert_eq!(server.get(&path).json()["id"], id, "{encoded}");
+        assert_eq!(server.delete(&path).json()["removed"], 1, "{encoded}");
+        assert_eq!(server.get("/v1/stats").json()["documents"], 0, "{encoded}");
+    }
 }
 
 #[test]
 fn an_id_that_is_not_stored_is_not_found() {
     let server = Server::start();
     assert_eq!(server.get("/v1/documents/none").problem(), (404, "document_not_found".to_owned()));
-    assert_eq!(server.get("/v1/documents?id=none").problem().0, 404);
-    assert_eq!(server.delete("/v1/documents").problem_at().2, "id");
+    let unknown = server.get("/v1/documents?id=none").problem_at();
+    assert_eq!(unknown, (400, "unknown_field".to_owned(), "id".to_owned()));
+    assert_eq!(server.delete("/v1/documents?id=none").status, 405);
     assert_eq!(server.get("/v1/documents/%ff").problem_at().2, "id");
     let long = format!("/v1/documents/{}", "x".repeat(2049));
     assert_eq!(server.get(&long).problem_at().2, "id");
@@ -59,8 +83,7 @@ fn a_deleted_document_is_found_no_more_at_any_distance() {
 fn deleting_again_succeeds_and_removes_nothing() {
     let server = Server::start();
     server.insert("a", &hex(0));
-    assert_eq!(server.delete("/v1/documents?id=a").json()["removed"], 1);
-    assert_eq!(server.delete("/v1/documents?id=a").json()["removed"], 0);
+    assert_eq!(server.delete("/v1/documents/a").json()["removed"], 1);
     assert_eq!(server.delete("/v1/documents/a").json()["removed"], 0);
     assert_eq!(server.delete(&format!("/v1/fingerprints/{}", hex(0))).json()["removed"], 0);
 }
@@ -159,7 +182,7 @@ fn an_integer_is_an_id_by_its_decimal_text_and_a_float_is_none() {
         let body = format!("{{\"id\":{id},\"fingerprint\":1}}");
         for path in ["/v1/insert", "/v1/check-and-insert"] {
             assert_eq!(server.post_text(path, &body).status, 200, "{path} {id}");
-            let stored = server.get(&format!("/v1/documents?id={id}")).json();
+            let stored = server.get(&format!("/v1/documents/{id}")).json();
             assert_eq!(stored["id"], id, "{path}");
             let removed = server.delete(&format!("/v1/documents/{id}")).json();
             assert_eq!(removed["removed"], 1, "{path} {id}");

@@ -219,21 +219,22 @@ fn a_removed_job_is_gone_and_so_are_all_jobs_after_a_restart() {
     let server = filled();
     let first = found(&server, &json!({}));
     let path = format!("/v1/groups/{}", name(&first));
-    assert_eq!(server.delete(&path).json()["job"], first["job"]);
+    let removed = server.delete(&format!("/v1/jobs/{}", name(&first))).json();
+    assert_eq!((&removed["job"], &removed["state"]), (&first["job"], &json!("done")));
     let missing = (404, "groups_not_found".to_owned());
-    for reply in [server.get(&path), server.delete(&path), server.get(&format!("{path}/0"))] {
+    for reply in [server.get(&path), server.get(&format!("{path}/0"))] {
         assert_eq!(reply.problem(), missing);
     }
     let second = found(&server, &json!({}));
     let path = format!("/v1/groups/{}", name(&second));
     assert_eq!(server.get(&format!("{path}/2")).problem(), missing, "it has two groups");
-    assert_eq!(server.get("/v1/groups").json()["jobs"].as_array().unwrap().len(), 1);
+    assert_eq!(server.get("/v1/jobs").json()["jobs"].as_array().unwrap().len(), 1);
     let server = server.restarted();
     let reply = server.get(&path);
     assert_eq!(reply.problem(), missing);
     let detail = reply.problem_body()["detail"].as_str().unwrap().to_owned();
     assert!(detail.contains("a restart ends them"), "{detail}");
-    assert_eq!(server.get("/v1/groups").json(), json!({"jobs": [], "next": null}));
+    assert_eq!(server.get("/v1/jobs").json(), json!({"jobs": [], "next": null}));
 }
 
 #[test]
@@ -243,7 +244,7 @@ fn the_oldest_ended_job_makes_room_and_the_memory_is_limited() {
         config.groups.memory_bytes_max = 1 << 20;
     });
     let jobs = [(); 3].map(|()| found(&server, &json!({})));
-    let kept = server.get("/v1/groups").json();
+    let kept = server.get("/v1/jobs").json();
     let kept: Vec<&Value> =
         kept["jobs"].as_array().unwrap().iter().map(|job| &job["job"]).collect();
     assert_eq!(kept, [&jobs[1]["job"], &jobs[2]["job"]]);
@@ -279,8 +280,8 @@ fn a_request_that_makes_no_sense_is_refused() {
     let job = found(&server, &json!({}));
     let wrong = server.get(&format!("/v1/groups/{}/x", name(&job)));
     assert_eq!(wrong.problem_at().2, "group");
-    server.delete(&format!("/v1/groups/{}", name(&job))).json();
-    assert_eq!(server.get("/v1/groups").json(), json!({"jobs": [], "next": null}));
+    server.delete(&format!("/v1/jobs/{}", name(&job))).json();
+    assert_eq!(server.get("/v1/jobs").json(), json!({"jobs": [], "next": null}));
 }
 
 #[test]
@@ -294,5 +295,5 @@ fn a_limited_token_sees_the_groups_of_its_namespaces() {
     for body in ["{}", r#"{"namespace":"other"}"#, r#"{"all_namespaces":true}"#] {
         assert_eq!(send("POST /v1/groups", body).problem(), refused, "{body}");
     }
-    assert_eq!(send("GET /v1/groups", "").json()["jobs"].as_array().unwrap().len(), 1);
+    assert_eq!(send("GET /v1/jobs", "").json()["jobs"].as_array().unwrap().len(), 1);
 }

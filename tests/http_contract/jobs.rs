@@ -37,7 +37,6 @@ fn a_job_of_every_kind_is_listed_and_shown() {
         assert_eq!((&job["state"], &job["progress"]), (&json!("done"), &json!(1.0)));
     }
     assert_eq!(server.get("/v1/jobs").json(), json!({"jobs": [purge, groups], "next": null}));
-    assert_eq!(server.get("/v1/groups").json(), json!({"jobs": [groups], "next": null}));
     // The resource of groups has what the list has, and the groups.
     let mut with_groups = server.get(&format!("/v1/groups/{}", name(&groups))).json();
     let fields = with_groups.as_object_mut().unwrap();
@@ -53,34 +52,33 @@ fn jobs_come_by_pages_removals_first_and_each_kind_in_its_order() {
     let of_kind = |kind| begun.iter().filter(move |job| job["kind"] == kind).map(name);
     let groups: Vec<&str> = of_kind("groups").collect();
     let all: Vec<&str> = of_kind("purge").chain(of_kind("groups")).collect();
-    for (list, expected) in [("/v1/jobs", &all), ("/v1/groups", &groups)] {
-        for limit in [1, 2, 4, 6, 1_000] {
-            let (mut seen, mut after) = (Vec::new(), String::new());
-            loop {
-                let page = server.get(&format!("{list}?limit={limit}{after}")).json();
-                let listed = names(&page);
-                assert!((1..=limit).contains(&listed.len()), "{page}");
-                seen.extend(listed.into_iter().map(str::to_owned));
-                let Some(next) = page["next"].as_str() else { break };
-                after = format!("&after={next}");
-            }
-            assert_eq!(&seen, expected, "{list} by {limit}");
+    for limit in [1, 2, 4, 6, 1_000] {
+        let (mut seen, mut after) = (Vec::new(), String::new());
+        loop {
+            let page = server.get(&format!("/v1/jobs?limit={limit}{after}")).json();
+            let listed = names(&page);
+            assert!((1..=limit).contains(&listed.len()), "{page}");
+            seen.extend(listed.into_iter().map(str::to_owned));
+            let Some(next) = page["next"].as_str() else { break };
+            after = format!("&after={next}");
         }
-        assert_eq!(&names(&server.get(list).json()), expected);
-        assert_eq!(server.get(&format!("{list}?limit=0")).problem_at().2, "limit");
-        assert_eq!(server.get(&format!("{list}?after=x")).problem_at().2, "after");
+        assert_eq!(seen, all, "by {limit}");
     }
+    assert_eq!(names(&server.get("/v1/jobs").json()), all);
+    assert_eq!(server.get("/v1/jobs?limit=0").problem_at().2, "limit");
+    assert_eq!(server.get("/v1/jobs?after=x").problem_at().2, "after");
     // A page begins where the one before ended, even if that job is forgotten.
     let before = server.get("/v1/jobs?limit=4").json();
     assert_eq!(names(&before)[3], groups[0]);
-    server.delete(&format!("/v1/groups/{}", groups[0])).json();
+    ended(&server, &json!({"job": groups[0]}));
+    server.delete(&format!("/v1/jobs/{}", groups[0])).json();
     let next = before["next"].as_str().unwrap();
     let page = server.get(&format!("/v1/jobs?after={next}")).json();
     assert_eq!(names(&page), groups[1..]);
 }
 
 #[test]
-fn a_search_for_groups_is_cancelled_like_any_job_and_stays_listed() {
+fn a_search_for_groups_is_cancelled_like_any_job_and_then_removed() {
     let (server, _) = with_jobs(0);
     // It waits for a moment, so it is hardly ever done before it is cancelled.
     let job = poll(|| {
@@ -94,11 +92,39 @@ fn a_search_for_groups_is_cancelled_like_any_job_and_stays_listed() {
     assert_eq!((&shown["state"], shown.get("found")), (&json!("cancelled"), None));
     let not_ready = (409, "groups_not_ready".to_owned());
     assert_eq!(server.get(&format!("{path}/0")).problem(), not_ready);
-    let again = server.delete(&format!("/v1/jobs/{}", name(&job))).json();
-    assert_eq!(again["ended_at_ms"], job["ended_at_ms"]);
-    server.delete(&path).json();
+    let of_jobs = format!("/v1/jobs/{}", name(&job));
+    assert_eq!(server.get(&of_jobs).json(), job, "it stays listed");
+    assert_eq!(server.delete(&of_jobs).json(), job);
     let missing = (404, "job_not_found".to_owned());
-    assert_eq!(server.delete(&format!("/v1/jobs/{}", name(&job))).problem(), missing);
+    assert_eq!(server.delete(&of_jobs).problem(), missing);
+    assert_eq!(server.get(&of_jobs).problem(), missing);
+}
+
+#[test]
+fn a_token_that_may_only_read_ends_searches_and_no_purges() {
+    let [reader, writer] = [(); 2].map(|()| Token::generate().unwrap());
+    let server = Server::with(|config| {
+        config.access.tokens =
+            format!("reader read {}\nwriter read,write {}", reader.digest(), writer.digest());
+    });
+    let send = |token: &Token, line: &str, body: &str| {
+        let bearer = format!("Bearer {}", token.reveal());
+        let headers = [("content-type", "application/json"), ("authorization", bearer.as_str())];
+        server.send(line, &headers, body.as_bytes())
+    };
+    let search = send(&reader, "POST /v1/groups", "{}").accepted();
+    let path = format!("/v1/jobs/{}", name(&search));
+    poll(|| {
+        let job = send(&reader, &format!("GET {path}"), "").json();
+        (job["state"] == "done").then_some(())
+    });
+    assert_eq!(send(&reader, &format!("DELETE {path}"), "").json()["state"], "done");
+    let purge = send(&writer, "POST /v1/purge", r#"{"namespace":"x"}"#).accepted();
+    for gone_or_purge in [path, format!("/v1/jobs/{}", name(&purge))] {
+        let refused = send(&reader, &format!("DELETE {gone_or_purge}"), "").problem();
+        assert_eq!(refused, (403, "scope_missing".to_owned()));
+    }
+    send(&writer, &format!("DELETE /v1/jobs/{}", name(&purge)), "").json();
 }
 
 #[test]

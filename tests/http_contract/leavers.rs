@@ -102,7 +102,7 @@ fn of_a_batch_whose_client_left_a_beginning_is_stored() {
     let mut stored = 0;
     for client in 0..LEAVERS {
         let there = |line: usize| {
-            let path = format!("/v1/documents?id={}", id(client, line));
+            let path = format!("/v1/documents/{}", id(client, line).replace('/', "%2F"));
             server.get(&path).status == 200
         };
         let beginning = (0..LINES).take_while(|&line| there(line)).count();

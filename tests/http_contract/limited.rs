@@ -209,8 +209,8 @@ fn find_groups(asking: &mut Asking<'_>) {
         let line = format!("GET {path}{rest}");
         asking.ask(rest, |client| client.send(&line, &Value::Null));
     }
-    asking.get("/v1/groups");
-    asking.ask("remove the groups", |client| client.send(&format!("DELETE {path}"), &Value::Null));
+    let remove = format!("DELETE /v1/jobs/{}", name(&job));
+    asking.ask("remove the groups", |client| client.send(&remove, &Value::Null));
 }
 
 fn remove(asking: &mut Asking<'_>) {
@@ -226,7 +226,7 @@ fn remove(asking: &mut Asking<'_>) {
     asking.ask("the end of the purge", |client| client.ended(&purge));
     let cancel = format!("DELETE /v1/jobs/{}", name(&purge));
     asking.ask("cancel", |client| client.send(&cancel, &Value::Null));
-    let removed = delete(asking, "/v1/namespaces/a").accepted();
+    let removed = asking.send("POST /v1/purge", &json!({"namespace": "a"})).accepted();
     asking.ask("the end of the namespace", |client| client.ended(&removed));
     asking.get("/v1/jobs?limit=1");
 }

@@ -44,7 +44,6 @@ const ROUTES: &[&str] = &[
     "/v1/fingerprints/00000000000000ff",
     "/v1/stats",
     "/v1/namespaces",
-    "/v1/namespaces/news",
     "/v1/purge",
     "/v1/originals",
     "/v1/groups",

@@ -80,12 +80,12 @@ fn an_id_is_unique_within_its_namespace() {
 #[test]
 fn a_document_is_shown_and_removed_in_its_namespace() {
     let server = three();
-    assert_eq!(server.get("/v1/documents?id=a&namespace=news").json()["fingerprint"], hex(2));
-    let gone = server.get("/v1/documents?id=a&namespace=none");
+    assert_eq!(server.get("/v1/documents/a?namespace=news").json()["fingerprint"], hex(2));
+    let gone = server.get("/v1/documents/a?namespace=none");
     assert_eq!(gone.problem(), (404, "document_not_found".to_owned()));
     assert_eq!(server.delete("/v1/documents/a?namespace=none").json()["removed"], 0);
     assert_eq!(server.delete("/v1/documents/a?namespace=news").json()["removed"], 1);
-    assert_eq!(server.delete("/v1/documents?id=a&namespace=shop").json()["removed"], 1);
+    assert_eq!(server.delete("/v1/documents/a?namespace=shop").json()["removed"], 1);
     assert_eq!(server.get("/v1/documents/a").json()["fingerprint"], hex(1));
 }
 
@@ -196,7 +196,7 @@ fn any_name_of_256_bytes_is_a_namespace() {
         let encoded = encoded.concat();
         let shown = server.get(&format!("/v1/documents/a?namespace={encoded}")).json();
         assert_eq!(shown["namespace"], *name);
-        server.delete(&format!("/v1/namespaces/{encoded}")).accepted();
+        server.post("/v1/purge", &json!({"namespace": name})).accepted();
     }
 }
 
@@ -220,10 +220,9 @@ fn a_name_of_no_bytes_or_too_many_is_refused() {
     ] {
         assert_eq!(server.get(&path).problem_at(), refused, "{path}");
     }
-    for name in [&*long, "%ff", ""] {
-        let reply = server.delete(&format!("/v1/namespaces/{name}"));
-        let expected = if name.is_empty() { 404 } else { 400 };
-        assert_eq!(reply.status, expected, "{name}");
+    for name in [&*long, ""] {
+        let refused_purge = server.post("/v1/purge", &json!({"namespace": name})).problem_at();
+        assert_eq!(refused_purge, refused, "{name}");
     }
 }
 
@@ -256,21 +255,18 @@ fn a_limited_token_may_do_everything_in_its_namespaces() {
     for line in [
         "GET /v1/query?fingerprint=0000000000000001&namespace=news/fr",
         "GET /v1/documents/a?namespace=news/fr",
-        "GET /v1/documents?id=a&namespace=news/fr",
         "GET /v1/documents?namespace=news/fr",
         "GET /v1/fingerprints/0000000000000001?namespace=news/fr",
         "GET /v1/stats?namespace=news/fr",
         "GET /v1/namespaces",
         "GET /v1/jobs",
         "DELETE /v1/documents/a?namespace=news/fr",
-        "DELETE /v1/documents?id=a&namespace=news/fr",
         "DELETE /v1/fingerprints/0000000000000001?namespace=news/fr",
     ] {
         assert_eq!(send(line, "").status, 200, "{line}");
     }
     let job = send("POST /v1/purge", r#"{"namespace":"news/fr"}"#).accepted();
     assert_eq!(send(&format!("GET /v1/jobs/{}", name(&job)), "").json()["job"], job["job"]);
-    assert_eq!(send("DELETE /v1/namespaces/news%2Ffr", "").status, 202);
 }
 
 #[test]
@@ -289,7 +285,7 @@ fn a_limited_token_may_do_nothing_in_other_namespaces() {
     for line in [
         "GET /v1/query?fingerprint=0000000000000001&namespace=shop",
         "GET /v1/documents/a?namespace=shop",
-        "GET /v1/documents?id=a",
+        "GET /v1/documents/a",
         "GET /v1/documents",
         "GET /v1/documents?namespace=shop",
         "GET /v1/documents?all_namespaces=true",
@@ -298,7 +294,6 @@ fn a_limited_token_may_do_nothing_in_other_namespaces() {
         "GET /v1/stats",
         "DELETE /v1/documents/a?namespace=shop",
         "DELETE /v1/fingerprints/0000000000000001?namespace=shop",
-        "DELETE /v1/namespaces/shop",
     ] {
         assert_eq!(send(line, "").problem(), refused, "{line}");
     }

@@ -56,16 +56,6 @@ fn a_purge_removes_a_namespace() {
 }
 
 #[test]
-fn deleting_a_namespace_purges_it() {
-    let server = filled();
-    let job = server.delete("/v1/namespaces/x").accepted();
-    assert_eq!(ended(&server, &job)["removed"], 20);
-    assert_eq!(left(&server), (20, 0));
-    let job = server.delete("/v1/namespaces/none").accepted();
-    assert_eq!(ended(&server, &job)["removed"], 0);
-}
-
-#[test]
 fn a_purge_removes_what_has_a_prefix() {
     let server = filled();
     let job = purged(&server, &json!({"prefix": "a/", "namespace": "x"}));

@@ -49,14 +49,12 @@ impl Folder {
             return other(BY_PRODUCT);
         }
         match NameKind::of(path) {
-            kind @ (NameKind::Text | NameKind::Html | NameKind::Manual) => {
-                match self.document(path, kind) {
-                    Ok(Found::Document(entry)) => Some(Ok(FileRecord::Document(entry))),
-                    Ok(Found::Nothing(what)) => other(what),
-                    Ok(Found::Records) => self.open(path),
-                    Err(bad) => Some(Err(bad)),
-                }
-            }
+            kind @ (NameKind::Text | NameKind::Html) => match self.document(path, kind) {
+                Ok(Found::Document(entry)) => Some(Ok(FileRecord::Document(entry))),
+                Ok(Found::Nothing(what)) => other(what),
+                Ok(Found::Records) => self.open(path),
+                Err(bad) => Some(Err(bad)),
+            },
             NameKind::Foreign(_) | NameKind::Other => other(UNKNOWN),
             // Many programs write JSON and hex digits that are not documents.
             NameKind::Json | NameKind::Hex if !Self::is_of_records(path) => other(UNKNOWN),
@@ -164,7 +162,6 @@ pub(super) fn files(root: &Path) -> impl Iterator<Item = (PathBuf, Format)> {
         NameKind::Json | NameKind::Hex => Folder::is_of_records(path),
         NameKind::Text
         | NameKind::Html
-        | NameKind::Manual
         | NameKind::Ndjson
         | NameKind::Csv
         | NameKind::Tsv

@@ -53,9 +53,9 @@ pub(crate) mod chains;
 #[doc(hidden)]
 pub mod compaction;
 #[doc(hidden)]
-pub mod cost;
-#[doc(hidden)]
 pub mod document;
+#[doc(hidden)]
+pub mod estimate;
 #[doc(hidden)]
 pub mod groups;
 #[doc(hidden)]

@@ -2,21 +2,19 @@
 //! with the changes of all namespaces, so clients get them encrypted. The numbers that copies of a
 //! directory exchange are encrypted, too.
 //!
-//! A Feistel network of four rounds with HMAC-SHA256, which is a strong pseudorandom permutation of
-//! 128 bits (Luby, Rackoff 1988), encrypts the value in the lower bits. The other bits are zero,
-//! and those of a forged text, or of one for another purpose, are not. The key comes from the
-//! secret of the data directory, so what a client has is good after a restart; and a job always has
-//! one name.
+//! One block of AES-256 has the value in its lower bits. The other bits are zero, and those of a
+//! forged text, or of one for another purpose, are not. Each purpose has a key of its own, which
+//! comes from the secret of the data directory, so what a client has is good after a restart; and a
+//! job always has one name.
 
+use aes::Aes256;
+use aes::cipher::{BlockCipherDecrypt as _, BlockCipherEncrypt as _, KeyInit as _};
 use nearprint_engine::NamespaceFilter;
 use nearprint_engine::document::Namespace;
 use nearprint_wire::offer::Value;
 use ring::hmac;
 
 use crate::refusal::Refusal;
-
-/// The rounds of the network; with three, who may also decrypt could tell it from random.
-const ROUNDS: [u8; 4] = [0, 1, 2, 3];
 
 /// The bits that a value may have.
 const VALUE_BITS: u32 = 96;
@@ -107,21 +105,17 @@ impl Cipher {
 
     /// The text that stands for a value of at most 96 bits: 32 lower-case hex digits.
     pub fn encrypt(&self, purpose: &Purpose, value: impl Into<u128>) -> String {
-        let (mut left, mut right) = halves(value.into());
-        for round in ROUNDS {
-            (left, right) = (right, left ^ self.mixed(purpose, round, right));
-        }
-        format!("{left:016x}{right:016x}")
+        let mut block = value.into().to_be_bytes().into();
+        self.block_cipher(purpose).encrypt_block(&mut block);
+        format!("{:032x}", u128::from_be_bytes(block.into()))
     }
 
     /// The value that a text stands for; `None` unless this cipher has made it for this purpose.
     pub fn decrypt(&self, purpose: &Purpose, text: &str) -> Option<u128> {
         let text = Some(text).filter(|text| has_form(text))?;
-        let (mut left, mut right) = halves(u128::from_str_radix(text, 16).ok()?);
-        for round in ROUNDS.into_iter().rev() {
-            (left, right) = (right ^ self.mixed(purpose, round, left), left);
-        }
-        let value = u128::from(left) << u64::BITS | u128::from(right);
+        let mut block = u128::from_str_radix(text, 16).ok()?.to_be_bytes().into();
+        self.block_cipher(purpose).decrypt_block(&mut block);
+        let value = u128::from_be_bytes(block.into());
         Some(value).filter(|value| value >> VALUE_BITS == 0)
     }
 
@@ -142,23 +136,18 @@ impl Cipher {
         })
     }
 
-    fn mixed(&self, purpose: &Purpose, round: u8, half: u64) -> u64 {
+    fn block_cipher(&self, purpose: &Purpose) -> Aes256 {
         let mut context = hmac::Context::with_key(&self.0);
-        context.update(&[purpose.kind as u8, round]);
-        context.update(&half.to_be_bytes());
+        context.update(&[purpose.kind as u8]);
         context.update(&purpose.list);
-        let bytes = context.sign();
-        u64::from_be_bytes(*bytes.as_ref().first_chunk().expect("SHA-256 has 32 bytes"))
+        let key = context.sign();
+        Aes256::new_from_slice(key.as_ref()).expect("SHA-256 has 32 bytes, and so has the key")
     }
 }
 
 /// Whether a text looks like an encrypted value.
 fn has_form(text: &str) -> bool {
     text.len() == DIGITS && text.bytes().all(|digit| matches!(digit, b'0'..=b'9' | b'a'..=b'f'))
-}
-
-const fn halves(block: u128) -> (u64, u64) {
-    ((block >> u64::BITS) as u64, block as u64)
 }
 
 #[cfg(test)]
@@ -253,6 +242,6 @@ mod tests {
     #[test]
     fn the_text_of_a_value_is_the_same_in_later_versions() {
         let cipher = Cipher::new(b"secret");
-        assert_eq!(cipher.encrypt(&Kind::Job.into(), 17_u64), "d7ef4df656052fa4a52df0df516c5029");
+        assert_eq!(cipher.encrypt(&Kind::Job.into(), 17_u64), "f44312bb6563906fb8bae805b022b986");
     }
 }

@@ -63,24 +63,18 @@ impl Service {
         Ok(self.shown(job, caller))
     }
 
-    /// A page of the jobs that a caller reaches, or of those that find groups; all without a limit.
-    /// The cursors of a list, which has this name, are good for it alone.
+    /// A page of the jobs that a caller reaches, removals first; all without a limit.
     ///
     /// # Errors
     /// The cursor is not that of another page of this list.
     pub fn jobs(
         &self,
         caller: &Caller,
-        (list, only_groups): (&str, bool),
         PageRequest { after, limit }: PageRequest<'_>,
     ) -> Result<JobsReply, Refusal> {
-        let list = Purpose::from(Kind::Jobs).with(Some(list));
+        let list = Purpose::from(Kind::Jobs);
         let after: u64 = self.cipher.after(after, &list)?;
-        let is_listed = |job: &Job| {
-            job.number > after
-                && reaches(&caller.namespaces, job)
-                && (!only_groups || finds_groups(job))
-        };
+        let is_listed = |job: &Job| job.number > after && reaches(&caller.namespaces, job);
         let mut jobs = self.engine.jobs().into_iter().filter(is_listed);
         let page: Vec<Job> = jobs.by_ref().take(limit).collect();
         let next = jobs.next().and(page.last()).map(|last| self.cipher.encrypt(&list, last.number));
@@ -96,25 +90,20 @@ impl Service {
         Ok(self.shown(job, caller))
     }
 
-    /// Cancels a job; one that has ended stays as it is.
+    /// Cancels a job. A purge that has ended stays as it is; a search for groups that has ended is
+    /// removed with its result.
     ///
     /// # Errors
     /// There is none, or the engine refuses.
-    pub async fn cancel_job(&self, caller: &Caller, name: &str) -> Result<JobReply, Refusal> {
+    pub async fn end_job(&self, caller: &Caller, name: &str) -> Result<JobReply, Refusal> {
         let job = self.find_job(&caller.namespaces, name).ok_or_else(job_not_found)?;
-        self.engine.cancel_job(job.number).await?;
-        let job = self.engine.job(job.number).ok_or_else(job_not_found)?;
-        Ok(self.shown(job, caller))
-    }
-
-    /// Removes a job that finds groups, with its result; returns the job as it was.
-    ///
-    /// # Errors
-    /// There is none.
-    pub fn remove_groups(&self, caller: &Caller, name: &str) -> Result<JobReply, Refusal> {
-        let job = self.find_groups(caller, name)?;
-        let removed = self.engine.remove_groups(job.number).ok_or_else(groups_not_found)?;
-        Ok(self.shown(removed, caller))
+        let was_cancelled = self.engine.cancel_job(job.number).await?;
+        let job = if !was_cancelled && finds_groups(&job) {
+            self.engine.remove_groups(job.number)
+        } else {
+            self.engine.job(job.number)
+        };
+        Ok(self.shown(job.ok_or_else(job_not_found)?, caller))
     }
 
     /// A job that finds groups, and once it is done, a page of them.

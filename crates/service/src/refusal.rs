@@ -195,7 +195,7 @@ fn too_many_groups(max: usize, is_of_owner: bool) -> Refusal {
     } else {
         "run or wait already (groups.kept_max)"
     };
-    let next = "Wait for one to end, or remove one: DELETE /v1/groups/{job}.";
+    let next = "Wait for one to end, or cancel one: DELETE /v1/jobs/{job}.";
     Refusal::new(Code::TooManyJobs, format!("{max} jobs that find groups {which}. {next}"))
 }
 

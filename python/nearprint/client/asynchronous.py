@@ -308,10 +308,6 @@ class AsyncClient:
         """Begin to remove the documents that meet all conditions."""
         return await self._run(operations.purge(conditions))
 
-    async def delete_namespace(self, namespace: str) -> m.Job:
-        """Begin to remove a namespace with all its documents."""
-        return await self._run(operations.delete_namespace(namespace))
-
     async def find_groups(self, **options: Unpack[m.GroupsOptions]) -> m.Job:
         """Begin to find the groups of near-duplicates."""
         return await self._run(operations.find_groups(options))
@@ -325,10 +321,6 @@ class AsyncClient:
     ) -> AsyncIterator[m.Member]:
         """The documents of a group, oldest first."""
         return self._pages(operations.group(job, group, include))
-
-    async def delete_groups(self, job: str) -> None:
-        """Remove a job that finds groups, with its result."""
-        await self._run(operations.delete_groups(job))
 
     def jobs(
         self, *, min_sequence: int | None = None, fresh: bool | None = None
@@ -354,7 +346,10 @@ class AsyncClient:
         raise AssertionError("pauses end with an exception")
 
     async def cancel_job(self, job: str) -> m.Job:
-        """Cancel a job; what it has removed stays removed."""
+        """Cancel a job, or remove a search for groups that has ended.
+
+        What a purge has removed stays removed.
+        """
         return await self._run(operations.cancel_job(job))
 
     # The service.

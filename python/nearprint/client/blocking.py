@@ -293,10 +293,6 @@ class Client:
         """Begin to remove the documents that meet all conditions."""
         return self._run(operations.purge(conditions))
 
-    def delete_namespace(self, namespace: str) -> m.Job:
-        """Begin to remove a namespace with all its documents."""
-        return self._run(operations.delete_namespace(namespace))
-
     def find_groups(self, **options: Unpack[m.GroupsOptions]) -> m.Job:
         """Begin to find the groups of near-duplicates."""
         return self._run(operations.find_groups(options))
@@ -310,10 +306,6 @@ class Client:
     ) -> Iterator[m.Member]:
         """The documents of a group, oldest first."""
         return self._pages(operations.group(job, group, include))
-
-    def delete_groups(self, job: str) -> None:
-        """Remove a job that finds groups, with its result."""
-        self._run(operations.delete_groups(job))
 
     def jobs(
         self, *, min_sequence: int | None = None, fresh: bool | None = None
@@ -337,7 +329,10 @@ class Client:
         raise AssertionError("pauses end with an exception")
 
     def cancel_job(self, job: str) -> m.Job:
-        """Cancel a job; what it has removed stays removed."""
+        """Cancel a job, or remove a search for groups that has ended.
+
+        What a purge has removed stays removed.
+        """
         return self._run(operations.cancel_job(job))
 
     # The service.

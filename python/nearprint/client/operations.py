@@ -105,14 +105,14 @@ async def documents_async(
 
 def delete(id: str | int, namespace: str | None) -> Call[Any]:
     name = _name(id, namespace)
-    alone = Request("DELETE", path("/v1/documents", name))
+    alone = Request("DELETE", _document_path(name))
     lines = (Line(encode(name)),)
     batch = "/v1/delete/batch"
     return Call(_only, alone=alone, batch=batch, lines=lines, form=FORMS["delete"])
 
 
 def get(id: str | int, namespace: str | None, options: Mapping[str, Any]) -> Call[Any]:
-    return _read("/v1/documents", m.StoredDocument, {**_name(id, namespace), **options})
+    return _read(_document_path(_name(id, namespace), options), m.StoredDocument)
 
 
 def _name(id: str | int, namespace: str | None) -> dict[str, str]:
@@ -124,6 +124,11 @@ def _name(id: str | int, namespace: str | None) -> dict[str, str]:
     if namespace is not None:
         name["namespace"] = namespace
     return name
+
+
+def _document_path(name: Mapping[str, str], options: Mapping[str, Any] | None = None) -> str:
+    target = f"/v1/documents/{_segment(name['id'], 'id')}"
+    return path(target, {"namespace": name.get("namespace"), **(options or {})})
 
 
 def _read(path_: str, reply: Any, parameters: Mapping[str, Any] | None = None) -> Call[Any]:
@@ -179,20 +184,12 @@ def delete_fingerprint(fingerprint: m.Fingerprint, namespace: str | None) -> Cal
 # Jobs.
 
 
-def delete_namespace(namespace: str) -> Call[Any]:
-    return _remove(f"/v1/namespaces/{_segment(namespace, 'namespace')}", JOB)
-
-
 def purge(conditions: Mapping[str, Any]) -> Call[Any]:
     return _send("/v1/purge", conditions, m.Job)
 
 
 def find_groups(options: Mapping[str, Any]) -> Call[Any]:
     return _send("/v1/groups", options, m.Job)
-
-
-def delete_groups(job: str) -> Call[Any]:
-    return _remove(_job_path("groups", job), JOB)
 
 
 def job(job: str, options: Mapping[str, Any]) -> Call[Any]:
@@ -287,6 +284,9 @@ def _segment(value: str | int, name: str) -> str:
         raise TypeError(f"{name} must be a str or an int, not {type(value).__name__}")
     if value == "":
         raise ValueError(f"{name} must not be empty")
+    if value in (".", ".."):
+        # Otherwise the segment would be part of the way to the resource.
+        return value.replace(".", "%2E")
     return quote(_utf8(str(value), name), safe="")
 
 

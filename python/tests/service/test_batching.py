@@ -131,7 +131,7 @@ def test_calls_of_other_operations_go_in_their_turn(service: Service, proxy: Pro
         "/v1/query/batch",
         "/v1/stats",
         "/v1/delete/batch",
-        "/v1/documents?id=a",
+        "/v1/documents/a",
     ]
 
 

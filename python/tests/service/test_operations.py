@@ -102,6 +102,16 @@ def test_every_reading_call_may_ask_for_a_new_answer(proxy: Proxy, connect: Conn
         connect(proxy.url, timeout=2.0).stats(min_sequence=sequence + 1_000)
 
 
+def test_any_id_is_got_and_deleted(service: Service, connect: Connect) -> None:
+    client = connect(service.url)
+    for id in ["a/b", "/", "?", "#", "100 %", "%2F", ".", "..", "a/../b", "\u8336", "a?b=c#d"]:
+        for namespace in (None, "n"):
+            client.insert(fingerprint=1, id=id, namespace=namespace)
+            assert client.get(id, namespace=namespace)["id"] == id
+            assert client.delete(id, namespace=namespace) is True
+            assert client.get(id, namespace=namespace) is None
+
+
 def test_texts_are_compared_and_explained(service: Service, connect: Connect) -> None:
     client = connect(service.url)
     assert client.compare(text(1), {"text": text(1) + " end"})["duplicate"] is True
@@ -119,13 +129,13 @@ def test_jobs_are_begun_watched_and_cancelled(service: Service, connect: Connect
     assert (found["state"], found["groups"]) == ("done", 1)
     assert [group["size"] for group in client.groups(found["job"])] == [2]
     assert [member["id"] for member in client.group(found["job"], 0)] == ["a", "b"]
-    client.delete_groups(found["job"])
+    assert client.cancel_job(found["job"])["state"] == "done"
     with pytest.raises(errors.GroupsNotFound):
         list(client.groups(found["job"]))
 
     dry = client.wait_for_job(client.purge(namespace="n", prefix="a", dry_run=True)["job"])
     assert (dry["matched"], dry["removed"]) == (1, 0)
-    removed = client.wait_for_job(client.delete_namespace("n")["job"])
+    removed = client.wait_for_job(client.purge(namespace="n")["job"])
     assert removed["removed"] == 2
     assert removed["job"] in [job["job"] for job in client.jobs()]
     assert client.cancel_job(removed["job"])["state"] == "done"

@@ -108,9 +108,10 @@ impl OpenedDirectory {
         self.service.job(&Caller::of_process(), name).map_err(|why| refused(&why))
     }
 
-    /// Removes a job that finds groups, with its result.
-    pub(super) fn remove_groups(&self, name: &str) -> Result<JobReply> {
-        self.service.remove_groups(&Caller::of_process(), name).map_err(|why| refused(&why))
+    /// Cancels a job, or removes a search for groups that has ended, with its result.
+    pub(super) fn end_job(&self, name: &str) -> Result<JobReply> {
+        let ended = self.runtime.block_on(self.service.end_job(&Caller::of_process(), name));
+        ended.map_err(|why| refused(&why))
     }
 
     /// The groups that a job has found, at most `limit`.

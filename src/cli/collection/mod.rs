@@ -322,11 +322,11 @@ impl Collection {
         }
     }
 
-    /// Removes a job that finds groups, with its result.
-    pub(super) fn remove_groups(&self, job: &str) -> Result<JobReply> {
+    /// Cancels a job, or removes a search for groups that has ended, with its result.
+    pub(super) fn end_job(&self, job: &str) -> Result<JobReply> {
         match self {
-            Self::Service(service) => service.delete_json(&item("/v1/groups", job)),
-            Self::Directory(directory) => directory.remove_groups(job),
+            Self::Service(service) => service.delete_json(&item("/v1/jobs", job)),
+            Self::Directory(directory) => directory.end_job(job),
         }
     }
 }
@@ -356,9 +356,10 @@ pub(super) fn path(route: &str, parameters: &[(&str, Option<String>)]) -> String
     path
 }
 
-/// The path of the item with a name.
+/// The path of the item with a name. A segment of dots alone would be part of the way to it.
 pub(super) fn item(route: &str, name: &str) -> String {
-    format!("{route}/{}", utf8_percent_encode(name, &RESERVED))
+    let encoded = if matches!(name, "." | "..") { NON_ALPHANUMERIC } else { &RESERVED };
+    format!("{route}/{}", utf8_percent_encode(name, encoded))
 }
 
 /// Waits before a retry.
@@ -379,6 +380,16 @@ mod tests {
         let parameters =
             [("a", Some("x/y z&\u{e4}".to_owned())), ("b", None), ("c", Some("1.5".to_owned()))];
         assert_eq!(path("/v1/p", &parameters), "/v1/p?a=x%2Fy%20z%26%C3%A4&c=1.5");
+        for (name, written) in [
+            ("https://a/?b#c", "https%3A%2F%2Fa%2F%3Fb%23c"),
+            ("100 %\u{e4}", "100%20%25%C3%A4"),
+            ("..", "%2E%2E"),
+            (".", "%2E"),
+            ("a/..", "a%2F.."),
+            ("...", "..."),
+        ] {
+            assert_eq!(item("/v1/p", name), format!("/v1/p/{written}"));
+        }
         assert_eq!(path("/v1/p", &[]), "/v1/p");
     }
 }

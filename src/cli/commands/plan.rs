@@ -1,10 +1,7 @@
-//! `plan`: estimates the memory and latency of an index of a given size.
+//! `plan`: estimates the memory of an index of a given size.
 //!
-//! The model is [`nearprint_index::cost`]. It takes the cost of cache lines as measured on this
-//! machine, or with `--no-measure` on the machine that nearprint was developed on. nearprint's
-//! choice of tables does not depend on the size ([`nearprint_index::plan`] says why), so it is
-//! listed with the alternatives that would be exact as well, and a note says if the model prefers
-//! one of them.
+//! The estimate is [`nearprint_index::estimate`], which follows from the tables that nearprint
+//! builds; [`nearprint_index::plan`] explains their choice.
 
 use std::fmt;
 use std::io::Write;
@@ -12,25 +9,20 @@ use std::io::Write;
 use anyhow::Result;
 use nearprint_fingerprint::Distance;
 use nearprint_index::compaction::policy;
-use nearprint_index::cost::{self, Costs, Estimate};
-use nearprint_index::plan::{Plan, Plans, SMALL_MAX};
+use nearprint_index::estimate::MemoryEstimate;
+use nearprint_index::plan::Plans;
 use serde::Serialize;
 
-use crate::cli::columns::{Column, table};
 use crate::cli::measure::arguments::{count as whole_count, distance};
-use crate::cli::measure::limits::{self, Limit};
-use crate::cli::measure::numbers::{bytes, count, float, number, time};
+use crate::cli::measure::numbers::{bytes, count, float, number};
 
 /// The largest count that is estimated: eight thousand of the largest processes.
 const COUNT_MAX: u64 = 1_000_000_000_000;
 
-/// The largest array that is measured; larger ones are extrapolated.
-const MEASURED_BYTES_MAX: u64 = 1 << 30;
-
 const EXAMPLES: &str = "\
 Examples:
   nearprint plan --count 1e9 --memory 32GiB
-  nearprint plan --count 10m --distance 6 --no-measure";
+  nearprint plan --count 10m --distance 6";
 
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
@@ -44,9 +36,6 @@ pub(crate) struct PlanArgs {
     /// The memory that one process may take: 32GiB, 512MB, or bytes
     #[arg(long, value_name = "BYTES", value_parser = parsed_bytes)]
     memory: Option<u64>,
-    /// Do not measure this machine: assume a core of an AMD EPYC (Zen 4)
-    #[arg(long)]
-    no_measure: bool,
     /// Print a JSON object
     #[arg(long)]
     json: bool,
@@ -67,152 +56,69 @@ struct Answer {
     count: u64,
     distance: u8,
     memory_bytes: Option<u64>,
-    /// The speed of this machine's memory; empty if it was not measured.
-    limits: Vec<Limit>,
-    /// The plan of an index of nearprint.
-    choice: String,
-    /// The quickest plan that fits; `None` if none does.
-    best: Option<String>,
-    /// The choice first.
-    plans: Vec<Row>,
-    notes: Vec<String>,
-}
-
-#[derive(Debug, Serialize)]
-struct Row {
+    /// The plan of the tables.
     plan: String,
-    tables: usize,
-    cells: f64,
-    lines: f64,
     bytes: u64,
     /// With the memory that a merge of everything needs in addition.
     merging_bytes: u64,
     bytes_a_fingerprint: f64,
     /// The bytes that a document with a sketch takes in addition.
     bytes_a_sketch: f64,
-    single_ns: f64,
-    batch_ns: f64,
-    /// It fits in the memory, if there is a limit, and in a segment.
+    /// It fits in the memory, if there is a limit.
     fits: bool,
-    is_choice: bool,
-    is_best: bool,
+    notes: Vec<String>,
 }
 
 impl Answer {
     fn of(args: &PlanArgs) -> Self {
-        let limits = if args.no_measure { Vec::new() } else { measured(args) };
-        let costs = if limits.is_empty() { Costs::default() } else { limits::costs(&limits) };
-        let choice = Plans::of(args.distance).for_count(args.count).clone();
-        let others = cost::alternatives(args.distance).into_iter().filter(|plan| *plan != choice);
-        let mut rows: Vec<Row> = vec![Row::of(&choice, args, &costs)];
-        rows.extend(others.map(|plan| Row::of(&plan, args, &costs)));
-        rows[0].is_choice = true;
-        let fitting = rows.iter_mut().filter(|row| row.fits);
-        let best = fitting.min_by(|a, b| a.single_ns.total_cmp(&b.single_ns)).map(|row| {
-            row.is_best = true;
-            row.plan.clone()
-        });
-        Self {
+        let plans = Plans::of(args.distance);
+        let plan = plans.for_count(args.count);
+        let estimate = MemoryEstimate::of(plan, args.count);
+        let bytes = whole(estimate.bytes() * float(args.count));
+        let merging_bytes = bytes + whole(estimate.merging * float(args.count));
+        let mut answer = Self {
             count: args.count,
             distance: args.distance.get(),
             memory_bytes: args.memory,
-            limits,
-            choice: rows[0].plan.clone(),
-            best,
-            notes: notes(args, &rows),
-            plans: rows,
-        }
-    }
-}
-
-/// The limits of this machine for an index as large as the choice.
-fn measured(args: &PlanArgs) -> Vec<Limit> {
-    let plans = Plans::of(args.distance);
-    let estimate =
-        Estimate::of(plans.for_count(args.count), args.count, args.distance, &Costs::default());
-    let all = whole(estimate.table_bytes * float(args.count));
-    say!("measuring the memory of this machine; --no-measure skips it");
-    limits::measure(&[all.min(MEASURED_BYTES_MAX)])
-}
-
-impl Row {
-    fn of(plan: &Plan, args: &PlanArgs, costs: &Costs) -> Self {
-        let estimate = Estimate::of(plan, args.count, args.distance, costs);
-        let bytes = whole(estimate.bytes() * float(args.count));
-        let merging_bytes = bytes + whole(estimate.merging_bytes * float(args.count));
-        let in_memory = args.memory.is_none_or(|memory| merging_bytes <= memory);
-        Self {
             plan: plan.to_string(),
-            tables: plan.tables().len(),
-            cells: estimate.cells,
-            lines: estimate.lines(),
             bytes,
             merging_bytes,
             bytes_a_fingerprint: estimate.bytes(),
-            bytes_a_sketch: estimate.sample_bytes,
-            single_ns: estimate.single_ns,
-            batch_ns: estimate.batch_ns,
-            fits: in_memory && estimate.fits_a_segment(),
-            is_choice: false,
-            is_best: false,
+            bytes_a_sketch: estimate.sample,
+            fits: args.memory.is_none_or(|memory| merging_bytes <= memory),
+            notes: Vec::new(),
+        };
+        answer.notes = answer.notes();
+        answer
+    }
+
+    fn notes(&self) -> Vec<String> {
+        let mut notes = Vec::new();
+        let most = policy::MERGED_MAX;
+        if self.count > most {
+            notes.push(format!(
+                "merges make segments of at most {} fingerprints: {} are {} segments, and a look-up \
+                 visits each; the figures are those of a single one, if it could be",
+                count(most),
+                count(self.count),
+                self.count.div_ceil(most),
+            ));
         }
-    }
-
-    fn remark(&self) -> String {
-        let remarks = [
-            (self.is_choice, "nearprint builds this"),
-            (self.is_best, "quickest"),
-            (!self.fits, "does not fit"),
-        ];
-        let said: Vec<&str> = remarks.iter().filter(|(is, _)| *is).map(|(_, said)| *said).collect();
-        said.join(", ")
-    }
-}
-
-/// Notes on the figures.
-fn notes(args: &PlanArgs, rows: &[Row]) -> Vec<String> {
-    let mut notes = Vec::new();
-    let (chosen, most) = (&rows[0], policy::MERGED_MAX);
-    let smallest = rows.iter().min_by_key(|row| row.merging_bytes).unwrap_or(chosen);
-    if args.count > most {
+        if let Some(memory) = self.memory_bytes.filter(|_| !self.fits) {
+            notes.push(format!(
+                "{} are too little for what nearprint builds, which needs {} while it merges",
+                bytes(memory),
+                bytes(self.merging_bytes),
+            ));
+        }
         notes.push(format!(
-            "merges make segments of at most {} fingerprints: {} are {} segments, and a look-up \
-             visits each; the figures are those of a single one, if it could be",
-            count(most),
-            count(args.count),
-            args.count.div_ceil(most),
+            "memory: tables and postings of bare fingerprints in one segment; a document with an id \
+             takes 16 bytes more, one with a sketch {}; while merging: at most, when all tables are \
+             written anew",
+            number(self.bytes_a_sketch),
         ));
+        notes
     }
-    if let Some(memory) = args.memory.filter(|&memory| chosen.merging_bytes > memory) {
-        notes.push(format!(
-            "{} are too little for what nearprint builds, which needs {} while it merges; the \
-             smallest of these plans needs {}",
-            bytes(memory),
-            bytes(chosen.merging_bytes),
-            bytes(smallest.merging_bytes),
-        ));
-    }
-    if let Some(best) = rows.iter().find(|row| row.is_best && !row.is_choice) {
-        notes.push(format!(
-            "by this model {} would be better here; nearprint builds {} for any segment of more than \
-             {} fingerprints, since these merge in one pass only where all have the same tables in \
-             the same orders",
-            best.plan, chosen.plan, count(SMALL_MAX),
-        ));
-    }
-    let crowding = cost::crowding(Plans::of(args.distance).for_count(args.count));
-    notes.push(format!(
-        "times: for random fingerprints; with those of texts, a look-up takes about {} times as \
-         long in the tables that nearprint builds",
-        number(crowding),
-    ));
-    notes.push(format!(
-        "memory: tables and postings of bare fingerprints in one segment; a document with an id takes \
-         16 bytes more, one with a sketch {}; while merging: at most, when all tables are written \
-         anew",
-        number(chosen.bytes_a_sketch),
-    ));
-    notes
 }
 
 /// Reads `250`, `10k`, `1m`, `1g` or `1e9`.
@@ -252,34 +158,21 @@ fn whole(bytes: f64) -> u64 {
     bytes.ceil() as u64
 }
 
-const COLUMNS: &[Column<Row>] = &[
-    ("tables", |row| row.plan.clone()),
-    ("cells", |row| number(row.cells)),
-    ("lines", |row| number(row.lines)),
-    ("memory", |row| bytes(row.bytes)),
-    ("while merging", |row| bytes(row.merging_bytes)),
-    ("B/fingerprint", |row| number(row.bytes_a_fingerprint)),
-    ("a look-up", |row| time(row.single_ns)),
-    ("in a batch", |row| time(row.batch_ns)),
-    ("", Row::remark),
-];
-
 impl fmt::Display for Answer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let machine = if self.limits.is_empty() {
-            "an AMD EPYC (Zen 4), not measured here"
-        } else {
-            "this machine, measured"
+        writeln!(f, "{} fingerprints at distance {}\n", count(self.count), self.distance)?;
+        let a_fingerprint = number(self.bytes_a_fingerprint);
+        writeln!(f, "memory         {}, {a_fingerprint} bytes a fingerprint", bytes(self.bytes))?;
+        let fits = match self.memory_bytes {
+            Some(memory) if self.fits => format!(", which fits in {}", bytes(memory)),
+            Some(memory) => format!(", which does not fit in {}", bytes(memory)),
+            None => String::new(),
         };
-        writeln!(f, "{} fingerprints at distance {}", count(self.count), self.distance)?;
-        if let Some(memory) = self.memory_bytes {
-            writeln!(f, "memory: {}", bytes(memory))?;
-        }
-        writeln!(f, "times: one core of {machine}\n")?;
-        f.write_str(&table(COLUMNS, &self.plans))?;
-        writeln!(f, "\ntables        key bits, r and the search radius; f: folded, b: in buckets")?;
+        writeln!(f, "while merging  {}{fits}", bytes(self.merging_bytes))?;
+        let form = "key bits, r and the search radius; f: folded, b: in buckets";
+        writeln!(f, "tables         {} ({form})\n", self.plan)?;
         for note in &self.notes {
-            writeln!(f, "note          {note}")?;
+            writeln!(f, "note           {note}")?;
         }
         Ok(())
     }
@@ -289,9 +182,9 @@ impl fmt::Display for Answer {
 mod tests {
     use super::*;
 
-    fn args(count: u64, bits: u8, memory: Option<u64>) -> PlanArgs {
-        let distance = Distance::new(bits).unwrap();
-        PlanArgs { count, distance, memory, no_measure: true, json: false }
+    fn answer(count: u64, memory: Option<u64>) -> Answer {
+        let distance = Distance::new(3).unwrap();
+        Answer::of(&PlanArgs { count, distance, memory, json: false })
     }
 
     #[test]
@@ -313,29 +206,15 @@ mod tests {
     }
 
     #[test]
-    fn the_best_is_the_quickest_of_those_that_fit() {
-        let free = Answer::of(&args(100_000_000, 3, None));
-        let best = free.plans.iter().find(|row| row.is_best).unwrap();
-        assert!(free.plans.iter().all(|row| row.single_ns >= best.single_ns));
-        assert!(free.plans[0].is_choice && free.choice == "32r1f+32r1f");
-
-        let tight = Answer::of(&args(100_000_000, 3, Some(2_500_000_000)));
-        assert!(tight.plans.iter().any(|row| row.is_best && row.merging_bytes <= 2_500_000_000));
-        assert_ne!(tight.best.as_ref(), Some(&tight.choice));
-        let said = tight.to_string();
-        assert!(said.contains("about 5.40 times as long"), "{said}");
+    fn what_does_not_fit_is_said_with_what_it_needs() {
+        let free = answer(100_000_000, None);
+        assert!(free.fits && free.plan == "32r1f+32r1f" && free.notes.len() == 1);
+        let small = answer(100_000_000, Some(free.merging_bytes - 1));
+        assert!(!small.fits && answer(100_000_000, Some(free.merging_bytes)).fits);
+        let said = small.to_string();
+        assert!(said.contains("which does not fit in"), "{said}");
         assert!(said.contains("are too little for what nearprint builds"), "{said}");
-        assert!(said.contains("in the same orders"), "{said}");
-    }
-
-    #[test]
-    fn what_fits_nowhere_is_said_with_what_it_needs() {
-        let none = Answer::of(&args(100_000_000, 3, Some(1_000_000)));
-        assert_eq!(none.best, None);
-        assert!(none.to_string().contains("the smallest of these plans needs"));
-        let many = Answer::of(&args(20_000_000_000, 3, None));
-        assert_eq!(many.best, None);
-        let said = many.to_string();
+        let said = answer(20_000_000_000, None).to_string();
         assert!(said.contains("merges make segments of at most"), "{said}");
         assert!(said.contains("are 20 segments"), "{said}");
     }

@@ -1,7 +1,5 @@
-//! Measures the memory of this machine for `plan`, and formats figures and times. The benchmark
-//! program (`bench/`) prints the same figures next to its own.
+//! Reads and formats figures and times, for the commands and for the benchmark program (`bench/`).
 
 pub mod arguments;
-pub mod limits;
 pub mod numbers;
 pub(crate) mod times;

@@ -15,6 +15,7 @@ use utoipa::openapi::security::{HttpAuthScheme, HttpBuilder, SecurityRequirement
 
 use crate::access::{Admitted, Denied, Need, Permission};
 use crate::http::problem::{Code, Problem};
+use crate::http::routes::jobs;
 use crate::http::service::HttpService;
 use nearprint_service::NamespaceAccess;
 
@@ -89,7 +90,7 @@ impl Rules {
 }
 
 /// Lets a request through and notes whose it is and what it may reach, or says why not. Costs
-/// nothing when tokens are off.
+/// nothing when tokens are off. Whoever may begin a search for groups may also end it.
 pub(crate) fn check(
     http: &HttpService,
     rules: &Rules,
@@ -100,8 +101,11 @@ pub(crate) fn check(
         return Ok(());
     }
     let rule = rules.of(request.method(), route);
+    let writes = rule.need == Permission::Write.into();
+    let ends_search = writes && jobs::is_of_search(http, route, request.uri());
+    let need = if ends_search { Permission::Read.into() } else { rule.need };
     let presented = presented(request);
-    let admitted = http.access.admit(presented.as_deref(), rule.need).map_err(|denied| {
+    let admitted = http.access.admit(presented.as_deref(), need).map_err(|denied| {
         let problem = problem(denied);
         // For the web page, make the browser ask for the token; it then sends it with every
         // request.

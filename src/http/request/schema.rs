@@ -123,12 +123,7 @@ pub(crate) fn exclusions(parameters: Option<&[RefOr<Parameter>]>) -> Option<Exte
     let names: Vec<_> = parameters.filter(in_query).map(|one| one.name.as_str()).collect();
     let has = |name: &str| names.contains(&name);
     let both = EXCLUSIONS.iter().filter(|pair| pair.applies(&has));
-    let mut pairs: Vec<_> = both.map(Exclusion::in_query).collect();
-    if has("id") && has("prefix") {
-        // The id of one document, where the others choose many.
-        let others = ["all_namespaces", "prefix", "after", "limit", "include"];
-        pairs.extend(others.map(|other| exclusion("id", None, other).in_query()));
-    }
+    let pairs: Vec<_> = both.map(Exclusion::in_query).collect();
     (!pairs.is_empty()).then(|| Extensions::from_iter([("x-dependencies", pairs)]))
 }
 

@@ -75,16 +75,6 @@ fields! {
 }
 
 fields! {
-    /// The query parameters that name a document.
-    pub(crate) struct IdParameters {
-        /// The id.
-        id: DocumentId [FieldKind::Id],
-        /// Its namespace; without it, the default namespace.
-        namespace: Namespace [FieldKind::NAMESPACE],
-    }
-}
-
-fields! {
     /// A document by its name.
     pub(crate) struct NamedDocument {
         /// The id.
@@ -97,8 +87,6 @@ fields! {
 fields! {
     /// The query parameters that choose documents.
     pub(crate) struct ListParameters {
-        /// The id of one document. With it, only `namespace` may be given.
-        id: DocumentId [FieldKind::Id],
         /// The namespace; without it, the default namespace.
         namespace: Namespace [FieldKind::NAMESPACE],
         /// `true` lists the documents of all namespaces.
@@ -194,18 +182,6 @@ pub(crate) fn page_request(
 }
 
 impl ListParameters {
-    /// The first parameter that chooses documents by something other than their id.
-    pub(crate) fn chooses_many(&self) -> Option<&'static str> {
-        let given = [
-            ("all_namespaces", self.all_namespaces.is_some()),
-            ("prefix", self.prefix.is_some()),
-            ("after", self.after.is_some()),
-            ("limit", self.limit.is_some()),
-            ("include", self.include.is_some()),
-        ];
-        given.into_iter().find_map(|(name, is_given)| is_given.then_some(name))
-    }
-
     /// The documents that it chooses, if the request may reach them.
     pub(crate) fn selected(&self, reach: &NamespaceAccess) -> Result<Selected, Problem> {
         let namespaces = namespaces(self.namespace.clone(), self.all_namespaces, reach)?;
@@ -397,14 +373,12 @@ describe! {
     path
     IdInPath "id" FieldKind::Id, "The id, percent-encoded.";
     FingerprintInPath "hex" FieldKind::Fingerprint, "16 hex digits, with or without `0x`.";
-    NamespaceInPath "name" FieldKind::NAMESPACE, "The namespace, percent-encoded.";
     JobInPath "job" FieldKind::Form(CURSOR_FORM), "The name of the job.";
     GroupInPath "group" NUMBER, "The number of the group.";
 }
 
 describe! {
     parameters
-    IdParameters,
     NamespaceParameter,
     ListParameters,
     FingerprintPageParameters,

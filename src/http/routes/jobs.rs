@@ -7,7 +7,7 @@ use std::sync::Arc;
 use axum::Json;
 use axum::extract::{Request, State};
 use axum::http::{StatusCode, Uri};
-use nearprint_service::{Caller, PageRequest};
+use nearprint_service::PageRequest;
 use nearprint_wire::answer::{JobReply, JobsReply};
 use nearprint_wire::offer::FieldSet;
 use percent_encoding::percent_decode_str;
@@ -50,7 +50,10 @@ pub(crate) async fn get_jobs(
     CalledBy(caller): CalledBy,
     uri: Uri,
 ) -> Result<Json<JobsReply>, Problem> {
-    list(&http, &caller, &uri, false)
+    let JobsParameters { after, limit } = parameters::read(uri.query())?;
+    let limit = limit.map_or(Ok(usize::MAX), |limit| page_limit(Some(limit)))?;
+    let page = PageRequest { after: after.as_ref().map(Cursor::text), limit };
+    Ok(Json(http.service.jobs(&caller, page)?))
 }
 
 /// Show a job.
@@ -66,9 +69,11 @@ pub(crate) async fn get_job(
     Ok(Json(http.service.job(&caller, &job_of(&uri))?))
 }
 
-/// Cancel a job.
+/// Cancel a job, or remove a search for groups that has ended.
 ///
-/// What it has removed stays removed. Cancelling a job that has ended changes nothing.
+/// What a purge has removed stays removed, and a purge that has ended stays as it is. A search for
+/// groups that has ended is removed with its result, and the reply shows it as it was. The scope
+/// `read` is enough to do this with a search.
 #[utoipa::path(delete, path = "/v1/jobs/{job}", tag = "jobs",
     params(JobInPath),
     responses((status = 200, description = "The job", body = JobReply)))]
@@ -78,7 +83,7 @@ pub(crate) async fn delete_job(
     uri: Uri,
     _: NoParameters,
 ) -> Result<Json<JobReply>, Problem> {
-    Ok(Json(http.service.cancel_job(&caller, &job_of(&uri)).await?))
+    Ok(Json(http.service.end_job(&caller, &job_of(&uri)).await?))
 }
 
 /// The body of a request that begins a job and takes no parameters.
@@ -89,20 +94,8 @@ pub(crate) async fn read_request<T: for<'v> FieldSet<'v>>(
     json::read(&json::whole_body(&http.bodies, request, "application/json").await?.bytes)
 }
 
-/// The page that a request asks for of the jobs that it reaches, or of those that find groups.
-pub(crate) fn list(
-    http: &HttpService,
-    caller: &Caller,
-    uri: &Uri,
-    only_groups: bool,
-) -> Result<Json<JobsReply>, Problem> {
-    let JobsParameters { after, limit } = parameters::read(uri.query())?;
-    let limit = limit.map_or(Ok(usize::MAX), |limit| page_limit(Some(limit)))?;
-    let page = PageRequest { after: after.as_ref().map(Cursor::text), limit };
-    Ok(Json(http.service.jobs(caller, (uri.path(), only_groups), page)?))
-}
-
-/// Whether a request is about a search for groups, which is a job of this service and of no other.
+/// Whether a request is about a search for groups, which is a job of this service and of no other,
+/// and changes nothing that is stored.
 pub(crate) fn is_of_search(http: &HttpService, route: Option<&str>, uri: &Uri) -> bool {
     route == Some("/v1/jobs/{job}") && http.service.is_search(&job_of(uri))
 }

@@ -75,7 +75,7 @@ impl Engine {
         self.submit(command, Admission::Shed, 0).await?.wait().await
     }
 
-    /// Removes a job that finds groups, with its result; it is cancelled if it has not ended.
+    /// Removes a search for groups with its result; it is cancelled if it has not ended.
     pub fn remove_groups(&self, number: u64) -> Option<Job> {
         self.shared.groups.remove(number)
     }

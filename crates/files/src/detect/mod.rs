@@ -40,7 +40,7 @@ impl Format {
                 Some(lines) => Err(foreign::text_of_lines(lines)),
                 None => Ok(Self::Document),
             },
-            NameKind::Html | NameKind::Manual => Ok(Self::Document),
+            NameKind::Html => Ok(Self::Document),
             NameKind::Foreign(format) => Err(foreign::refusal(format)),
             NameKind::Json if certain.is_none() && content::is_like_array(head) => Ok(Self::Json),
             NameKind::Json => certain.ok_or_else(|| foreign::refusal("a JSON document")),

@@ -12,8 +12,6 @@ pub(crate) enum NameKind {
     Text,
     /// HTML.
     Html,
-    /// A manual page in roff.
-    Manual,
     /// A JSON object a line.
     Ndjson,
     /// JSON: an array, NDJSON, or one document, which is refused.
@@ -74,7 +72,6 @@ impl NameKind {
             "warc" | "wet" | "wat" => Self::Warc,
             "hex" => Self::Hex,
             _ if let Some(format) = foreign::by_extension(extension) => Self::Foreign(format),
-            _ if is_manual_section(extension) && below_man(path) => Self::Manual,
             _ if is_well_known(lower) && !PROGRAMS.contains(&extension) => Self::Text,
             _ => Self::Other,
         }
@@ -137,18 +134,6 @@ pub(crate) fn is_data_card(path: &Path, head: &[u8]) -> bool {
         .any(|line| FIELDS_OF_CARDS.iter().any(|field| line.starts_with(field.as_bytes())))
 }
 
-/// `1`, `3posix`, `8`: a digit, optionally followed by letters.
-fn is_manual_section(extension: &str) -> bool {
-    let mut bytes = extension.bytes();
-    bytes.next().is_some_and(|b| (b'1'..=b'9').contains(&b))
-        && bytes.all(|b| b.is_ascii_lowercase())
-}
-
-/// Names such as `libz.so.1` look like manual pages, so a folder must be called `man...` too.
-fn below_man(path: &Path) -> bool {
-    path.components().any(|part| part.as_os_str().to_string_lossy().starts_with("man"))
-}
-
 /// One of [`WELL_KNOWN`], alone or before `-`, `_` or `.`.
 fn is_well_known(lower: &str) -> bool {
     WELL_KNOWN.iter().any(|word| {
@@ -198,8 +183,7 @@ mod tests {
             ("a/LICENSE-APACHE-2.0", NameKind::Text),
             ("a/copyright", NameKind::Text),
             ("a/changelog.Debian.gz", NameKind::Text),
-            ("share/man/man1/ls.1.gz", NameKind::Manual),
-            ("share/man/de/man3/open.3posix", NameKind::Manual),
+            ("share/man/man1/ls.1.gz", NameKind::Other),
             ("a/libz.so.1", NameKind::Other),
             ("a/license.rs", NameKind::Other),
             ("a/licensed", NameKind::Other),

@@ -1,4 +1,4 @@
-//! A file that is one document: text, HTML or a manual page.
+//! A file that is one document: text or HTML.
 
 use std::fmt::Display;
 use std::io::{self, BufRead, Read as _};
@@ -6,7 +6,6 @@ use std::path::Path;
 
 use nearprint_text::charset;
 
-use super::manual;
 use crate::detect::foreign;
 use crate::detect::names::NameKind;
 use crate::entry::{BadEntry, DOCUMENT_BYTES_MAX, Entry, Place, Raw};
@@ -15,7 +14,7 @@ use crate::source::{self, BytesRead, SavedStreams};
 use nearprint_wire::offer::Content;
 
 /// Reads one whole file (`-` is the standard input) as a document: as HTML if its name or `html`
-/// says so, as a manual page, or else as plain text. `None` for a binary file.
+/// says so, or else as plain text. `None` for a binary file.
 ///
 /// # Errors
 /// The file cannot be read, or is longer than [`DOCUMENT_BYTES_MAX`].
@@ -59,7 +58,6 @@ fn read_body(
     let text = charset::decode(&bytes, label, kind == NameKind::Html).map_err(io::Error::other)?;
     Ok(Some(match kind {
         NameKind::Html => Content::Html(text.into_owned().into()),
-        NameKind::Manual => Content::Text(manual::running_text(&text).into()),
         NameKind::Text
         | NameKind::Ndjson
         | NameKind::Json

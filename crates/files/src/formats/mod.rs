@@ -5,7 +5,6 @@ mod cell;
 pub(super) mod document;
 pub(super) mod hex;
 pub(super) mod lines;
-mod manual;
 pub(super) mod parquet;
 pub(super) mod table;
 pub(super) mod warc;

@@ -73,12 +73,6 @@ pub(crate) fn neighbours(head: Head, radius: u32) -> &'static [u32] {
     &CODE.neighbours[syndrome as usize][..count]
 }
 
-/// The average number of [`neighbours`] of a head: 16.5 within one bit.
-pub(crate) fn neighbours_mean(radius: u32) -> f64 {
-    let counts = (0..=SYNDROME).map(|syndrome| neighbours(syndrome, radius).len() as u32);
-    f64::from(counts.sum::<u32>()) / f64::from(SYNDROME + 1)
-}
-
 /// The contribution of the 26 bits of a half to the syndrome.
 #[inline]
 fn sum(half: u32) -> u32 {

@@ -20,7 +20,6 @@
     reason = "an estimate decides nothing but the layout"
 )]
 
-use crate::plan::fold;
 use crate::plan::fold::{Head, SYNDROME_BITS};
 use crate::plan::{TablePlan, masks_within};
 use crate::tables::line::{Layout, SPAN_MAX};
@@ -153,26 +152,6 @@ impl Geometry {
     /// Expected slots of a table with `count` entries, filled or not.
     pub fn slots(&self, count: u64) -> f64 {
         self.lines(count) * f64::from(self.layout.slots)
-    }
-
-    /// The mean number of cells that a look-up visits.
-    pub fn cells_visited(&self, plan: TablePlan, radius: u32) -> f64 {
-        if plan.folded {
-            fold::neighbours_mean(radius)
-        } else {
-            probes(self.cell_bits, radius) as f64
-        }
-    }
-
-    /// The mean number of lines that a cell touches.
-    pub fn lines_a_cell(&self, count: u64) -> f64 {
-        if self.whole_cells {
-            return 1.0;
-        }
-        // One line, and another for each border of lines in the cell; borders of ranges cut no
-        // cell.
-        let cells = (1_u64 << self.cell_bits) as f64;
-        1.0 + (self.lines(count) - self.ranges()).max(0.0) / cells
     }
 
     fn ranges(&self) -> f64 {

@@ -5,13 +5,11 @@ use std::io::Write;
 use anyhow::Result;
 use nearprint_engine::OpenError;
 use nearprint_fingerprint::Distance;
-use nearprint_index::cost::{Costs, Estimate};
-use nearprint_index::plan::Plans;
 
 use crate::cli::commands::files::SearchRule;
 use crate::cli::error_report::ErrorReport;
 use crate::cli::measure::arguments::distance;
-use crate::cli::measure::numbers::{count, time};
+use crate::cli::measure::numbers::count;
 use crate::cli::offline::{self, bar};
 
 const EXAMPLES: &str = "\
@@ -67,25 +65,16 @@ pub(crate) fn run(args: &ReindexArgs, out: &mut dyn Write) -> Result<()> {
         ErrorReport::new(format!("{directory} was not reindexed; nothing is lost"), next)
             .because(error)
     })?;
-    let lookup = |distance| {
-        let plans = Plans::of(distance);
-        let documents = counts.documents.max(1);
-        let plan = plans.for_count(documents);
-        time(Estimate::of(plan, documents, distance, &Costs::default()).single_ns)
-    };
     writeln!(
         out,
         "reindexed {} documents in {:.1} s\n\
          maximum distance  {before} -> {after}\n\
          search of texts   {} -> {}\n\
-         a look-up at it   {} -> {} (an estimate; nearprint plan measures this machine)\n\
          start it: nearprint serve --data {directory}",
         count(counts.documents),
         took.as_secs_f64(),
         SearchRule::of(had_labels).name(),
         SearchRule::of(has_labels).name(),
-        lookup(before),
-        lookup(after),
     )?;
     Ok(())
 }

@@ -53,10 +53,9 @@ pub(crate) fn run(args: &GetArgs, out: &mut dyn Write) -> Result<bool> {
     Ok(true)
 }
 
-/// The path of the document with an id.
 pub(super) fn path(id: &str, namespace: &NamespaceArgs) -> String {
-    let parameters = [("id", Some(id.to_owned())), ("namespace", namespace.name.clone())];
-    collection::path("/v1/documents", &parameters)
+    let document = collection::item("/v1/documents", id);
+    collection::path(&document, &[("namespace", namespace.name.clone())])
 }
 
 fn print(document: &DocumentReply<'_>, out: &mut dyn Write) -> io::Result<()> {

@@ -67,8 +67,8 @@ Examples:
 )]
 pub(crate) struct ImportArgs {
     /// Files, folders and patterns ('*.warc.gz'); - is standard input. NDJSON, JSON arrays, CSV,
-    /// TSV, Parquet, WARC and WET, lines of hex, texts, HTML and manual pages; compressed with
-    /// gzip, zstd, bzip2, xz or not
+    /// TSV, Parquet, WARC and WET, lines of hex, texts and HTML; compressed with gzip, zstd, bzip2,
+    /// xz or not
     #[arg(value_name = "PATH", required = true)]
     paths: Vec<PathBuf>,
     #[command(flatten)]

@@ -84,15 +84,13 @@ fn name(document: &MemberReply<'_>) -> String {
 
 pub(crate) fn run(args: &GroupsArgs, out: &mut dyn Write) -> Result<()> {
     let collection = &args.collection.open()?;
-    let interrupt = Interrupt::listen("removing the job")?;
+    let interrupt = Interrupt::listen("cancelling the job")?;
     let job = collection.begin_groups(&search(args))?;
     let job = jobs::watch(job, &|name| collection.job(name), &interrupt)?;
     if interrupt.is_noted() {
-        collection.remove_groups(&job.job)?;
-        let what = "interrupted; the job was removed";
-        return Err(ErrorReport::new(what, "run it again")
-            .with_code(exit_code::INTERRUPTED)
-            .into());
+        collection.end_job(&job.job)?;
+        let report = ErrorReport::new("interrupted; the job was cancelled", "run it again");
+        return Err(report.with_code(exit_code::INTERRUPTED).into());
     }
     if job.state != State::Done {
         let why = anyhow::anyhow!(job.error.unwrap_or_else(|| job.state.name().to_owned()));
@@ -105,7 +103,7 @@ pub(crate) fn run(args: &GroupsArgs, out: &mut dyn Write) -> Result<()> {
         groups.push(Group { group, documents });
     }
     // Its result is of no use to anybody else.
-    collection.remove_groups(&job.job)?;
+    collection.end_job(&job.job)?;
     interrupt.end_at_once();
     if args.json {
         return Ok(json_lines(&groups, out)?);

@@ -42,7 +42,7 @@ pub(crate) struct JobsArgs {
 
 #[derive(Debug, clap::Subcommand)]
 enum Action {
-    /// End a job; what it has removed stays removed
+    /// Cancel a job, or remove a search for groups that has ended with its result
     Cancel {
         /// Its name
         job: String,
@@ -156,6 +156,9 @@ fn cancel(service: &RemoteService, name: &str, out: &mut dyn Write) -> Result<()
     let removed = removed.unwrap_or_default();
     match job.state {
         State::Cancelled => writeln!(out, "job {name} is cancelled{removed}")?,
+        _ if job.state.is_end() && job.kind == "groups" => {
+            writeln!(out, "job {name} had ended already; its result was removed")?;
+        }
         _ if job.state.is_end() => writeln!(out, "job {name} had ended already{removed}")?,
         State::Waiting | State::Running | State::Done | State::Failed => {
             writeln!(out, "job {name} ends soon")?;

@@ -1,5 +1,4 @@
-//! `/v1/groups`: begins jobs that find groups of near-duplicates, shows what they found, and
-//! removes them.
+//! `/v1/groups`: begins jobs that find groups of near-duplicates, and shows what they found.
 
 use std::sync::Arc;
 
@@ -8,17 +7,15 @@ use axum::extract::{Request, State};
 use axum::http::{StatusCode, Uri};
 use axum::response::Response;
 use nearprint_service::{answers, budget};
-use nearprint_wire::answer::{GroupsReply, JobReply, JobsReply, MembersReply};
+use nearprint_wire::answer::{GroupsReply, JobReply, MembersReply};
 use nearprint_wire::offer::{FieldValue as _, Value};
 
 use crate::http::problem::Problem;
 use crate::http::reply;
 use crate::http::request::caller::CalledBy;
-use crate::http::request::parameters::{self, NoParameters};
-use crate::http::request::selection::{
-    GroupInPath, GroupsBody, GroupsPageParameters, JobInPath, JobsParameters,
-};
-use crate::http::routes::jobs::{job_of, list, part_of_path, read_request};
+use crate::http::request::parameters;
+use crate::http::request::selection::{GroupInPath, GroupsBody, GroupsPageParameters, JobInPath};
+use crate::http::routes::jobs::{job_of, part_of_path, read_request};
 use crate::http::service::HttpService;
 
 /// Where a path such as `/v1/groups/{job}/{group}` has the group.
@@ -39,20 +36,6 @@ pub(crate) async fn post_groups(
     let request = read_request::<GroupsBody>(&http, request).await?;
     let request = request.request(&http.service, &caller.namespaces)?;
     Ok((StatusCode::ACCEPTED, Json(http.service.begin_groups(&caller, request)?)))
-}
-
-/// List the jobs that find groups, oldest first.
-///
-/// Only those whose namespace the token reaches.
-#[utoipa::path(get, path = "/v1/groups", tag = "groups",
-    params(JobsParameters),
-    responses((status = 200, description = "A page of the jobs", body = JobsReply)))]
-pub(crate) async fn get_groups_jobs(
-    State(http): State<Arc<HttpService>>,
-    CalledBy(caller): CalledBy,
-    uri: Uri,
-) -> Result<Json<JobsReply>, Problem> {
-    list(&http, &caller, &uri, true)
 }
 
 /// Show a job that finds groups, and once it is done, the groups by pages.
@@ -94,21 +77,6 @@ pub(crate) async fn get_group(
     let listed = http.service.members(&caller, (&name, group), page).await?;
     let reply = answers::members(group, &listed.page, listed.next, &caller.namespaces);
     Ok(reply::json(budget::page(&reply, listed.share)))
-}
-
-/// Remove a job that finds groups, with its result.
-///
-/// A job that waits or runs is cancelled.
-#[utoipa::path(delete, path = "/v1/groups/{job}", tag = "groups",
-    params(JobInPath),
-    responses((status = 200, description = "The job as it was", body = JobReply)))]
-pub(crate) async fn delete_groups(
-    State(http): State<Arc<HttpService>>,
-    CalledBy(caller): CalledBy,
-    uri: Uri,
-    _: NoParameters,
-) -> Result<Json<JobReply>, Problem> {
-    Ok(Json(http.service.remove_groups(&caller, &job_of(&uri))?))
 }
 
 /// The number of the group that a path such as `/v1/groups/{job}/{group}` names.

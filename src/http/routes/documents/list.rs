@@ -1,14 +1,11 @@
-//! `GET /v1/documents`: lists documents by pages, or all of them as one stream; with `id`, shows
-//! one.
+//! `GET /v1/documents`: lists documents by pages, or all of them as one stream.
 
 use std::sync::Arc;
 
 use axum::extract::{Request, State};
 use axum::response::Response;
 use nearprint_service::{Caller, answers, budget};
-use nearprint_wire::answer::{DocumentReply, DocumentsReply};
-use serde::Serialize;
-use utoipa::ToSchema;
+use nearprint_wire::answer::DocumentsReply;
 
 use crate::http::description::DocumentLines;
 use crate::http::problem::Problem;
@@ -16,19 +13,10 @@ use crate::http::reply;
 use crate::http::request::caller::CalledBy;
 use crate::http::request::selection::ListParameters;
 use crate::http::request::{body, parameters};
-use crate::http::routes::documents::{single, stream};
+use crate::http::routes::documents::stream;
 use crate::http::service::HttpService;
 
-/// With `id` the document, without it a page.
-#[derive(Debug, Serialize, ToSchema)]
-#[serde(untagged)]
-#[expect(dead_code, reason = "a description")]
-pub(crate) enum DocumentOrPage<'a> {
-    Document(DocumentReply<'a>),
-    Page(DocumentsReply<'a>),
-}
-
-/// List documents, oldest first, or show the document with an id.
+/// List documents, oldest first.
 ///
 /// With `Accept: application/x-ndjson`: all of them from `after` on as one stream, as of now, one
 /// document a line, and a blank line after each second in which it finds none. If the stream fails,
@@ -40,21 +28,14 @@ pub(crate) enum DocumentOrPage<'a> {
 /// few documents, or none, although `next` is given.
 #[utoipa::path(get, path = "/v1/documents", tag = "documents",
     params(ListParameters),
-    responses((status = 200, description = "A page, a stream, or one document", content(
-        (DocumentOrPage<'_> = "application/json"), (DocumentLines = "application/x-ndjson")))))]
+    responses((status = 200, description = "A page, or a stream", content(
+        (DocumentsReply<'_> = "application/json"), (DocumentLines = "application/x-ndjson")))))]
 pub(crate) async fn get_documents(
     State(http): State<Arc<HttpService>>,
     CalledBy(caller): CalledBy,
     request: Request,
 ) -> Result<Response, Problem> {
     let parameters: ListParameters = parameters::read(request.uri().query())?;
-    if let Some(id) = &parameters.id {
-        if let Some(other) = parameters.chooses_many() {
-            let detail = "With id, which names one document, only namespace may be given.";
-            return Err(Problem::invalid(other, detail));
-        }
-        return single::show(&http, &caller, (parameters.namespace.as_ref(), id)).await;
-    }
     if body::accepts_ndjson(request.headers()) {
         return stream::respond(&http, &parameters, &caller);
     }

@@ -1,6 +1,6 @@
-//! `/v1/documents/{id}` and `DELETE /v1/documents?id=`: shows and removes the document with an id.
+//! `/v1/documents/{id}`: shows and removes the document with an id.
 //!
-//! An id is usually a URL, so it is percent-encoded in the path, or the query parameter `id`.
+//! An id is usually a URL, so it is percent-encoded in the path.
 
 use std::sync::Arc;
 
@@ -8,13 +8,13 @@ use axum::Json;
 use axum::extract::{Request, State};
 use axum::response::{IntoResponse as _, Response};
 use nearprint_engine::document::{DocumentId, Namespace};
-use nearprint_service::{Caller, answers};
+use nearprint_service::answers;
 use nearprint_wire::answer::{DocumentReply, RemovedReply};
 
 use crate::http::problem::Problem;
 use crate::http::request::caller::CalledBy;
 use crate::http::request::parameters;
-use crate::http::request::selection::{IdInPath, IdParameters, NamespaceParameter, last_of_path};
+use crate::http::request::selection::{IdInPath, NamespaceParameter, last_of_path};
 use crate::http::service::HttpService;
 use crate::metrics;
 
@@ -28,7 +28,9 @@ pub(crate) async fn get_document(
     request: Request,
 ) -> Result<Response, Problem> {
     let (namespace, id) = of_path(&request)?;
-    show(&http, &caller, (namespace.as_ref(), &id)).await
+    let (stored, touch) = http.service.document(&caller, (namespace.as_ref(), &id)).await?;
+    let shown = (http.service.recipe(), &caller.namespaces);
+    Ok(Json(answers::single(&stored, touch, shown)).into_response())
 }
 
 /// Remove the document with an id.
@@ -42,42 +44,7 @@ pub(crate) async fn delete_document(
     CalledBy(caller): CalledBy,
     request: Request,
 ) -> Result<Json<RemovedReply>, Problem> {
-    remove(&http, &caller, of_path(&request)?).await
-}
-
-/// Remove the document with an id, given as a query parameter.
-#[utoipa::path(delete, path = "/v1/documents", tag = "documents",
-    params(IdParameters),
-    responses((status = 200, description = "How many documents were removed", body = RemovedReply)))]
-pub(crate) async fn delete_document_by_parameter(
-    State(http): State<Arc<HttpService>>,
-    CalledBy(caller): CalledBy,
-    request: Request,
-) -> Result<Json<RemovedReply>, Problem> {
-    let parameters: IdParameters = parameters::read(request.uri().query())?;
-    let detail = "Name the document: /v1/documents/{id}, percent-encoded, or ?id=. To remove many, \
-                  there is POST /v1/purge.";
-    let id = parameters.id.ok_or_else(|| Problem::invalid("id", detail))?;
-    remove(&http, &caller, (parameters.namespace, id)).await
-}
-
-/// Shows the document with an id.
-pub(super) async fn show(
-    http: &HttpService,
-    caller: &Caller,
-    document: (Option<&Namespace>, &DocumentId),
-) -> Result<Response, Problem> {
-    let (stored, touch) = http.service.document(caller, document).await?;
-    let shown = (http.service.recipe(), &caller.namespaces);
-    Ok(Json(answers::single(&stored, touch, shown)).into_response())
-}
-
-async fn remove(
-    http: &HttpService,
-    caller: &Caller,
-    document: (Option<Namespace>, DocumentId),
-) -> Result<Json<RemovedReply>, Problem> {
-    let removed = http.service.remove(caller, document).await?;
+    let removed = http.service.remove(&caller, of_path(&request)?).await?;
     metrics::written(metrics::WriteOutcome::Removed, removed.documents);
     Ok(Json(answers::removed(removed, &caller.namespaces)))
 }

@@ -1,4 +1,4 @@
-//! The speed of this machine's memory, from which the cost model of the index predicts look-ups.
+//! The speed of this machine's memory, which limits look-ups.
 //!
 //! One thread measures arrays like those of the tables (on 2 MiB pages, if the kernel grants them).
 //! A look-up loads random cache lines. At best each costs as much as an independent one, at worst
@@ -9,14 +9,12 @@
 use std::hint::black_box;
 use std::time::Instant;
 
+use nearprint::cli::measure::numbers::{float, ratio};
 use nearprint_fingerprint::prefetch;
-use nearprint_index::cost::{Costs, LineCost};
 use nearprint_index::memory::array::Array;
 use nearprint_index::tables::line::Line;
 use procfs::process::Process;
 use serde::Serialize;
-
-use crate::cli::measure::numbers::{float, ratio};
 
 /// Array sizes that are measured in addition to the index: about an L2, an L3, and far more than
 /// both.
@@ -40,44 +38,27 @@ const PREFETCHED: usize = 128;
 
 /// What the machine does with an array of one size.
 #[derive(Debug, Serialize)]
-pub struct Limit {
+pub(super) struct Limit {
     /// The size of the array.
-    pub array_bytes: u64,
+    pub(super) array_bytes: u64,
     /// The part of it on huge pages, 0 to 1; `None` where the kernel does not say.
-    pub huge_pages: Option<f64>,
+    pub(super) huge_pages: Option<f64>,
     /// A random line while many loads are in flight.
-    pub independent_line_ns: f64,
+    pub(super) independent_line_ns: f64,
     /// A random line whose address is known only after the one before.
-    pub dependent_line_ns: f64,
+    pub(super) dependent_line_ns: f64,
     /// A random line that was prefetched with others, as in look-ups.
-    pub prefetched_line_ns: f64,
+    pub(super) prefetched_line_ns: f64,
     /// The next line, when both were prefetched.
-    pub next_line_ns: f64,
+    pub(super) next_line_ns: f64,
     /// Reading the array from its start, 10^9 bytes a second.
-    pub sequential_gb_s: f64,
-}
-
-impl Limit {
-    /// These figures as the cost model of the index takes them.
-    fn line_cost(&self) -> LineCost {
-        LineCost {
-            bytes: float(self.array_bytes),
-            random_ns: self.prefetched_line_ns,
-            next_ns: self.next_line_ns,
-            dependent_ns: self.dependent_line_ns,
-        }
-    }
-}
-
-/// What look-ups cost on a machine with these limits.
-pub fn costs(limits: &[Limit]) -> Costs {
-    Costs::with_lines(limits.iter().map(Limit::line_cost).collect())
+    pub(super) sequential_gb_s: f64,
 }
 
 /// Measures arrays as large as each index, and a few smaller ones.
 ///
 /// Cost: the memory of one array at a time, and about a second for each GiB.
-pub fn measure(indexes_bytes: &[u64]) -> Vec<Limit> {
+pub(super) fn measure(indexes_bytes: &[u64]) -> Vec<Limit> {
     sizes(indexes_bytes).into_iter().map(limit).collect()
 }
 
