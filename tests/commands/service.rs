@@ -755,12 +755,12 @@ fn text_of_others_cannot_command_the_terminal() {
          \"duplicates\": 2, \"last_duplicate_at_ms\": 0}}"
     );
     let found = format!(
-        "{{\"fingerprint\": \"f{evil}\", \"outcome\": \"o{evil}\", \"duplicate\": true, \"hits\": \
+        "{{\"fingerprint\": \"00000000000000ff\", \"outcome\": \"inserted\", \"duplicate\": true, \"hits\": \
          [{{\"fingerprint\": \"00000000000000ff\", \"distance\": 0, \"document_count\": 1, \
          \"documents\": [{document}]}}], \"hit_count\": 1}}"
     );
-    let job =
-        job(&format!("s{evil}"), &format!(", \"namespace\": \"n{evil}\"")).replace("7f", evil);
+    let more = format!(", \"namespace\": \"n{evil}\", \"error\": \"e{evil}\"");
+    let job = job("failed", &more).replace("7f", evil);
     let jobs = format!("{{\"jobs\": [{job}]}}");
     let names = format!("{{\"namespaces\": [{{\"namespace\": \"{evil}\", \"documents\": 1}}]}}");
     let originals = format!("{{\"originals\": [{document}]}}");

@@ -89,7 +89,7 @@ const LAYERS: &[(&str, usize)] = &[
     ("src/cli", 6_910),
     ("python", 2_080),
     ("crates/files", 8_350),
-    ("crates/wire", 1_960),
+    ("crates/wire", 1_970),
     ("crates/text", 6_040),
     ("crates/engine", 9_890),
     ("crates/service", 2_690),

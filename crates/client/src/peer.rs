@@ -89,12 +89,12 @@ impl Peer {
         }
         let problem: ProblemReply<'static> =
             serde_json::from_reader(body.take(PROBLEM_BYTES_MAX)).unwrap_or_default();
-        let detail = if problem.code.is_none() && problem.detail.is_empty() {
+        let (status, code) = (head.status.as_u16(), problem.code());
+        let detail = if problem.code.is_empty() && problem.detail.is_empty() {
             "the reply is not that of a nearprint service".to_owned()
         } else {
             problem.detail.into_owned()
         };
-        let (status, code) = (head.status.as_u16(), problem.code);
         Err(PeerError::Refused { url: url(), status, code, detail })
     }
 

@@ -137,7 +137,7 @@ impl Refusal {
             title: title.into(),
             status,
             detail: detail.as_ref().into(),
-            code: Some(*code),
+            code: name.into(),
             field: field.as_deref().map(Cow::Borrowed),
             line: None,
         }

@@ -341,7 +341,7 @@ pub(super) fn foreign(why: impl Into<Error>) -> ErrorReport {
 
 /// The code of the problem with which a collection refused something.
 pub(super) fn code_of(error: &Error) -> Option<Code> {
-    error.chain().find_map(|cause| cause.downcast_ref::<ProblemReply<'static>>())?.code
+    error.chain().find_map(|cause| cause.downcast_ref::<ProblemReply<'static>>())?.code()
 }
 
 /// A path of the service with those query parameters that have a value.

@@ -345,7 +345,7 @@ impl RemoteService {
                 return Err(foreign(problem).into());
             }
             let refused = format!("{} refused {path}: {problem}", self.client.url());
-            let next = match (status, problem.code) {
+            let next = match (status, problem.code()) {
                 (401 | 403, _) => {
                     "send a token that allows it: NEARPRINT_TOKEN=TOKEN, --token TOKEN or --token-file \
                      FILE"

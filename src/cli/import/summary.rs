@@ -115,7 +115,7 @@ impl Summary {
                     }
                 }
                 Err(why)
-                    if why.code == Some(Code::EmptyDocument)
+                    if why.code() == Some(Code::EmptyDocument)
                         && self.is_of_folder(&document.place) =>
                 {
                     self.without_text += 1;

@@ -21,8 +21,12 @@ pub struct DocumentReply<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "openapi", schema(nullable = false))]
     pub recipe: Option<String>,
+    #[serde(default)]
+    #[cfg_attr(feature = "openapi", schema(required))]
     pub short: bool,
     /// It came as text, so hits on it are verified.
+    #[serde(default)]
+    #[cfg_attr(feature = "openapi", schema(required))]
     pub verifiable: bool,
     /// The change that stored it; missing if the token is limited to namespaces.
     #[serde(skip_serializing_if = "Option::is_none")]

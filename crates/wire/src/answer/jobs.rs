@@ -6,7 +6,6 @@ use serde::{Deserialize, Serialize};
 
 /// A job. Numbers that are missing are not those of its kind.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
-#[serde(default)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct JobReply {
     /// Its name.

@@ -3,30 +3,39 @@
 use std::borrow::Cow;
 use std::fmt;
 
-use serde::{Deserialize, Deserializer, Serialize};
+use serde::{Deserialize, Serialize};
 
 use crate::code::Code;
 
 /// An error, `application/problem+json` (RFC 9457).
+///
+/// Each field may be missing from what is read: a proxy before the service writes its own.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
-#[serde(default)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema), schema(as = Problem))]
 pub struct ProblemReply<'a> {
     /// A URI for the kind of error, made of its code.
-    #[serde(rename = "type")]
-    #[cfg_attr(feature = "openapi", schema(example = "urn:nearprint:problem:invalid_value"))]
+    #[serde(default, rename = "type")]
+    #[cfg_attr(
+        feature = "openapi",
+        schema(required, example = "urn:nearprint:problem:invalid_value")
+    )]
     pub kind: Cow<'a, str>,
     /// The kind of error in words.
+    #[serde(default)]
+    #[cfg_attr(feature = "openapi", schema(required))]
     pub title: Cow<'a, str>,
     /// The status of the reply (in a batch: the status this line would have had alone).
-    #[cfg_attr(feature = "openapi", schema(example = 400))]
+    #[serde(default)]
+    #[cfg_attr(feature = "openapi", schema(required, example = 400))]
     pub status: u16,
     /// What is wrong with this request.
+    #[serde(default)]
+    #[cfg_attr(feature = "openapi", schema(required))]
     pub detail: Cow<'a, str>,
     /// The stable name of the error.
-    #[serde(deserialize_with = "known")]
-    #[cfg_attr(feature = "openapi", schema(value_type = String, example = "invalid_value"))]
-    pub code: Option<Code>,
+    #[serde(default)]
+    #[cfg_attr(feature = "openapi", schema(required, example = "invalid_value"))]
+    pub code: Cow<'a, str>,
     /// The field of the body, or the query parameter, that is wrong.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "openapi", schema(nullable = false))]
@@ -46,24 +55,29 @@ impl ProblemReply<'_> {
             title: owned(self.title),
             detail: owned(self.detail),
             field: self.field.map(owned),
+            code: owned(self.code),
             status: self.status,
-            code: self.code,
             line: self.line,
         }
+    }
+
+    /// Its code; `None` for one that this version does not know, and for none.
+    pub fn code(&self) -> Option<Code> {
+        Code::named(&self.code)
     }
 
     /// Whether the service was busy, so that the same request may succeed later. A follower takes
     /// writes only once somebody has made it a primary, and what may have been done is not done
     /// again.
     pub fn is_temporary(&self) -> bool {
-        let is_lasting = matches!(self.code, Some(Code::Follower | Code::OutcomeUnknown));
+        let is_lasting = matches!(self.code(), Some(Code::Follower | Code::OutcomeUnknown));
         matches!(self.status, 429 | 503) && !is_lasting
     }
 
     /// Whether it is not that of a nearprint service, which refuses with a code, and never
     /// redirects. Proxies before one refuse for other reasons.
     pub fn is_foreign(&self) -> bool {
-        self.code.is_none() && (self.status < 400 || matches!(self.status, 404 | 405))
+        self.code.is_empty() && (self.status < 400 || matches!(self.status, 404 | 405))
     }
 }
 
@@ -71,16 +85,10 @@ impl std::error::Error for ProblemReply<'_> {}
 
 impl fmt::Display for ProblemReply<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match (&*self.detail, self.code.map(Code::name)) {
-            ("", None) => write!(f, "status {}", self.status),
-            ("", Some(code)) => f.write_str(code),
-            (detail, None) => f.write_str(detail),
-            (detail, Some(code)) => write!(f, "{detail} ({code})"),
+        match (&*self.detail, &*self.code) {
+            ("", "") => write!(f, "status {}", self.status),
+            (text, "") | ("", text) => f.write_str(text),
+            (detail, code) => write!(f, "{detail} ({code})"),
         }
     }
-}
-
-/// A code by its name; one that this version does not know is none.
-fn known<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Code>, D::Error> {
-    Ok(Code::named(&Cow::<str>::deserialize(from)?))
 }

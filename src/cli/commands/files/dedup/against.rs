@@ -64,7 +64,7 @@ fn unnamed(entry: &Entry) -> Entry {
 
 fn stored(reply: Answer) -> Result<Option<Known>> {
     match reply.error {
-        Some(problem) if problem.code == Some(Code::EmptyDocument) => return Ok(None),
+        Some(problem) if problem.code() == Some(Code::EmptyDocument) => return Ok(None),
         Some(problem) => bail!("the collection cannot look for a document: {problem}"),
         None => {}
     }
