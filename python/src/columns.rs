@@ -9,7 +9,7 @@ use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyFloat, PyMapping, PyString};
 
 use crate::arrow::{Chunk, Chunks};
-use crate::documents::{Accepts, Document, Reading, Row, refuse_masked};
+use crate::documents::{Accepts, BatchDocument, OwnedDocument, Reading, refuse_masked};
 use crate::errors;
 use crate::work;
 
@@ -21,13 +21,13 @@ const TOGETHER_BYTES: usize = 16 << 20;
 const TOGETHER_ROWS: usize = 1 << 14;
 
 /// The documents of a batch; some are null.
-pub(crate) enum Column<'py> {
-    Documents(Vec<Option<Document>>),
+pub(crate) enum DocumentColumn<'py> {
+    Documents(Vec<Option<OwnedDocument>>),
     Vectors(PyReadonlyArray2<'py, f32>),
     Arrow(Chunks),
 }
 
-impl<'py> Column<'py> {
+impl<'py> DocumentColumn<'py> {
     /// Reads the argument `documents`.
     pub(crate) fn of(given: &Bound<'py, PyAny>, accepts: Accepts) -> PyResult<Self> {
         let is_single = given.is_instance_of::<PyString>()
@@ -57,7 +57,7 @@ impl<'py> Column<'py> {
             if is_missing(&item)? {
                 return Ok(None);
             }
-            Document::of(&item, &format_args!("documents[{at}]"), accepts).map(Some)
+            OwnedDocument::of(&item, &format_args!("documents[{at}]"), accepts).map(Some)
         };
         let documents: PyResult<_> = items.enumerate().map(document).collect();
         documents.map(Self::Documents)
@@ -74,12 +74,12 @@ impl<'py> Column<'py> {
         mut take: impl FnMut(Vec<Option<K>>) -> PyResult<()>,
     ) -> PyResult<()> {
         let mut first = 0;
-        let mut part = |rows: &[Option<Row<'_>>]| -> PyResult<()> {
+        let mut part = |rows: &[Option<BatchDocument<'_>>]| -> PyResult<()> {
             for row in rows.iter().flatten() {
                 reading.check(py, *row)?;
             }
             let bytes = rows.iter().flatten().map(|row| row.bytes()).sum();
-            let analyse = |row: &Option<Row<'_>>| {
+            let analyse = |row: &Option<BatchDocument<'_>>| {
                 row.map(|row| reading.analyse(row, wanted).map(&keep).map_err(Box::new))
             };
             let analyses = work::map(py, (rows, bytes), threads, analyse)?;
@@ -90,12 +90,12 @@ impl<'py> Column<'py> {
         };
         match self {
             Self::Documents(documents) => documents.chunks(TOGETHER_ROWS).try_for_each(|some| {
-                let rows = some.iter().map(|document| document.as_ref().map(Document::row));
+                let rows = some.iter().map(|document| document.as_ref().map(OwnedDocument::row));
                 part(&rows.collect::<Vec<_>>())
             }),
             Self::Vectors(vectors) => {
                 let (components, width) = (vectors.as_slice()?, vectors.shape()[1]);
-                let row = |at| Some(Row::Vector(&components[at * width..][..width]));
+                let row = |at| Some(BatchDocument::Vector(&components[at * width..][..width]));
                 let mut rows = (0..vectors.shape()[0]).map(row);
                 loop {
                     let some: Vec<_> = rows.by_ref().take(TOGETHER_ROWS).collect();
@@ -122,7 +122,7 @@ fn vectors_of<'py>(given: &Bound<'py, PyAny>) -> PyResult<PyReadonlyArray2<'py, 
 /// Passes on the rows of arrays: several short arrays together, and of a long one some at a time.
 fn in_parts(
     mut chunks: Chunks,
-    part: &mut impl FnMut(&[Option<Row<'_>>]) -> PyResult<()>,
+    part: &mut impl FnMut(&[Option<BatchDocument<'_>>]) -> PyResult<()>,
 ) -> PyResult<()> {
     let mut together: Vec<Chunk> = Vec::new();
     let mut bytes = 0;

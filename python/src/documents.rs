@@ -17,7 +17,7 @@ use crate::values::SpectralModel;
 use crate::work;
 
 /// A document, owned; the buffers of `str` and `bytes` stay those of Python.
-pub(crate) enum Document {
+pub(crate) enum OwnedDocument {
     Text(PyBackedStr),
     Bytes(PyBackedBytes),
     Features(Vec<(String, f64)>),
@@ -27,7 +27,7 @@ pub(crate) enum Document {
 
 /// A document of a batch, borrowed.
 #[derive(Debug, Clone, Copy)]
-pub(crate) enum Row<'a> {
+pub(crate) enum BatchDocument<'a> {
     Text(&'a str),
     Bytes(&'a [u8]),
     Features(&'a [(String, f64)]),
@@ -58,7 +58,7 @@ impl Accepts {
     }
 }
 
-impl Document {
+impl OwnedDocument {
     /// Reads an argument.
     pub(crate) fn of(
         given: &Bound<'_, PyAny>,
@@ -88,18 +88,18 @@ impl Document {
         Err(errors::wrong_type(argument, accepts.words(), given))
     }
 
-    pub(crate) fn row(&self) -> Row<'_> {
+    pub(crate) fn row(&self) -> BatchDocument<'_> {
         match self {
-            Self::Text(text) => Row::Text(text),
-            Self::Bytes(bytes) => Row::Bytes(bytes),
-            Self::Features(features) => Row::Features(features),
-            Self::Vector(vector) => Row::Vector(vector),
-            Self::Fingerprint(bits) => Row::Fingerprint(*bits),
+            Self::Text(text) => BatchDocument::Text(text),
+            Self::Bytes(bytes) => BatchDocument::Bytes(bytes),
+            Self::Features(features) => BatchDocument::Features(features),
+            Self::Vector(vector) => BatchDocument::Vector(vector),
+            Self::Fingerprint(bits) => BatchDocument::Fingerprint(*bits),
         }
     }
 }
 
-impl Row<'_> {
+impl BatchDocument<'_> {
     /// About how many bytes of text take as long to analyse.
     pub(crate) fn bytes(self) -> usize {
         match self {
@@ -207,22 +207,26 @@ impl Reading {
     }
 
     /// Refuses a charset of what is decoded already.
-    pub(crate) fn check(&self, py: Python<'_>, row: Row<'_>) -> PyResult<()> {
-        if self.charset.is_some() && !matches!(row, Row::Bytes(_) | Row::Fingerprint(_)) {
+    pub(crate) fn check(&self, py: Python<'_>, row: BatchDocument<'_>) -> PyResult<()> {
+        if self.charset.is_some()
+            && !matches!(row, BatchDocument::Bytes(_) | BatchDocument::Fingerprint(_))
+        {
             return Err(errors::invalid(py, &"charset", "only bytes have one; leave it out"));
         }
         Ok(())
     }
 
     /// The document in the form that recipes take; `None` for a fingerprint.
-    pub(crate) fn source<'a>(&self, row: Row<'a>) -> Option<Source<'a>> {
+    pub(crate) fn source<'a>(&self, row: BatchDocument<'a>) -> Option<Source<'a>> {
         let of_text = |text| if self.html { Source::Html(text) } else { Source::Text(text) };
         Some(match row {
-            Row::Text(text) => of_text(Cow::Borrowed(text)),
-            Row::Bytes(bytes) => of_text(self.decoded(bytes).expect("the charset was checked")),
-            Row::Features(features) => Source::features(features),
-            Row::Vector(vector) => Source::Vector(Cow::Borrowed(vector)),
-            Row::Fingerprint(_) => return None,
+            BatchDocument::Text(text) => of_text(Cow::Borrowed(text)),
+            BatchDocument::Bytes(bytes) => {
+                of_text(self.decoded(bytes).expect("the charset was checked"))
+            }
+            BatchDocument::Features(features) => Source::features(features),
+            BatchDocument::Vector(vector) => Source::Vector(Cow::Borrowed(vector)),
+            BatchDocument::Fingerprint(_) => return None,
         })
     }
 
@@ -231,8 +235,12 @@ impl Reading {
     }
 
     /// Analyses a document.
-    pub(crate) fn analyse(&self, row: Row<'_>, wanted: Wanted) -> Result<Analysis, NoFingerprint> {
-        if let Row::Fingerprint(bits) = row {
+    pub(crate) fn analyse(
+        &self,
+        row: BatchDocument<'_>,
+        wanted: Wanted,
+    ) -> Result<Analysis, NoFingerprint> {
+        if let BatchDocument::Fingerprint(bits) = row {
             return Ok(Analysis::bare(Fingerprint::new(bits)));
         }
         analyse(&self.source(row).expect("it is not a fingerprint"), self.method, wanted)
@@ -246,7 +254,7 @@ impl Reading {
         accepts: Accepts,
         wanted: Wanted,
     ) -> PyResult<Analysis> {
-        let document = Document::of(given, argument, accepts)?;
+        let document = OwnedDocument::of(given, argument, accepts)?;
         self.analysis_of(given.py(), &document, argument, wanted)
     }
 
@@ -254,7 +262,7 @@ impl Reading {
     pub(crate) fn analysis_of(
         &self,
         py: Python<'_>,
-        document: &Document,
+        document: &OwnedDocument,
         argument: Named<'_>,
         wanted: Wanted,
     ) -> PyResult<Analysis> {

@@ -4,8 +4,8 @@ use nearprint_text::{Analysis, Explained, Wanted};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
-use crate::columns::Column;
-use crate::documents::{Accepts, Document, Keywords, Reading};
+use crate::columns::DocumentColumn;
+use crate::documents::{Accepts, Keywords, OwnedDocument, Reading};
 use crate::errors::{self, Named};
 use crate::explanations::{Comparison, Explanation};
 use crate::fingerprints::FingerprintArray;
@@ -91,7 +91,7 @@ pub(crate) fn fingerprint_many(
     let threads = work::threads(py, threads)?;
     let mut fingerprints = Vec::new();
     let bits = |analysis: Analysis| analysis.fingerprint.bits();
-    Column::of(documents, Accepts::Documents)?.analyse(
+    DocumentColumn::of(documents, Accepts::Documents)?.analyse(
         py,
         &reading,
         (BARE, threads),
@@ -239,7 +239,7 @@ fn explained(
     reading: &Reading,
 ) -> PyResult<Explained> {
     let py = given.py();
-    let document = Document::of(given, argument, Accepts::Documents)?;
+    let document = OwnedDocument::of(given, argument, Accepts::Documents)?;
     let row = document.row();
     reading.check(py, row)?;
     let source = reading.source(row).expect("no fingerprint is accepted");

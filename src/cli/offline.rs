@@ -24,7 +24,7 @@ pub(super) struct Data {
 
 /// What is listed of a data directory.
 #[derive(Debug, clap::Args)]
-pub(super) struct Listing {
+pub(super) struct ListingArgs {
     #[command(flatten)]
     pub(super) data: Data,
     /// Print a JSON object a line

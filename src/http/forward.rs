@@ -49,14 +49,14 @@ const IDLE_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// Where requests are passed on to.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Destination {
+pub(crate) enum ForwardTarget {
     /// The primary of this follower, at this address.
     Primary(Arc<str>),
     /// The leader of the cluster, at this address.
     Leader(Arc<str>),
 }
 
-impl Destination {
+impl ForwardTarget {
     fn url(&self) -> &str {
         match self {
             Self::Primary(url) | Self::Leader(url) => url,
@@ -131,7 +131,7 @@ impl Forwarder {
     pub(crate) async fn forward(
         &self,
         request: Request,
-        to: &Destination,
+        to: &ForwardTarget,
         writes: bool,
     ) -> Result<Response, Problem> {
         if request.headers().contains_key(FORWARDED) {
@@ -160,7 +160,7 @@ fn full(spent: ShareSpent) -> Problem {
     spent.refuse("half of server.requests_in_flight_max", "requests that are passed on").into()
 }
 
-fn failed(error: &client::Error, to: &Destination, writes: bool) -> Problem {
+fn failed(error: &client::Error, to: &ForwardTarget, writes: bool) -> Problem {
     if is_of_body(error) {
         let detail = "The body broke off before it was passed on as a whole.";
         return Problem::new(Code::BodyIncomplete, detail);
@@ -223,7 +223,7 @@ mod tests {
     }
 
     /// The code of the error of a request that writes.
-    async fn code(forwarder: &Forwarder, to: &Destination, body: Body) -> &'static str {
+    async fn code(forwarder: &Forwarder, to: &ForwardTarget, body: Body) -> &'static str {
         let problem = forwarder.forward(write(body), to, true).await.expect_err("a problem");
         problem.logged().code
     }
@@ -232,7 +232,7 @@ mod tests {
     async fn who_is_at_fault_is_told_apart() {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let forwarder = Forwarder::new(None, 4).unwrap();
-        let primary = Destination::Primary(at(&listener));
+        let primary = ForwardTarget::Primary(at(&listener));
         let breaking = futures_util::stream::iter([Ok("a"), Err(std::io::Error::other("gone"))]);
         let breaking = Body::from_stream(breaking.then(async |piece| {
             tokio::task::yield_now().await;
@@ -255,7 +255,7 @@ mod tests {
             assert!(!head.contains(checked), "{head}");
         }
         // A request that only reads may be sent again.
-        let leader = Destination::Leader(at(&listener));
+        let leader = ForwardTarget::Leader(at(&listener));
         let reads = forwarder.forward(write(Body::from("text")), &leader, false);
         let (read, _) = tokio::join!(reads, closes());
         assert!(read.unwrap_err().is(Code::NoLeader));
@@ -271,8 +271,8 @@ mod tests {
         // Nobody listens at port 0.
         let at: Arc<str> = "http://127.0.0.1:0".into();
         for (to, expected) in [
-            (Destination::Primary(Arc::clone(&at)), Code::Follower),
-            (Destination::Leader(at), Code::NoLeader),
+            (ForwardTarget::Primary(Arc::clone(&at)), Code::Follower),
+            (ForwardTarget::Leader(at), Code::NoLeader),
         ] {
             let mut request = write(Body::from("text"));
             request.headers_mut().insert(FORWARDED, HeaderValue::from_static("1"));
@@ -285,7 +285,7 @@ mod tests {
     async fn who_is_silent_takes_half_of_the_requests_and_no_more() {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let forwarder = Forwarder::new(None, 2).unwrap();
-        let to = Destination::Primary(at(&listener));
+        let to = ForwardTarget::Primary(at(&listener));
         let waits = forwarder.forward(write(Body::from("text")), &to, true);
         tokio::pin!(waits);
         let (mut stream, _) = tokio::select! {

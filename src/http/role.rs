@@ -7,7 +7,7 @@ use std::sync::Arc;
 use nearprint_engine::cluster::member::{NodeState, NodeStatus};
 
 use crate::follow::{FollowOptions, Following};
-use crate::http::forward::{Destination, Forwarder};
+use crate::http::forward::{ForwardTarget, Forwarder};
 use crate::http::problem::{Code, Problem};
 use nearprint_client::RemoteError;
 
@@ -44,7 +44,7 @@ pub(crate) enum Decider<'a> {
     /// This service.
     Here,
     /// Another, to which requests are passed on.
-    There(&'a Forwarder, Destination),
+    There(&'a Forwarder, ForwardTarget),
     /// Nobody that this service can reach, or may pass requests on to.
     Nobody(Problem),
 }
@@ -65,7 +65,7 @@ impl FollowerRole {
     pub(crate) fn decider(&self) -> Decider<'_> {
         let primary = self.following.primary();
         match &self.forwarder {
-            Some(forwarder) => Decider::There(forwarder, Destination::Primary(primary.into())),
+            Some(forwarder) => Decider::There(forwarder, ForwardTarget::Primary(primary.into())),
             None => Decider::Nobody(only_primary(primary)),
         }
     }
@@ -98,7 +98,7 @@ impl ClusterNode {
         // An address of its own is left from the time when it led.
         match &status.leader {
             Some(leader) if *leader != self.address => {
-                Decider::There(&self.forwarder, Destination::Leader(Arc::clone(leader)))
+                Decider::There(&self.forwarder, ForwardTarget::Leader(Arc::clone(leader)))
             }
             Some(_) | None => Decider::Nobody(no_leader()),
         }
@@ -155,8 +155,8 @@ mod tests {
         let node = ClusterNode::new(OWN.into(), None, 2).unwrap();
         let decider = |state, leader| match node.decider(&status(state, leader)) {
             Decider::Here => "here".to_owned(),
-            Decider::There(_, Destination::Leader(leader)) => leader.to_string(),
-            Decider::There(_, Destination::Primary(_)) => panic!("a node has no primary"),
+            Decider::There(_, ForwardTarget::Leader(leader)) => leader.to_string(),
+            Decider::There(_, ForwardTarget::Primary(_)) => panic!("a node has no primary"),
             Decider::Nobody(problem) => problem.logged().code.to_owned(),
         };
         assert_eq!(decider(NodeState::Leading, Some(OWN)), "here");
@@ -178,7 +178,7 @@ mod tests {
             let options = FollowOptions { url, token_file: None, ca_file: None, forward };
             let follower = FollowerRole::new(options, 2).unwrap();
             let passes_on = match follower.decider() {
-                Decider::There(_, to) => to == Destination::Primary(OTHER.into()),
+                Decider::There(_, to) => to == ForwardTarget::Primary(OTHER.into()),
                 Decider::Nobody(problem) => {
                     assert!(problem.is(Code::Follower) && problem.body().detail.contains(OTHER));
                     false

@@ -18,11 +18,11 @@ use utoipa_axum::routes;
 use crate::access::{Need, Permission};
 use crate::http::description;
 use crate::http::description::problems::{
-    self, ADDITION, BODY, BUSY, CHANGE, CHANGES, DISTANCE, DOCUMENT, FINGERPRINT, FOUND_GROUPS,
-    Group, JSON, METADATA, NAMESPACE, NEW_JOB, ONE_DOCUMENT, ONE_JOB, ONE_SEARCH, PACKED,
+    self, ADDITION, BODY, BUSY, CHANGE, CHANGES, DISTANCE, DOCUMENT, ErrorGroup, FINGERPRINT,
+    FOUND_GROUPS, JSON, METADATA, NAMESPACE, NEW_JOB, ONE_DOCUMENT, ONE_JOB, ONE_SEARCH, PACKED,
     PARAMETERS, PASSES_ON, READ, READINESS, TYPES, WHILE_RUNNING,
 };
-use crate::http::middleware::access::{self, Concerned, Rule, Rules};
+use crate::http::middleware::access::{self, Concerned, RouteRules, Rule};
 use crate::http::middleware::freshness::Freshness;
 use crate::http::middleware::observe::{RequestObserver, observe};
 use crate::http::problem;
@@ -41,79 +41,82 @@ use crate::http::service::HttpService;
 const METHODS: &str = "GET,HEAD,POST,DELETE,OPTIONS";
 
 /// The errors of requests of one form.
-const OF_LINES: &[Group] = &[PARAMETERS, TYPES, BUSY];
-const OF_BATCH: &[Group] = &[PARAMETERS, TYPES, PACKED, NAMESPACE, BUSY];
-const OF_DOCUMENT: &[Group] = &[PARAMETERS, TYPES, BODY, JSON, DOCUMENT, BUSY];
-const OF_NEW_JOB: &[Group] = &[PARAMETERS, TYPES, BODY, JSON, NAMESPACE, NEW_JOB, BUSY];
-const OF_ADDITION: &[Group] = &[CHANGE, ADDITION];
-const OF_PAGE: &[Group] = &[PARAMETERS, NAMESPACE, READ, BUSY];
-const OF_CHANGES: &[&[Group]] = &[&[PARAMETERS, WHILE_RUNNING, CHANGES, BUSY]];
-const OF_REMOVAL: &[Group] = &[PARAMETERS, NAMESPACE, CHANGE, BUSY];
+const OF_LINES: &[ErrorGroup] = &[PARAMETERS, TYPES, BUSY];
+const OF_BATCH: &[ErrorGroup] = &[PARAMETERS, TYPES, PACKED, NAMESPACE, BUSY];
+const OF_DOCUMENT: &[ErrorGroup] = &[PARAMETERS, TYPES, BODY, JSON, DOCUMENT, BUSY];
+const OF_NEW_JOB: &[ErrorGroup] = &[PARAMETERS, TYPES, BODY, JSON, NAMESPACE, NEW_JOB, BUSY];
+const OF_ADDITION: &[ErrorGroup] = &[CHANGE, ADDITION];
+const OF_PAGE: &[ErrorGroup] = &[PARAMETERS, NAMESPACE, READ, BUSY];
+const OF_CHANGES: &[&[ErrorGroup]] = &[&[PARAMETERS, WHILE_RUNNING, CHANGES, BUSY]];
+const OF_REMOVAL: &[ErrorGroup] = &[PARAMETERS, NAMESPACE, CHANGE, BUSY];
 
 fn routes() -> Routes {
     use Concerned::{All, Named};
     use Need::{Nothing, Token};
     use Permission::{Admin, Read, Write};
-    Routes { router: OpenApiRouter::with_openapi(description::head()), rules: Rules::default() }
-        .add(Read, Named, routes!(fingerprint::post_fingerprint), &[OF_DOCUMENT])
-        .add(Read, Named, routes!(fingerprint::post_fingerprint_batch), &[OF_LINES])
-        .add(Read, Named, routes!(compare::post_compare), &[OF_DOCUMENT, &[DISTANCE]])
-        .add(Read, Named, routes!(query::post_query), &[OF_DOCUMENT, &[DISTANCE, NAMESPACE, READ]])
-        .add(Read, Named, routes!(query::get_query), &[OF_PAGE, &[FINGERPRINT, DISTANCE]])
-        .add(Read, Named, routes!(query::post_query_batch), &[OF_BATCH, &[DISTANCE]])
-        .add(
-            Write,
-            Named,
-            routes!(insert::post_insert),
-            &[OF_DOCUMENT, OF_ADDITION, &[METADATA, NAMESPACE]],
-        )
-        .add(Write, Named, routes!(insert::post_insert_batch), &[OF_BATCH, OF_ADDITION])
-        .add(
-            Write,
-            Named,
-            routes!(check_and_insert::post_check_and_insert),
-            &[OF_DOCUMENT, OF_ADDITION, &[METADATA, DISTANCE, NAMESPACE, READ]],
-        )
-        .add(
-            Write,
-            Named,
-            routes!(check_and_insert::post_check_and_insert_batch),
-            &[OF_BATCH, OF_ADDITION, &[DISTANCE]],
-        )
-        .add(Write, Named, routes!(removals::post_delete_batch), &[OF_LINES, &[BODY]])
-        .add(Read, Named, routes!(single::get_document), &[OF_PAGE, &[ONE_DOCUMENT]])
-        .add(Write, Named, routes!(single::delete_document), &[OF_REMOVAL])
-        .add(Read, Named, routes!(list::get_documents), &[OF_PAGE])
-        .add(Read, Named, routes!(fingerprints::get_fingerprint), &[OF_PAGE])
-        .add(Write, Named, routes!(fingerprints::delete_fingerprint), &[OF_REMOVAL])
-        .add(Read, Named, routes!(namespaces::get_namespaces), &[&[PARAMETERS, READ, BUSY]])
-        .add(Write, Named, routes!(jobs::post_purge), &[OF_NEW_JOB, &[CHANGE]])
-        .add(Read, Named, routes!(jobs::get_jobs), &[&[PARAMETERS, BUSY]])
-        .add(Read, Named, routes!(jobs::get_job), &[&[PARAMETERS, ONE_JOB, BUSY]])
-        .add(Write, Named, routes!(jobs::delete_job), &[&[PARAMETERS, ONE_JOB, CHANGE, BUSY]])
-        // A job that finds groups changes nothing that is stored.
-        .add(Read, Named, routes!(groups::post_groups), &[OF_NEW_JOB, &[DISTANCE, WHILE_RUNNING]])
-        .add(Read, Named, routes!(groups::get_groups), &[&[PARAMETERS, ONE_SEARCH, READ, BUSY]])
-        .add(
-            Read,
-            Named,
-            routes!(groups::get_group),
-            &[&[PARAMETERS, ONE_SEARCH, FOUND_GROUPS, READ, BUSY]],
-        )
-        .add(Read, Named, routes!(originals::get_originals), &[OF_PAGE])
-        .add(Read, Named, routes!(stats::get_stats), &[&[PARAMETERS, NAMESPACE, BUSY]])
-        .add(Admin, All, routes!(snapshots::get_snapshots), &[&[PARAMETERS, BUSY]])
-        .add(Admin, All, routes!(snapshots::post_snapshot), &[&[PARAMETERS, WHILE_RUNNING, BUSY]])
-        .add(Admin, All, routes!(snapshots::get_export), &[&[PARAMETERS, WHILE_RUNNING, BUSY]])
-        .add(Admin, All, routes!(changes::get_changes), OF_CHANGES)
-        .add(Nothing, Named, routes!(health::get_healthz), &[])
-        .add(Nothing, Named, routes!(health::get_readyz), &[&[READINESS]])
-        .add(Nothing, Named, routes!(health::get_readyz_writes), &[&[READINESS, PASSES_ON]])
-        .add(Read, All, routes!(metrics::get_metrics), &[])
-        .add(Token, Named, routes!(get_openapi), &[&[PARAMETERS, BUSY]])
-        .add(Token, Named, page_file(routes!(page::get_page)), &[&[BUSY]])
-        .add(Token, Named, page_file(routes!(page::get_style)), &[&[BUSY]])
-        .add(Token, Named, page_file(routes!(page::get_script)), &[&[BUSY]])
+    Routes {
+        router: OpenApiRouter::with_openapi(description::head()),
+        rules: RouteRules::default(),
+    }
+    .add(Read, Named, routes!(fingerprint::post_fingerprint), &[OF_DOCUMENT])
+    .add(Read, Named, routes!(fingerprint::post_fingerprint_batch), &[OF_LINES])
+    .add(Read, Named, routes!(compare::post_compare), &[OF_DOCUMENT, &[DISTANCE]])
+    .add(Read, Named, routes!(query::post_query), &[OF_DOCUMENT, &[DISTANCE, NAMESPACE, READ]])
+    .add(Read, Named, routes!(query::get_query), &[OF_PAGE, &[FINGERPRINT, DISTANCE]])
+    .add(Read, Named, routes!(query::post_query_batch), &[OF_BATCH, &[DISTANCE]])
+    .add(
+        Write,
+        Named,
+        routes!(insert::post_insert),
+        &[OF_DOCUMENT, OF_ADDITION, &[METADATA, NAMESPACE]],
+    )
+    .add(Write, Named, routes!(insert::post_insert_batch), &[OF_BATCH, OF_ADDITION])
+    .add(
+        Write,
+        Named,
+        routes!(check_and_insert::post_check_and_insert),
+        &[OF_DOCUMENT, OF_ADDITION, &[METADATA, DISTANCE, NAMESPACE, READ]],
+    )
+    .add(
+        Write,
+        Named,
+        routes!(check_and_insert::post_check_and_insert_batch),
+        &[OF_BATCH, OF_ADDITION, &[DISTANCE]],
+    )
+    .add(Write, Named, routes!(removals::post_delete_batch), &[OF_LINES, &[BODY]])
+    .add(Read, Named, routes!(single::get_document), &[OF_PAGE, &[ONE_DOCUMENT]])
+    .add(Write, Named, routes!(single::delete_document), &[OF_REMOVAL])
+    .add(Read, Named, routes!(list::get_documents), &[OF_PAGE])
+    .add(Read, Named, routes!(fingerprints::get_fingerprint), &[OF_PAGE])
+    .add(Write, Named, routes!(fingerprints::delete_fingerprint), &[OF_REMOVAL])
+    .add(Read, Named, routes!(namespaces::get_namespaces), &[&[PARAMETERS, READ, BUSY]])
+    .add(Write, Named, routes!(jobs::post_purge), &[OF_NEW_JOB, &[CHANGE]])
+    .add(Read, Named, routes!(jobs::get_jobs), &[&[PARAMETERS, BUSY]])
+    .add(Read, Named, routes!(jobs::get_job), &[&[PARAMETERS, ONE_JOB, BUSY]])
+    .add(Write, Named, routes!(jobs::delete_job), &[&[PARAMETERS, ONE_JOB, CHANGE, BUSY]])
+    // A job that finds groups changes nothing that is stored.
+    .add(Read, Named, routes!(groups::post_groups), &[OF_NEW_JOB, &[DISTANCE, WHILE_RUNNING]])
+    .add(Read, Named, routes!(groups::get_groups), &[&[PARAMETERS, ONE_SEARCH, READ, BUSY]])
+    .add(
+        Read,
+        Named,
+        routes!(groups::get_group),
+        &[&[PARAMETERS, ONE_SEARCH, FOUND_GROUPS, READ, BUSY]],
+    )
+    .add(Read, Named, routes!(originals::get_originals), &[OF_PAGE])
+    .add(Read, Named, routes!(stats::get_stats), &[&[PARAMETERS, NAMESPACE, BUSY]])
+    .add(Admin, All, routes!(snapshots::get_snapshots), &[&[PARAMETERS, BUSY]])
+    .add(Admin, All, routes!(snapshots::post_snapshot), &[&[PARAMETERS, WHILE_RUNNING, BUSY]])
+    .add(Admin, All, routes!(snapshots::get_export), &[&[PARAMETERS, WHILE_RUNNING, BUSY]])
+    .add(Admin, All, routes!(changes::get_changes), OF_CHANGES)
+    .add(Nothing, Named, routes!(health::get_healthz), &[])
+    .add(Nothing, Named, routes!(health::get_readyz), &[&[READINESS]])
+    .add(Nothing, Named, routes!(health::get_readyz_writes), &[&[READINESS, PASSES_ON]])
+    .add(Read, All, routes!(metrics::get_metrics), &[])
+    .add(Token, Named, routes!(get_openapi), &[&[PARAMETERS, BUSY]])
+    .add(Token, Named, page_file(routes!(page::get_page)), &[&[BUSY]])
+    .add(Token, Named, page_file(routes!(page::get_style)), &[&[BUSY]])
+    .add(Token, Named, page_file(routes!(page::get_script)), &[&[BUSY]])
 }
 
 /// A file of the web page, with headers of its own where other replies have those of [`observe`].
@@ -129,7 +132,7 @@ fn page_file(
 /// The routes, and what each asks of a token.
 struct Routes {
     router: OpenApiRouter<Arc<HttpService>>,
-    rules: Rules,
+    rules: RouteRules,
 }
 
 impl Routes {
@@ -139,7 +142,7 @@ impl Routes {
         need: impl Into<Need>,
         namespaces: Concerned,
         mut handlers: UtoipaMethodRouter<Arc<HttpService>>,
-        problems: &[&[Group]],
+        problems: &[&[ErrorGroup]],
     ) -> Self {
         let (_, paths, _) = &mut handlers;
         let rule = Rule { need: need.into(), namespaces };
@@ -160,8 +163,8 @@ impl Routes {
 }
 
 /// What each route asks of a token.
-fn rules() -> &'static Rules {
-    static RULES: OnceLock<Rules> = OnceLock::new();
+fn rules() -> &'static RouteRules {
+    static RULES: OnceLock<RouteRules> = OnceLock::new();
     RULES.get_or_init(|| routes().rules)
 }
 

@@ -14,7 +14,7 @@ use crate::access::Access;
 use crate::follow::{FollowState, Following};
 use crate::http::options::HttpOptions;
 use crate::http::problem::Problem;
-use crate::http::reply::streamed::Places;
+use crate::http::reply::streamed::StreamPlaces;
 use crate::http::request::body::{self, Bodies};
 use crate::http::request::caller::client_of;
 use crate::http::request::prepare;
@@ -33,7 +33,7 @@ pub struct HttpService {
     pub(crate) in_flight: Arc<SharedPlaces>,
     pub(crate) bodies: Bodies,
     /// The exports and the streams of documents that run.
-    pub(crate) exports: Arc<Places>,
+    pub(crate) exports: Arc<StreamPlaces>,
     /// What it is among other services.
     pub(crate) role: Role,
     /// Whether it stops: replies without an end have to end.
@@ -57,7 +57,7 @@ impl HttpService {
     ) -> Arc<Self> {
         Arc::new(Self {
             service: model::service(engine, options.service),
-            exports: Places::new(options.exports_max, options.export_stall),
+            exports: StreamPlaces::new(options.exports_max, options.export_stall),
             in_flight: SharedPlaces::new(options.requests_in_flight_max),
             bodies: Bodies::new(&options),
             role,

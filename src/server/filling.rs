@@ -22,12 +22,12 @@ const AGAIN: Duration = Duration::from_secs(5);
 
 /// Where the content of a directory comes from, and the directory.
 #[derive(Debug, Clone)]
-pub(crate) enum Source {
+pub(crate) enum FillSource {
     Primary(FollowOptions, PathBuf),
     Nodes(ClusterOptions, PathBuf),
 }
 
-impl Source {
+impl FillSource {
     /// `None` for a service that begins with nothing.
     pub(crate) fn of(settings: &Settings) -> Option<Self> {
         let data = settings.engine.data.clone();

@@ -24,7 +24,7 @@ use super::options::{ServerOptions, Settings};
 use crate::follow::{FollowError, FollowThread, Following};
 use crate::http::{ClusterNode, FollowerRole, Role};
 use crate::metrics::{self, EngineMetrics};
-use crate::server::filling::Source;
+use crate::server::filling::FillSource;
 use crate::{http, telemetry};
 
 /// Connections that the operating system queues until they are accepted.
@@ -46,7 +46,7 @@ const UPKEEP_INTERVAL: Duration = Duration::from_secs(5);
 
 /// How a service has ended that did not fail.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Ended {
+pub enum ServiceEnd {
     /// Somebody has stopped it.
     Stopped,
     /// It has to be started again.
@@ -91,7 +91,7 @@ impl Process {
     ///
     /// # Errors
     /// [`ServeError`]; the process should exit with a failure.
-    pub fn serve(&mut self, settings: Settings, copies: bool) -> Result<Ended, ServeError> {
+    pub fn serve(&mut self, settings: Settings, copies: bool) -> Result<ServiceEnd, ServeError> {
         let runtime = self.runtime.as_ref().expect("it is there until the drop");
         runtime.block_on(start(settings, copies, &mut self.signals))
     }
@@ -110,7 +110,7 @@ async fn start(
     settings: Settings,
     copies: bool,
     signals: &mut Signals,
-) -> Result<Ended, ServeError> {
+) -> Result<ServiceEnd, ServeError> {
     let address = settings.listen;
     let listen = |source| ServeError::Listen { address, source };
     // 1. Bind the address, so that a second process fails at once. Nobody can connect yet.
@@ -124,14 +124,14 @@ async fn start(
     // 3. Signals stop the process cleanly, even during recovery.
     let _reloads = reload_on_hangup(&credentials).map_err(ServeError::Runtime)?;
     // 4. A copy of another service that has nothing yet is filled, and begins again with what came.
-    if let Some(source) = Source::of(&settings)
+    if let Some(source) = FillSource::of(&settings)
         && (copies || source.is_needed()?)
     {
         return tokio::select! {
-            filled = source.fill(copies) => filled.map(|()| Ended::Again { copies: false }),
+            filled = source.fill(copies) => filled.map(|()| ServiceEnd::Again { copies: false }),
             () = signals.next() => {
                 tracing::info!("stopped before the data directory was filled; nothing was served");
-                Ok(Ended::Stopped)
+                Ok(ServiceEnd::Stopped)
             }
         };
     }
@@ -146,7 +146,7 @@ async fn start(
         recovered = recovery => recovered.unwrap_or_else(|fault| resume_unwind(fault.into_panic()))?,
         () = signals.next() => {
             tracing::info!("stopped before the data directory was recovered; nothing was served");
-            return Ok(Ended::Stopped);
+            return Ok(ServiceEnd::Stopped);
         }
     };
     // 6. Accept connections, and announce it.
@@ -170,7 +170,7 @@ async fn start(
         () = twice => Err(ServeError::SignalledTwice),
     };
     // Who has stopped it does not want it to begin again.
-    outcome.map(|ended| if signalled.get() { Ended::Stopped } else { ended })
+    outcome.map(|ended| if signalled.get() { ServiceEnd::Stopped } else { ended })
 }
 
 /// Logs how much memory each part may take.
@@ -240,7 +240,10 @@ struct Server {
 }
 
 impl Server {
-    async fn run(self, shutdown: impl Future<Output = ()> + Send) -> Result<Ended, ServeError> {
+    async fn run(
+        self,
+        shutdown: impl Future<Output = ()> + Send,
+    ) -> Result<ServiceEnd, ServeError> {
         let Self { listener, engine, options, http, role, credentials } = self;
         let following = match &role {
             Role::Follower(follower) => Some(Arc::clone(&follower.following)),
@@ -256,9 +259,9 @@ impl Server {
         let grace = options.shutdown_grace;
         let accepting = AcceptLoop::start(listener, router, credentials.tls, options);
         let outcome = tokio::select! {
-            () = shutdown => Ok(Ended::Stopped),
+            () = shutdown => Ok(ServiceEnd::Stopped),
             end = engine.ended() => after(end),
-            () = outdated(following.as_deref()) => Ok(Ended::Again { copies: true }),
+            () = outdated(following.as_deref()) => Ok(ServiceEnd::Again { copies: true }),
         };
         // A leader gives the lead away while requests finish.
         engine.step_down();
@@ -281,8 +284,8 @@ impl Server {
         let closing = spawn_blocking(close);
         let closing = match outcome {
             // The next start needs the directory.
-            Ok(Ended::Again { .. }) => Ok(closing.await),
-            Ok(Ended::Stopped) | Err(_) => timeout(left, closing).await,
+            Ok(ServiceEnd::Again { .. }) => Ok(closing.await),
+            Ok(ServiceEnd::Stopped) | Err(_) => timeout(left, closing).await,
         };
         // 3. Only now may the process end.
         upkeep.abort();
@@ -304,11 +307,11 @@ impl Server {
 }
 
 /// What comes after an engine that has ended by itself.
-const fn after(end: EngineEnd) -> Result<Ended, ServeError> {
+const fn after(end: EngineEnd) -> Result<ServiceEnd, ServeError> {
     match end {
         EngineEnd::Failed => Err(ServeError::StorageFailed),
-        EngineEnd::Deposed => Ok(Ended::Again { copies: false }),
-        EngineEnd::Outdated => Ok(Ended::Again { copies: true }),
+        EngineEnd::Deposed => Ok(ServiceEnd::Again { copies: false }),
+        EngineEnd::Outdated => Ok(ServiceEnd::Again { copies: true }),
     }
 }
 

@@ -18,6 +18,6 @@ mod tests;
 mod tls;
 
 pub use error::ServeError;
-pub use lifecycle::{Ended, Process, check, open_engine, run};
+pub use lifecycle::{Process, ServiceEnd, check, open_engine, run};
 pub use options::{ServerOptions, Settings};
 pub use tls::{TlsError, TlsSource};

@@ -3,7 +3,7 @@
 use std::io::Write as _;
 use std::sync::Arc;
 
-use nearprint_engine::cluster::message::{Digest, LeaderId, Message, Role};
+use nearprint_engine::cluster::message::{Digest, LeaderId, Message, SenderRole};
 use nearprint_engine::document::{
     Document, DocumentId, Expiry, Metadata, Namespace, Packed, Sequence,
 };
@@ -155,7 +155,7 @@ fn model() -> Vec<u8> {
 fn messages() -> Vec<Vec<u8>> {
     let stored = include_bytes!("../fixtures/storage/message-v2");
     let beat = Message {
-        role: Role::Write,
+        role: SenderRole::Write,
         prev: Digest(1),
         leader: LeaderId(2),
         first: 3,

@@ -14,7 +14,7 @@ use nearprint_engine::document::Sequence;
 use nearprint_fingerprint::Distance;
 use nearprint_index::compaction::built::Built;
 use nearprint_index::compaction::policy::{self, FULL_DELTAS_MAX, Load};
-use nearprint_index::compaction::work::Work;
+use nearprint_index::compaction::work::CompactionWork;
 use nearprint_index::levels::segment::Segment;
 use nearprint_index::permutation::Permutation;
 use nearprint_index::plan::SMALL_MAX;
@@ -44,13 +44,15 @@ enum Kind {
 }
 
 impl Kind {
-    fn of(work: &Work) -> Self {
+    fn of(work: &CompactionWork) -> Self {
         match work {
-            Work::Flush { .. } => Self::Flush,
-            Work::MergeSegments { into_large: false, .. } => Self::SmallMerge,
-            Work::MergeSegments { from, .. } if from[0].sorted().is_small() => Self::Promotion,
-            Work::MergeSegments { .. } => Self::LargeMerge,
-            Work::MergeTables { .. } => Self::Tables,
+            CompactionWork::Flush { .. } => Self::Flush,
+            CompactionWork::MergeSegments { into_large: false, .. } => Self::SmallMerge,
+            CompactionWork::MergeSegments { from, .. } if from[0].sorted().is_small() => {
+                Self::Promotion
+            }
+            CompactionWork::MergeSegments { .. } => Self::LargeMerge,
+            CompactionWork::MergeTables { .. } => Self::Tables,
         }
     }
 }
@@ -258,7 +260,7 @@ fn merge_all(shared: &Shared, writer: &Sender<Install>) {
 }
 
 /// Runs a piece of work, and counts what it wrote and the time on a core, without its installation.
-fn run(shared: &Shared, work: Work, mut install: impl FnMut(Built)) {
+fn run(shared: &Shared, work: CompactionWork, mut install: impl FnMut(Built)) {
     let (kind, entries) = (Kind::of(&work) as usize, work.size());
     let (mut steps, mut ns) = (work.steps(), 0);
     loop {

@@ -42,7 +42,7 @@ pub(crate) struct Shared {
     pub(crate) scheduler: BatchScheduler,
     pub(crate) scans: Scans,
     pub(crate) model: Option<Arc<[u8]>>,
-    pub(crate) writer: mpsc::UnboundedSender<Message>,
+    pub(crate) writer: mpsc::UnboundedSender<ToWriter>,
     pub(crate) queue: QueueRoom,
     pub(crate) life: watch::Sender<Life>,
     pub(crate) disk: DiskState,
@@ -95,7 +95,7 @@ pub(crate) enum Life {
 
 /// A message to the writer.
 #[derive(Debug)]
-pub(crate) enum Message {
+pub(crate) enum ToWriter {
     /// Decide a command.
     Write(Box<dyn QueuedWrite>),
     /// Install what was built from parts of the published view, and publish. The new view is sent
@@ -131,7 +131,7 @@ impl Shared {
     /// Sends a message to the writer and waits for its reply; `None` if the writer has ended.
     pub(crate) fn send_and_wait<T>(
         &self,
-        message: impl FnOnce(oneshot::Sender<T>) -> Message,
+        message: impl FnOnce(oneshot::Sender<T>) -> ToWriter,
     ) -> Option<T> {
         let (reply, received) = oneshot::channel();
         self.writer.send(message(reply)).ok()?;
@@ -151,7 +151,7 @@ impl Shared {
             return Err(refused);
         }
         let (queued, pending) = Queued::new(command, at_ms, (None, None), 0);
-        self.writer.send(Message::Write(queued)).map_err(|_| Refused::Stopping)?;
+        self.writer.send(ToWriter::Write(queued)).map_err(|_| Refused::Stopping)?;
         Ok(pending)
     }
 
@@ -205,7 +205,7 @@ impl Shared {
     pub(crate) fn fail(&self) {
         self.enter(Life::Ended(EngineEnd::Failed));
         // If the writer has ended, nothing waits.
-        drop(self.writer.send(Message::Fail));
+        drop(self.writer.send(ToWriter::Fail));
     }
 
     pub(crate) fn readiness(&self) -> Readiness {

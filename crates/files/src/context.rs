@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use bytes::Bytes;
 
 use super::entry::{
-    BadEntry, DOCUMENT_BYTES_MAX, Entry, FileRecord, Item, Other, Parsed, Place, Position, Raw,
+    BadEntry, DOCUMENT_BYTES_MAX, Entry, FilePosition, FileRecord, Item, Other, Parsed, Place, Raw,
 };
 use super::escape::escaped_path;
 use super::mapping::{self, Fields, FingerprintFormat, Mapping, Rules, shortened};
@@ -237,7 +237,7 @@ impl File {
 
     /// The place of a record.
     pub(super) fn place(&self, number: u64, offset: Option<u64>) -> Place {
-        let record = Some(Position { unit: self.unit, number, offset });
+        let record = Some(FilePosition { unit: self.unit, number, offset });
         Place { path: Arc::clone(&self.path), record }
     }
 

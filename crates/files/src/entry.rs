@@ -148,12 +148,12 @@ pub struct Place {
     /// The file; `-` is the standard input. All records of a file share the path.
     pub path: Arc<Path>,
     /// The record within the file; `None` for the whole file.
-    pub record: Option<Position>,
+    pub record: Option<FilePosition>,
 }
 
 /// Which record of a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Position {
+pub struct FilePosition {
     /// `line`, `record` or `row`.
     pub unit: &'static str,
     /// Counted from 1.
@@ -169,7 +169,7 @@ impl Place {
 
     /// The place of a record that begins this many bytes later.
     pub(super) fn advanced(mut self, bytes: usize) -> Self {
-        if let Some(Position { offset: Some(offset), .. }) = &mut self.record {
+        if let Some(FilePosition { offset: Some(offset), .. }) = &mut self.record {
             *offset += bytes as u64;
         }
         self
@@ -187,7 +187,7 @@ impl fmt::Display for Place {
         } else {
             f.write_str(&escaped_path(&self.path))?;
         }
-        let Some(Position { unit, number, offset }) = self.record else {
+        let Some(FilePosition { unit, number, offset }) = self.record else {
             return Ok(());
         };
         write!(f, " {unit} {number}")?;

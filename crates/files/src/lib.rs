@@ -49,7 +49,7 @@ pub use context::Quoting;
 pub use context::{Doubt, RecordForm};
 pub use detect::Format;
 pub use entry::{
-    BadEntry, DOCUMENT_BYTES_MAX, Entry, FileRecord, Other, Passed, Place, Position, Raw,
+    BadEntry, DOCUMENT_BYTES_MAX, Entry, FilePosition, FileRecord, Other, Passed, Place, Raw,
 };
 pub use escape::escaped_path;
 pub use formats::document::read_document;

@@ -24,7 +24,7 @@ const DIGITS: usize = 32;
 
 /// What a value stands for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Kind {
+pub enum CursorKind {
     /// A job.
     Job,
     /// A place in a list of jobs.
@@ -49,12 +49,12 @@ pub enum Kind {
 /// not accepted in its place.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Purpose {
-    kind: Kind,
+    kind: CursorKind,
     list: Vec<u8>,
 }
 
-impl From<Kind> for Purpose {
-    fn from(kind: Kind) -> Self {
+impl From<CursorKind> for Purpose {
+    fn from(kind: CursorKind) -> Self {
         Self { kind, list: Vec::new() }
     }
 }
@@ -159,18 +159,18 @@ mod tests {
     /// One for each kind, and lists of one kind that differ in a little.
     fn purposes() -> Vec<Purpose> {
         let kinds = [
-            Kind::Job,
-            Kind::Jobs,
-            Kind::Documents,
-            Kind::Fingerprint,
-            Kind::Namespaces,
-            Kind::Originals,
-            Kind::Groups,
-            Kind::Members,
-            Kind::Change,
+            CursorKind::Job,
+            CursorKind::Jobs,
+            CursorKind::Documents,
+            CursorKind::Fingerprint,
+            CursorKind::Namespaces,
+            CursorKind::Originals,
+            CursorKind::Groups,
+            CursorKind::Members,
+            CursorKind::Change,
         ];
         let namespace = |name: &str| NamespaceFilter::Namespace(Namespace::new(name).ok());
-        let documents = || Purpose::from(Kind::Documents);
+        let documents = || Purpose::from(CursorKind::Documents);
         let of = |namespaces: &NamespaceFilter| documents().of_namespaces(namespaces);
         kinds
             .into_iter()
@@ -179,7 +179,7 @@ mod tests {
             .chain(["a", "b", "all"].map(|name| of(&namespace(name))))
             .chain([documents().with(None), documents().with(Some(""))])
             .chain([documents().with(Some("a")).with(Some("b")), documents().with(Some("ab"))])
-            .chain([1, 12].map(|number| Purpose::from(Kind::Members).of_number(number)))
+            .chain([1, 12].map(|number| Purpose::from(CursorKind::Members).of_number(number)))
             .collect()
     }
 
@@ -212,13 +212,13 @@ mod tests {
         #[test]
         fn a_value_of_96_bits_comes_back(high in any::<u32>(), low in any::<u64>()) {
             let (cipher, value) = (Cipher::new(b"secret"), u128::from(high) << 64 | u128::from(low));
-            let text = cipher.encrypt(&Kind::Originals.into(), value);
-            prop_assert_eq!(cipher.decrypt(&Kind::Originals.into(), &text), Some(value));
+            let text = cipher.encrypt(&CursorKind::Originals.into(), value);
+            prop_assert_eq!(cipher.decrypt(&CursorKind::Originals.into(), &text), Some(value));
         }
 
         #[test]
         fn any_other_text_is_refused(text in "\\PC{0,40}|[0-9a-f]{32}|[0-9A-F]{32}|[+-][0-9a-f]{31}") {
-            prop_assert_eq!(Cipher::new(b"secret").decrypt(&Kind::Documents.into(), &text), None);
+            prop_assert_eq!(Cipher::new(b"secret").decrypt(&CursorKind::Documents.into(), &text), None);
         }
     }
 
@@ -226,7 +226,7 @@ mod tests {
     fn texts_have_neither_the_order_nor_the_digits_of_their_values() {
         let cipher = Cipher::new(b"secret");
         let texts: Vec<String> = (1_000..1_064_u64)
-            .map(|value| cipher.encrypt(&Kind::Documents.into(), value))
+            .map(|value| cipher.encrypt(&CursorKind::Documents.into(), value))
             .collect();
         let rises = texts.windows(2).filter(|pair| pair[0] < pair[1]).count();
         assert!((10..54).contains(&rises), "{rises} of 63 are in order");
@@ -242,6 +242,9 @@ mod tests {
     #[test]
     fn the_text_of_a_value_is_the_same_in_later_versions() {
         let cipher = Cipher::new(b"secret");
-        assert_eq!(cipher.encrypt(&Kind::Job.into(), 17_u64), "f44312bb6563906fb8bae805b022b986");
+        assert_eq!(
+            cipher.encrypt(&CursorKind::Job.into(), 17_u64),
+            "f44312bb6563906fb8bae805b022b986"
+        );
     }
 }

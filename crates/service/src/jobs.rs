@@ -12,7 +12,7 @@ use nearprint_wire::offer::OfferOptions;
 use crate::answers;
 use crate::callers::Caller;
 use crate::callers::NamespaceAccess;
-use crate::cipher::{Kind, Purpose};
+use crate::cipher::{CursorKind, Purpose};
 use crate::listing::{ListedPage, PageRequest};
 use crate::prepare;
 use crate::refusal::Refusal;
@@ -72,7 +72,7 @@ impl Service {
         caller: &Caller,
         PageRequest { after, limit }: PageRequest<'_>,
     ) -> Result<JobsReply, Refusal> {
-        let list = Purpose::from(Kind::Jobs);
+        let list = Purpose::from(CursorKind::Jobs);
         let after: u64 = self.cipher.after(after, &list)?;
         let is_listed = |job: &Job| job.number > after && reaches(&caller.namespaces, job);
         let mut jobs = self.engine.jobs().into_iter().filter(is_listed);
@@ -117,7 +117,7 @@ impl Service {
         (page, with_metadata): (PageRequest<'_>, bool),
     ) -> Result<(JobReply, Option<ListedPage<Page<GroupInfo>>>), Refusal> {
         let job = self.find_groups(caller, name)?;
-        let list = Purpose::from(Kind::Groups).of_number(job.number);
+        let list = Purpose::from(CursorKind::Groups).of_number(job.number);
         let after: u64 = self.cipher.after(page.after, &list)?;
         let (bytes_max, share) = self.replies().page(&caller.client);
         let options = PageOptions { limit: page.limit, bytes_max, with_metadata };
@@ -141,7 +141,7 @@ impl Service {
         (page, with_metadata): (PageRequest<'_>, bool),
     ) -> Result<ListedPage<GroupPage>, Refusal> {
         let job = self.find_groups(caller, name)?;
-        let list = Purpose::from(Kind::Members).of_number(job.number).of_number(group);
+        let list = Purpose::from(CursorKind::Members).of_number(job.number).of_number(group);
         let after: u64 = self.cipher.after(page.after, &list)?;
         if job.state != JobState::Done {
             let detail = "The job is not done. GET /v1/groups/{job} shows its state.";
@@ -168,7 +168,7 @@ impl Service {
     }
 
     fn find_job(&self, reach: &NamespaceAccess, name: &str) -> Option<Job> {
-        let number = self.cipher.decrypt(&Kind::Job.into(), name)?;
+        let number = self.cipher.decrypt(&CursorKind::Job.into(), name)?;
         let job = self.engine.job(number.try_into().ok()?)?;
         reaches(reach, &job).then_some(job)
     }

@@ -11,7 +11,7 @@ use nearprint_wire::code::Code;
 
 use crate::answers::{self, NAMESPACE_BYTES_MAX, SelectionParts, Showing};
 use crate::callers::Caller;
-use crate::cipher::{Kind, Purpose};
+use crate::cipher::{CursorKind, Purpose};
 use crate::limits::budget::ByteShare;
 use crate::refusal::Refusal;
 use crate::service::Service;
@@ -54,7 +54,7 @@ pub struct Selected {
 impl Selected {
     /// The list that its cursors continue.
     fn list(&self) -> Purpose {
-        let list = Purpose::from(Kind::Documents).of_namespaces(&self.namespaces);
+        let list = Purpose::from(CursorKind::Documents).of_namespaces(&self.namespaces);
         list.with(self.prefix.as_deref())
     }
 }
@@ -159,7 +159,7 @@ impl Service {
         (page, parts): (PageRequest<'_>, SelectionParts),
     ) -> Result<ListedPage<Page<StoredDocument>>, Refusal> {
         let name = namespace.map(Namespace::as_str);
-        let list = Purpose::from(Kind::Fingerprint).with(name).of_number(fingerprint.bits());
+        let list = Purpose::from(CursorKind::Fingerprint).with(name).of_number(fingerprint.bits());
         let after = Sequence::new(self.cipher.after(page.after, &list)?);
         caller.namespaces.check(name)?;
         let (bytes_max, share) = self.replies().page(&caller.client);
@@ -194,7 +194,7 @@ impl Service {
     ) -> Result<(ListedPage<Page<NamespaceInfo>>, Option<u64>), Refusal> {
         let (bytes_max, share) = self.replies().page(&caller.client);
         let limit = page.limit.min(bytes_max / NAMESPACE_BYTES_MAX).max(1);
-        let list = Kind::Namespaces.into();
+        let list = CursorKind::Namespaces.into();
         let after = self.cipher.after(page.after, &list)?;
         let reach = caller.namespaces.clone();
         let default_documents = reach.admits(None).then(|| self.engine.documents_in(None));
@@ -218,7 +218,7 @@ impl Service {
             OriginalsOrder::Duplicates => "duplicates",
             OriginalsOrder::Recent => "recent",
         };
-        let list = Purpose::from(Kind::Originals).of_namespaces(&namespaces).with(Some(by));
+        let list = Purpose::from(CursorKind::Originals).of_namespaces(&namespaces).with(Some(by));
         let after: Option<u128> =
             page.after.map(|after| self.cipher.after(Some(after), &list)).transpose()?;
         let (bytes_max, share) = self.replies().page(&caller.client);

@@ -8,7 +8,7 @@ use pyo3::prelude::*;
 use pyo3::types::PyCapsule;
 
 use super::structures::{ArrowArray, ArrowArrayStream, ArrowSchema, Owned, Structure};
-use crate::documents::{Accepts, Row};
+use crate::documents::{Accepts, BatchDocument};
 
 impl<T: Structure> Owned<T> {
     /// Takes it out of a capsule, which keeps a released one.
@@ -170,7 +170,7 @@ impl Stream {
 
 impl Chunk {
     /// Its rows; nulls are `None`.
-    pub(crate) fn rows(&self) -> PyResult<Vec<Option<Row<'_>>>> {
+    pub(crate) fn rows(&self) -> PyResult<Vec<Option<BatchDocument<'_>>>> {
         let array = &self.array.0;
         let length = usize::try_from(array.length).map_err(|_| broken("a negative length"))?;
         let from = usize::try_from(array.offset).map_err(|_| broken("a negative offset"))?;
@@ -204,7 +204,7 @@ impl Chunk {
         }
     }
 
-    fn row(&self, at: usize) -> PyResult<Row<'_>> {
+    fn row(&self, at: usize) -> PyResult<BatchDocument<'_>> {
         let bytes = match self.kind.layout {
             Layout::Null => &[],
             Layout::Fingerprints => return self.fingerprint(at),
@@ -213,19 +213,19 @@ impl Chunk {
             Layout::View => self.viewed(at)?,
         };
         if !self.kind.is_text {
-            return Ok(Row::Bytes(bytes));
+            return Ok(BatchDocument::Bytes(bytes));
         }
         let text = str::from_utf8(bytes).map_err(|_| broken("a text is not UTF-8"))?;
-        Ok(Row::Text(text))
+        Ok(BatchDocument::Text(text))
     }
 
-    fn fingerprint(&self, at: usize) -> PyResult<Row<'_>> {
+    fn fingerprint(&self, at: usize) -> PyResult<BatchDocument<'_>> {
         let values = self.buffer(1)?.cast::<u64>();
         if values.is_null() {
             return Err(broken("a buffer is missing"));
         }
         // SAFETY: there is a value for each row.
-        Ok(Row::Fingerprint(unsafe { values.add(at).read_unaligned() }))
+        Ok(BatchDocument::Fingerprint(unsafe { values.add(at).read_unaligned() }))
     }
 
     /// The bitmap of this many rows, 1 for those that are not null; `None` if none is.

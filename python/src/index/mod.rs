@@ -12,9 +12,9 @@ use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyInt, PyString};
 
 pub(crate) use self::replies::{Checked, Hit};
-use self::state::{Criteria, State};
-use crate::columns::Column;
-use crate::documents::{Accepts, Document, Keywords, Reading, text_of};
+use self::state::{IndexState, QueryCriteria};
+use crate::columns::DocumentColumn;
+use crate::documents::{Accepts, Keywords, OwnedDocument, Reading, text_of};
 use crate::errors::{self, Named};
 use crate::values::Sketch;
 use crate::work;
@@ -65,7 +65,7 @@ pub(crate) struct Index {
     min_similarity: f64,
     min_numbers: f64,
     is_likely: bool,
-    state: RwLock<State>,
+    state: RwLock<IndexState>,
 }
 
 /// The keywords of a look-up; those that are not given are the index's.
@@ -107,7 +107,7 @@ impl Index {
             min_similarity: checked_share(py, "min_similarity", min_similarity)?,
             min_numbers: checked_share(py, "min_numbers", min_numbers)?,
             is_likely: is_likely(py, search)?,
-            state: RwLock::new(State::new(distance_max)),
+            state: RwLock::new(IndexState::new(distance_max)),
         })
     }
 
@@ -281,7 +281,7 @@ impl Index {
         let reading = self.reading.with(py, html, charset)?;
         let threads = work::threads(py, threads)?;
         let mut all = Vec::new();
-        Column::of(documents, Accepts::FingerprintsToo)?.analyse(
+        DocumentColumn::of(documents, Accepts::FingerprintsToo)?.analyse(
             py,
             &reading,
             (Wanted::STORED, threads),
@@ -313,7 +313,7 @@ impl Index {
     }
 
     fn __len__(&self, py: Python<'_>) -> PyResult<usize> {
-        self.read(py, State::len)
+        self.read(py, IndexState::len)
     }
 
     fn __contains__(&self, id: &Bound<'_, PyAny>) -> PyResult<bool> {
@@ -328,7 +328,11 @@ impl Index {
 impl Index {
     /// Reads detached from the interpreter: a thread that waits for the lock must not keep the
     /// interpreter from the one that has it.
-    fn read<T: Send>(&self, py: Python<'_>, read: impl FnOnce(&State) -> T + Send) -> PyResult<T> {
+    fn read<T: Send>(
+        &self,
+        py: Python<'_>,
+        read: impl FnOnce(&IndexState) -> T + Send,
+    ) -> PyResult<T> {
         work::detached(py, usize::MAX, || {
             read(&self.state.read().unwrap_or_else(PoisonError::into_inner))
         })
@@ -337,7 +341,7 @@ impl Index {
     fn write<T: Send>(
         &self,
         py: Python<'_>,
-        write: impl FnOnce(&mut State) -> T + Send,
+        write: impl FnOnce(&mut IndexState) -> T + Send,
     ) -> PyResult<T> {
         work::detached(py, usize::MAX, || {
             write(&mut self.state.write().unwrap_or_else(PoisonError::into_inner))
@@ -350,7 +354,7 @@ impl Index {
         (ids, documents): (&Bound<'_, PyAny>, &Bound<'_, PyAny>),
         reading: &Reading,
         threads: Option<usize>,
-        write: impl Fn(&mut State, &str, &Analysis) -> T + Sync + Send,
+        write: impl Fn(&mut IndexState, &str, &Analysis) -> T + Sync + Send,
     ) -> PyResult<Vec<Option<T>>> {
         let py = ids.py();
         let threads = work::threads(py, threads)?;
@@ -358,7 +362,7 @@ impl Index {
             |(at, id): (usize, PyResult<Bound<'_, PyAny>>)| id_of(&id?, &format_args!("ids[{at}]"));
         let ids: Vec<String> = ids.try_iter()?.enumerate().map(id).collect::<PyResult<_>>()?;
         let mut all = Vec::with_capacity(ids.len());
-        Column::of(documents, Accepts::FingerprintsToo)?.analyse(
+        DocumentColumn::of(documents, Accepts::FingerprintsToo)?.analyse(
             py,
             reading,
             (Wanted::STORED, threads),
@@ -391,10 +395,10 @@ impl Index {
                 format!("this index compares fingerprints of {}, not {other}", self.recipe);
             return Err(errors::error(py, "RecipeMismatch", &"recipe", &detail));
         }
-        let document = Document::of(given, &"document", Accepts::FingerprintsToo)?;
+        let document = OwnedDocument::of(given, &"document", Accepts::FingerprintsToo)?;
         let mut analysis = reading.analysis_of(py, &document, &"document", Wanted::STORED)?;
         if let Some(sketch) = sketch {
-            if !matches!(document, Document::Fingerprint(_)) {
+            if !matches!(document, OwnedDocument::Fingerprint(_)) {
                 return Err(errors::invalid(py, &"sketch", "only a fingerprint comes with one"));
             }
             analysis.sketch = Some(sketch.0.clone());
@@ -402,7 +406,7 @@ impl Index {
         Ok(analysis)
     }
 
-    fn criteria(&self, py: Python<'_>, asked: Asked<'_>) -> PyResult<Criteria> {
+    fn criteria(&self, py: Python<'_>, asked: Asked<'_>) -> PyResult<QueryCriteria> {
         let max = self.distance_max.get();
         let asked_distance = asked.distance.unwrap_or(DISTANCE_DEFAULT.min(max));
         let too_far = || {
@@ -419,7 +423,7 @@ impl Index {
         };
         let similarity = share("min_similarity", asked.min_similarity, self.min_similarity)?;
         let numbers = share("min_numbers", asked.min_numbers, self.min_numbers)?;
-        Ok(Criteria {
+        Ok(QueryCriteria {
             distance: distance.ok_or_else(too_far)?,
             threshold: Threshold::of_similarity(similarity)
                 .map(|threshold| threshold.with_numbers(numbers)),
@@ -429,9 +433,9 @@ impl Index {
 }
 
 fn hits(
-    state: &State,
+    state: &IndexState,
     analysis: &Analysis,
-    (criteria, limit): (Criteria, usize),
+    (criteria, limit): (QueryCriteria, usize),
     without: Option<&str>,
 ) -> Vec<Hit> {
     state.query(analysis, criteria, without).into_iter().take(limit).map(Hit::from).collect()

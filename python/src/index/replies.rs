@@ -3,7 +3,7 @@
 use pyo3::prelude::*;
 use pyo3::types::PyString;
 
-use super::state::{Found, Outcome};
+use super::state::{InsertOutcome, NearDocument};
 
 /// A stored document that is a near-duplicate of the one that was looked up.
 ///
@@ -42,9 +42,9 @@ impl Hit {
     }
 }
 
-impl From<Found> for Hit {
-    fn from(found: Found) -> Self {
-        let Found { id, fingerprint, distance, similarity, numbers, .. } = found;
+impl From<NearDocument> for Hit {
+    fn from(found: NearDocument) -> Self {
+        let NearDocument { id, fingerprint, distance, similarity, numbers, .. } = found;
         let (fingerprint, distance) = (fingerprint.bits(), distance.get());
         Self { id: id.to_string(), fingerprint, distance, similarity, numbers }
     }
@@ -75,15 +75,16 @@ impl Checked {
     }
 }
 
-impl From<Outcome> for Checked {
-    fn from(outcome: Outcome) -> Self {
+impl From<InsertOutcome> for Checked {
+    fn from(outcome: InsertOutcome) -> Self {
         let name = outcome.name();
-        let hit = if let Outcome::Duplicate(found) = outcome { Some(found.into()) } else { None };
+        let hit =
+            if let InsertOutcome::Duplicate(found) = outcome { Some(found.into()) } else { None };
         Self { outcome: name, hit }
     }
 }
 
-impl Outcome {
+impl InsertOutcome {
     /// As the service names it.
     pub(super) const fn name(&self) -> &'static str {
         match self {

@@ -16,7 +16,7 @@ const COMPARED_MAX: usize = 4_096;
 
 /// The documents of an index.
 #[derive(Debug)]
-pub(crate) struct State {
+pub(crate) struct IndexState {
     index: InMemoryIndex,
     /// By the number of the change that stored each.
     documents: HashMap<u64, Stored>,
@@ -31,7 +31,7 @@ struct Stored {
 
 /// What counts as a near-duplicate.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Criteria {
+pub(crate) struct QueryCriteria {
     pub(crate) distance: Distance,
     /// `None` compares no sketches.
     pub(crate) threshold: Option<Threshold>,
@@ -41,7 +41,7 @@ pub(crate) struct Criteria {
 
 /// A document that counts as a near-duplicate of another.
 #[derive(Debug, Clone)]
-pub(crate) struct Found {
+pub(crate) struct NearDocument {
     pub(crate) id: Arc<str>,
     pub(crate) fingerprint: Fingerprint,
     pub(crate) distance: Distance,
@@ -54,14 +54,14 @@ pub(crate) struct Found {
 
 /// What a write did.
 #[derive(Debug, Clone)]
-pub(crate) enum Outcome {
+pub(crate) enum InsertOutcome {
     Inserted,
     Replaced,
     AlreadyPresent,
-    Duplicate(Found),
+    Duplicate(NearDocument),
 }
 
-impl State {
+impl IndexState {
     pub(crate) fn new(distance_max: Distance) -> Self {
         Self {
             index: InMemoryIndex::new(distance_max),
@@ -82,9 +82,9 @@ impl State {
     pub(crate) fn query(
         &self,
         document: &Analysis,
-        criteria: Criteria,
+        criteria: QueryCriteria,
         without: Option<&str>,
-    ) -> Vec<Found> {
+    ) -> Vec<NearDocument> {
         let mut found = self.within(document, criteria, without);
         found.extend(self.beyond(document, criteria, without));
         found.sort_by_key(|found| (found.distance, found.sequence));
@@ -92,10 +92,10 @@ impl State {
     }
 
     /// Stores a document.
-    pub(crate) fn insert(&mut self, id: &str, document: &Analysis) -> Outcome {
+    pub(crate) fn insert(&mut self, id: &str, document: &Analysis) -> InsertOutcome {
         let before = self.get(id);
         if before == Some(document.fingerprint) {
-            return Outcome::AlreadyPresent;
+            return InsertOutcome::AlreadyPresent;
         }
         let id: Arc<str> = id.into();
         match &document.sketch {
@@ -107,15 +107,20 @@ impl State {
             self.documents.remove(&replaced);
         }
         self.documents.insert(sequence, Stored { id, sketch: document.sketch.clone() });
-        if before.is_some() { Outcome::Replaced } else { Outcome::Inserted }
+        if before.is_some() { InsertOutcome::Replaced } else { InsertOutcome::Inserted }
     }
 
     /// Stores a document unless another one counts as its near-duplicate.
-    pub(crate) fn check(&mut self, id: &str, document: &Analysis, criteria: Criteria) -> Outcome {
+    pub(crate) fn check(
+        &mut self,
+        id: &str,
+        document: &Analysis,
+        criteria: QueryCriteria,
+    ) -> InsertOutcome {
         if self.get(id) == Some(document.fingerprint) {
-            return Outcome::AlreadyPresent;
+            return InsertOutcome::AlreadyPresent;
         }
-        let first = |mut found: Vec<Found>| {
+        let first = |mut found: Vec<NearDocument>| {
             found.sort_by_key(|found| (found.distance, found.sequence));
             found.into_iter().next()
         };
@@ -125,7 +130,7 @@ impl State {
             Some(found) => {
                 // What the id stood for before is no longer its content.
                 self.delete(id);
-                Outcome::Duplicate(found)
+                InsertOutcome::Duplicate(found)
             }
             None => self.insert(id, document),
         }
@@ -140,7 +145,12 @@ impl State {
     }
 
     /// The documents within the distance that count.
-    fn within(&self, document: &Analysis, criteria: Criteria, without: Option<&str>) -> Vec<Found> {
+    fn within(
+        &self,
+        document: &Analysis,
+        criteria: QueryCriteria,
+        without: Option<&str>,
+    ) -> Vec<NearDocument> {
         let near = self.index.near(document.fingerprint, criteria.distance);
         let counts =
             |verification: Verification, distance| verification.counts(distance, document.short);
@@ -149,7 +159,12 @@ impl State {
     }
 
     /// The similar texts beyond the distance, which share a label and whose sketches confirm them.
-    fn beyond(&self, document: &Analysis, criteria: Criteria, without: Option<&str>) -> Vec<Found> {
+    fn beyond(
+        &self,
+        document: &Analysis,
+        criteria: QueryCriteria,
+        without: Option<&str>,
+    ) -> Vec<NearDocument> {
         let text = document.sketch.as_deref().zip(criteria.threshold);
         let Some((sketch, threshold)) = text.filter(|_| criteria.is_likely) else {
             return Vec::new();
@@ -166,9 +181,9 @@ impl State {
         &self,
         document: &Analysis,
         near: impl Iterator<Item = (Fingerprint, Distance)>,
-        (criteria, without): (Criteria, Option<&str>),
+        (criteria, without): (QueryCriteria, Option<&str>),
         counts: impl Fn(Verification, Distance) -> bool,
-    ) -> Vec<Found> {
+    ) -> Vec<NearDocument> {
         let documents = near.flat_map(|(fingerprint, distance)| {
             let documents = self.index.documents_of(fingerprint);
             documents.map(move |sequence| (fingerprint, distance, sequence.get()))
@@ -184,7 +199,7 @@ impl State {
                 let agreement = sketches.and_then(|(a, b)| a.numbers().agreement(b.numbers()));
                 let numbers = agreement.map(NumberAgreement::share);
                 let id = Arc::clone(&stored.id);
-                Found { id, fingerprint, distance, similarity, numbers, sequence }
+                NearDocument { id, fingerprint, distance, similarity, numbers, sequence }
             })
         });
         found.collect()

@@ -20,7 +20,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use tokio::runtime::{self, Runtime};
 
-use super::{BatchRequest, Search, Which, offer_options};
+use super::{BatchRequest, GroupSearch, Which, offer_options};
 use crate::cli::configuration;
 use crate::cli::error_report::ErrorReport;
 use crate::config::Sources;
@@ -93,7 +93,7 @@ impl OpenedDirectory {
     }
 
     /// Begins to find groups.
-    pub(super) fn begin_groups(&self, search: &Search<'_>) -> Result<JobReply> {
+    pub(super) fn begin_groups(&self, search: &GroupSearch<'_>) -> Result<JobReply> {
         let _runtime = self.runtime.enter();
         let options = offer_options(&search.options).map_err(|fault| anyhow!("{fault}"))?;
         let namespaces = namespaces(search.which)?;

@@ -211,7 +211,7 @@ pub(super) struct Which<'a> {
 
 /// A search for groups.
 #[derive(Debug)]
-pub(super) struct Search<'a> {
+pub(super) struct GroupSearch<'a> {
     /// `distance`, `min_similarity`, `min_numbers` and `search`, as a query parameter has them.
     pub(super) options: Vec<(&'static str, Option<String>)>,
     pub(super) which: Which<'a>,
@@ -283,7 +283,7 @@ impl Collection {
     }
 
     /// Begins to find groups.
-    pub(super) fn begin_groups(&self, search: &Search<'_>) -> Result<JobReply> {
+    pub(super) fn begin_groups(&self, search: &GroupSearch<'_>) -> Result<JobReply> {
         match self {
             Self::Service(service) => service.begin_groups(search),
             Self::Directory(directory) => directory.begin_groups(search),

@@ -16,7 +16,7 @@ use serde::de::DeserializeOwned;
 use serde_json::{Map, Value, json};
 
 use super::waiting::{NoticedBody, WaitNotice};
-use super::{Search, Which, foreign, item, path, wait};
+use super::{GroupSearch, Which, foreign, item, path, wait};
 use crate::cli::error_report::ErrorReport;
 use crate::cli::printable::printable;
 
@@ -168,7 +168,7 @@ impl RemoteService {
     }
 
     /// Begins to find groups.
-    pub(crate) fn begin_groups(&self, search: &Search<'_>) -> Result<JobReply> {
+    pub(crate) fn begin_groups(&self, search: &GroupSearch<'_>) -> Result<JobReply> {
         let mut request = Map::new();
         for (name, value) in &search.options {
             let value = value.as_deref().map(|text| {

@@ -26,10 +26,10 @@ pub(crate) struct InspectArgs {
 enum What {
     /// The files with the records: range of sequences, records, damage
     #[command(after_help = EXAMPLES)]
-    Journal(offline::Listing),
+    Journal(offline::ListingArgs),
     /// The files of each snapshot, with their sizes
     #[command(after_help = EXAMPLES)]
-    Snapshot(offline::Listing),
+    Snapshot(offline::ListingArgs),
 }
 
 pub(crate) fn run(args: &InspectArgs, out: &mut dyn Write) -> Result<()> {
@@ -69,7 +69,7 @@ fn line(file: &Finding) -> Value {
     })
 }
 
-fn journal(listing: &offline::Listing, out: &mut dyn Write) -> Result<()> {
+fn journal(listing: &offline::ListingArgs, out: &mut dyn Write) -> Result<()> {
     let data = &listing.data;
     let stopped = data.open()?;
     let progress = bar("reading records", stopped.bytes()?);
@@ -90,7 +90,7 @@ fn journal(listing: &offline::Listing, out: &mut dyn Write) -> Result<()> {
     Err(damage_report(data, offline::damaged_files(damage.len())).into())
 }
 
-fn snapshot(listing: &offline::Listing, out: &mut dyn Write) -> Result<()> {
+fn snapshot(listing: &offline::ListingArgs, out: &mut dyn Write) -> Result<()> {
     let snapshots = listing.data.open()?.snapshots()?;
     if listing.json {
         return snapshot::print_lines(&snapshots, out);

@@ -6,7 +6,7 @@ use anyhow::Result;
 
 use crate::cli::configuration::{load, serve_error};
 use crate::config::Sources;
-use crate::server::{Ended, Process, Settings};
+use crate::server::{Process, ServiceEnd, Settings};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -54,8 +54,8 @@ pub(crate) fn run(args: ServeArgs) -> Result<()> {
     let mut copies = false;
     loop {
         match process.serve(settings, copies).map_err(serve_error)? {
-            Ended::Stopped => return Ok(()),
-            Ended::Again { copies: again } => copies = again,
+            ServiceEnd::Stopped => return Ok(()),
+            ServiceEnd::Again { copies: again } => copies = again,
         }
         // What is fixed when a directory is created comes with a copy.
         settings = configured()?;

@@ -38,7 +38,7 @@ pub(crate) struct SnapshotArgs {
 enum Action {
     /// List the snapshots of a stopped service's data directory
     #[command(after_help = EXAMPLES)]
-    List(offline::Listing),
+    List(offline::ListingArgs),
     /// Read and verify snapshots and records of a stopped service, or an exported file
     #[command(after_help = EXAMPLES)]
     Verify {
@@ -127,7 +127,7 @@ pub(super) fn print_lines(snapshots: &[SnapshotFound], out: &mut dyn Write) -> R
     Ok(json_lines(snapshots.iter().map(line), out)?)
 }
 
-fn list(listing: &offline::Listing, out: &mut dyn Write) -> Result<()> {
+fn list(listing: &offline::ListingArgs, out: &mut dyn Write) -> Result<()> {
     let stopped = listing.data.open()?;
     let snapshots = stopped.snapshots()?;
     if listing.json {

@@ -12,11 +12,11 @@ use nearprint_wire::answer::ProblemReply;
 
 /// A table of changed documents, a line each as they come.
 #[derive(Debug, Default)]
-pub(crate) struct Changes {
+pub(crate) struct ChangeTable {
     has_head: bool,
 }
 
-impl Changes {
+impl ChangeTable {
     /// Prints those of a batch.
     pub(crate) fn print(
         &mut self,

@@ -22,7 +22,7 @@ const WIDTH_MIN: usize = 60;
 
 /// The groups found so far.
 #[derive(Debug, Default)]
-pub(crate) struct Groups {
+pub(crate) struct ImportGroups {
     numbers: HashMap<Box<str>, u32>,
     nodes: Vec<Node>,
     joined: UnionFind,
@@ -46,7 +46,7 @@ struct Group<'a> {
     names: Vec<&'a str>,
 }
 
-impl Groups {
+impl ImportGroups {
     /// Joins the documents of a batch with their hits.
     pub(crate) fn add(
         &mut self,
@@ -183,7 +183,7 @@ mod tests {
 
     #[test]
     fn documents_are_grouped_over_others_and_the_oldest_stands_for_them() {
-        let mut groups = Groups::default();
+        let mut groups = ImportGroups::default();
         groups.join(Some("a"), &reply(&[]));
         groups.join(Some("b"), &reply(&[("a", 1)]));
         groups.join(Some("x"), &reply(&[]));
@@ -200,7 +200,7 @@ mod tests {
 
     #[test]
     fn two_groups_become_one_when_a_document_is_near_both() {
-        let mut groups = Groups::default();
+        let mut groups = ImportGroups::default();
         groups.join(Some("b"), &reply(&[("a", 0)]));
         groups.join(Some("d"), &reply(&[("c", 0)]));
         groups.join(Some("e"), &reply(&[("d", 1), ("b", 2)]));
@@ -212,7 +212,7 @@ mod tests {
 
     #[test]
     fn a_hit_that_does_not_count_joins_nothing() {
-        let mut groups = Groups::default();
+        let mut groups = ImportGroups::default();
         let mut refuted = reply(&[("a", 1)]);
         refuted.hits[0].confirmed = Some(false);
         groups.join(Some("b"), &refuted);
@@ -224,7 +224,7 @@ mod tests {
 
     #[test]
     fn documents_without_ids_count_each() {
-        let mut groups = Groups::default();
+        let mut groups = ImportGroups::default();
         let mut bare = reply(&[("", 0)]);
         bare.hits[0].documents[0].id = None;
         bare.fingerprint = Some(Hex(0xff));

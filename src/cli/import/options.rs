@@ -66,7 +66,7 @@ fn delimiter(text: &str) -> Result<u8, String> {
 /// Which fields of records are what, and how files are read.
 #[derive(Debug, Clone, clap::Args)]
 #[command(next_help_heading = "Fields and formats")]
-pub(crate) struct Reading {
+pub(crate) struct ReadingArgs {
     /// The format of the files, whatever their names and first bytes say
     #[arg(long, value_enum)]
     format: Option<Format>,
@@ -104,15 +104,15 @@ pub(crate) struct Reading {
     namespace_field: Option<String>,
 }
 
-impl Reading {
+impl ReadingArgs {
     /// The format that the command line names.
     pub(crate) const fn format(&self) -> Option<Format> {
         self.format
     }
 }
 
-impl From<Reading> for ReadOptions {
-    fn from(reading: Reading) -> Self {
+impl From<ReadingArgs> for ReadOptions {
+    fn from(reading: ReadingArgs) -> Self {
         let body = [
             (BodyKind::Text, reading.text),
             (BodyKind::Html, reading.html),

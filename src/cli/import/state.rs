@@ -37,7 +37,7 @@ struct Saved {
 }
 
 /// The state of one import.
-pub(crate) struct State {
+pub(crate) struct ImportState {
     path: PathBuf,
     file: File,
     /// The bytes of the file.
@@ -82,7 +82,7 @@ pub(crate) fn default_path(settings: &str) -> Option<PathBuf> {
     Some(folder.join("nearprint").join(format!("import-{settings}.json")))
 }
 
-impl State {
+impl ImportState {
     /// Opens the file, or begins it.
     ///
     /// # Errors

@@ -212,7 +212,7 @@ impl fmt::Display for Summary {
 mod tests {
     use std::path::Path;
 
-    use nearprint_files::{BadEntry, Position, Raw};
+    use nearprint_files::{BadEntry, FilePosition, Raw};
 
     use super::*;
 
@@ -248,7 +248,7 @@ mod tests {
         let bad = |line| BadEntry {
             place: Place {
                 path: Path::new("a.hex").into(),
-                record: Some(Position { unit: "line", number: line, offset: Some(34) }),
+                record: Some(FilePosition { unit: "line", number: line, offset: Some(34) }),
             },
             raw: Raw::None,
             why: "is no hex".to_owned(),

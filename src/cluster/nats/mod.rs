@@ -30,7 +30,7 @@ use async_nats::jetstream::stream::{
 use async_nats::jetstream::{Context, ErrorCode};
 use bytes::Bytes;
 use futures_util::FutureExt as _;
-use nearprint_engine::log::{Bounds, Log, LogError, Reader, Settings};
+use nearprint_engine::log::{Log, LogBounds, LogError, LogSettings, Reader};
 use tokio::runtime::Handle;
 use tokio::sync::oneshot;
 use tokio::time::{Instant, sleep};
@@ -188,13 +188,13 @@ impl NatsLog {
         }
     }
 
-    async fn current_bounds(&self) -> Result<Bounds, LogError> {
+    async fn current_bounds(&self) -> Result<LogBounds, LogError> {
         let info = self.info().await?;
         if identity(&info) != self.identity {
             return Err(LogError::Another { identity: identity(&info) });
         }
         let (state, last) = (&info.state, info.state.last_sequence);
-        Ok(Bounds {
+        Ok(LogBounds {
             first: if state.messages == 0 { last + 1 } else { state.first_sequence },
             last,
         })
@@ -234,11 +234,11 @@ impl Log for NatsLog {
         Box::new(NatsReader::new(self.clone(), from))
     }
 
-    fn bounds(&self) -> Result<Bounds, LogError> {
+    fn bounds(&self) -> Result<LogBounds, LogError> {
         self.runtime.block_on(self.current_bounds())
     }
 
-    fn settings(&self) -> Result<Settings, LogError> {
+    fn settings(&self) -> Result<LogSettings, LogError> {
         let info = self.runtime.block_on(self.info())?;
         let server = self.context.client().server_info();
         let entry_bytes_max = u64::try_from(info.config.max_message_size)
@@ -251,7 +251,7 @@ impl Log for NatsLog {
                 cluster.leader.iter().cloned().chain(replicas).collect()
             },
         );
-        Ok(Settings {
+        Ok(LogSettings {
             identity: identity(&info),
             replicas: u32::try_from(info.config.num_replicas).unwrap_or(u32::MAX),
             syncs: monitors::all_sync(&self.monitors, &servers),

@@ -18,7 +18,7 @@ use async_nats::jetstream::consumer::pull::{Config, MessagesError, Stream};
 use async_nats::jetstream::consumer::{AckPolicy, DeliverPolicy};
 use futures_util::StreamExt as _;
 use futures_util::future::BoxFuture;
-use nearprint_engine::log::{Bounds, Entry, LogError, Reader};
+use nearprint_engine::log::{LogBounds, LogEntry, LogError, Reader};
 use tokio::time::{sleep, timeout};
 
 use super::{NatsLog, unreachable};
@@ -56,18 +56,18 @@ pub(super) struct NatsReader {
 
 enum Consumer {
     /// It is being made; why the last one was given up.
-    Opening(BoxFuture<'static, Result<(Stream, Bounds), LogError>>, String),
+    Opening(BoxFuture<'static, Result<(Stream, LogBounds), LogError>>, String),
     Open(Box<Stream>),
 }
 
 /// What a check has found, and which entry was the next when it began.
 struct Checked {
     next: u64,
-    bounds: Result<Bounds, LogError>,
+    bounds: Result<LogBounds, LogError>,
 }
 
 enum Event {
-    Opened(Result<(Stream, Bounds), LogError>),
+    Opened(Result<(Stream, LogBounds), LogError>),
     Message(Option<Result<Message, MessagesError>>),
     Checked(Checked),
 }
@@ -86,7 +86,7 @@ impl NatsReader {
     }
 
     /// Waits for the next entry. May be dropped and called again at any time.
-    async fn advance(&mut self) -> Result<Entry, LogError> {
+    async fn advance(&mut self) -> Result<LogEntry, LogError> {
         loop {
             let event = match &mut self.consumer {
                 Consumer::Opening(opening, _) => Event::Opened(opening.await),
@@ -117,7 +117,7 @@ impl NatsReader {
     fn take(
         &mut self,
         message: Option<Result<Message, MessagesError>>,
-    ) -> Result<Option<Entry>, LogError> {
+    ) -> Result<Option<LogEntry>, LogError> {
         let read = match message {
             Some(Ok(message)) => match message.info() {
                 Ok(info) => Ok((info.stream_sequence, message.message.payload)),
@@ -130,7 +130,7 @@ impl NatsReader {
             Ok((at, bytes)) if at == self.next => {
                 self.next += 1;
                 self.suspected = None;
-                return Ok(Some(Entry { at, bytes: bytes.as_ref().into() }));
+                return Ok(Some(LogEntry { at, bytes: bytes.as_ref().into() }));
             }
             // Perhaps the message was lost on its way here. The next consumer will tell.
             Ok((got, _)) if got > self.next => {
@@ -185,7 +185,7 @@ impl NatsReader {
     }
 
     /// What it means that no entry came in time.
-    fn silence(&self) -> Result<Option<Entry>, LogError> {
+    fn silence(&self) -> Result<Option<LogEntry>, LogError> {
         let missing = || LogError::Unreachable(format!("entry {} has not come", self.next));
         match (&self.consumer, self.last) {
             (Consumer::Open(_), Some(last)) if last < self.next => Ok(None),
@@ -196,7 +196,7 @@ impl NatsReader {
 }
 
 impl Reader for NatsReader {
-    fn next(&mut self, wait: Duration) -> Result<Option<Entry>, LogError> {
+    fn next(&mut self, wait: Duration) -> Result<Option<LogEntry>, LogError> {
         let runtime = self.log.runtime.clone();
         match runtime.block_on(async { timeout(wait, self.advance()).await }) {
             Ok(read) => read.map(Some),
@@ -215,7 +215,7 @@ impl std::fmt::Debug for NatsReader {
 }
 
 /// Whether the log has the entry before the next one, and may have the next one.
-fn is_there(next: u64, Bounds { first, last }: Bounds) -> Result<(), LogError> {
+fn is_there(next: u64, LogBounds { first, last }: LogBounds) -> Result<(), LogError> {
     if last + 1 < next {
         Err(LogError::Regressed { last, read: next - 1 })
     } else if first > next {

@@ -13,10 +13,10 @@ use tokio::sync::mpsc;
 use tokio::task::{self, JoinHandle};
 use tokio::time::Instant;
 
-use crate::http::batch::records::{Pack, Records};
+use crate::http::batch::records::{PackedReply, ReplyRecords};
 use crate::http::batch::replies::{Finishing, Reply, Slot, error_line, finished};
 use crate::http::batch::run::{Batch, request_of};
-use crate::http::batch::source::{self, Content, Numbered, Words};
+use crate::http::batch::source::{self, LineContent, Numbered, PackedWords};
 use crate::http::problem::{Code, Problem};
 use crate::http::reply::counts::{count_hits, count_verdict};
 use crate::http::request::prepare::line;
@@ -43,13 +43,13 @@ type PreparedPiece = (Option<Reply>, Numbered<Prepared>);
 pub(super) type ToBegin = mpsc::Sender<JoinHandle<PreparedPiece>>;
 
 /// The source of the documents.
-pub(super) enum Source {
+pub(super) enum BatchSource {
     Lines(Body),
-    Words(Words),
+    Words(PackedWords),
 }
 
 /// Starts the stages. Each ends when the one after it is gone.
-pub(super) fn start(batch: Arc<Batch>, source: Source) -> mpsc::Receiver<Slot<Reply>> {
+pub(super) fn start(batch: Arc<Batch>, source: BatchSource) -> mpsc::Receiver<Slot<Reply>> {
     let (to_begin, pieces) = mpsc::channel(*PIECES_AHEAD);
     let (to_reply, slots) = mpsc::channel(SLOTS_MAX);
     drop(tokio::spawn(prepare_all(Arc::clone(&batch), source, to_begin)));
@@ -57,10 +57,10 @@ pub(super) fn start(batch: Arc<Batch>, source: Source) -> mpsc::Receiver<Slot<Re
     slots
 }
 
-async fn prepare_all(batch: Arc<Batch>, source: Source, to_begin: ToBegin) {
+async fn prepare_all(batch: Arc<Batch>, source: BatchSource, to_begin: ToBegin) {
     let (read, rest) = match source {
-        Source::Lines(mut body) => (source::lines(&batch, &mut body, &to_begin).await, body),
-        Source::Words(mut words) => {
+        BatchSource::Lines(mut body) => (source::lines(&batch, &mut body, &to_begin).await, body),
+        BatchSource::Words(mut words) => {
             (source::bare(&batch, &mut words, &to_begin).await, words.into_body())
         }
     };
@@ -114,11 +114,11 @@ impl Batch {
     /// when the client is gone.
     pub(super) async fn prepare_next(
         self: &Arc<Self>,
-        piece: Numbered<Content>,
+        piece: Numbered<LineContent>,
         reserved: &mut ByteShare,
         to_begin: &ToBegin,
     ) -> bool {
-        let bytes = piece.iter().flat_map(|(_, content)| content).map(Content::bytes).sum();
+        let bytes = piece.iter().flat_map(|(_, content)| content).map(LineContent::bytes).sum();
         // A line that was being read is complete now, and takes its share along.
         let share = reserved.split_up_to(bytes);
         let writes = self.operation.writes();
@@ -143,11 +143,13 @@ impl Batch {
         self.place.await_client(to_begin.send(prepared)).await.is_ok()
     }
 
-    fn read(&self, piece: Numbered<Content>) -> Numbered<Prepared> {
+    fn read(&self, piece: Numbered<LineContent>) -> Numbered<Prepared> {
         let setting = self.http.service.setting();
         let read = |content| match content {
-            Content::Bare(bits) => Ok(prepare::bare(bits, None, self.options.clone(), &setting)?),
-            Content::Json(json) => {
+            LineContent::Bare(bits) => {
+                Ok(prepare::bare(bits, None, self.options.clone(), &setting)?)
+            }
+            LineContent::Json(json) => {
                 let prepared = line(&json, request_of(self.operation), &self.options, &setting)?;
                 self.check_namespace(prepared.document.namespace.as_ref())?;
                 Ok(prepared)
@@ -162,7 +164,7 @@ impl Batch {
         documents: Numbered<Prepared>,
         mut room: ByteShare,
     ) -> PreparedPiece {
-        let (mut replies, mut left) = (Records::default(), Vec::new());
+        let (mut replies, mut left) = (ReplyRecords::default(), Vec::new());
         let mut turn = Instant::now();
         for (line, document) in documents {
             // Look-ups of crowded fingerprints take long, and never wait for anything.
@@ -171,7 +173,7 @@ impl Batch {
                 turn = Instant::now();
             }
             let has_room = left.is_empty()
-                && replies.bytes.len() <= ROOM_BYTES.saturating_sub(Records::BYTES_MAX_EACH);
+                && replies.bytes.len() <= ROOM_BYTES.saturating_sub(ReplyRecords::BYTES_MAX_EACH);
             let replied = match &document {
                 Ok(document) if has_room => self.reply_shortly(document, &mut replies).await,
                 Err(problem) if has_room => Err(problem.clone()),
@@ -192,7 +194,7 @@ impl Batch {
     async fn reply_shortly(
         &self,
         document: &Prepared,
-        replies: &mut Records,
+        replies: &mut ReplyRecords,
     ) -> Result<bool, Problem> {
         if self.operation == Operation::Fingerprint {
             let recipe = self.http.service.recipe();
@@ -222,8 +224,8 @@ impl Batch {
     }
 
     /// The reply to the line whose reply is finished next, with the share of its hits.
-    async fn line(&self, reply: impl Shorten + Pack, share: Option<ByteShare>) -> Reply {
-        let mut records = Records::default();
+    async fn line(&self, reply: impl Shorten + PackedReply, share: Option<ByteShare>) -> Reply {
+        let mut records = ReplyRecords::default();
         if share.is_none() && records.push(&reply) {
             return Reply::Short(records, None);
         }

@@ -17,7 +17,7 @@ use tokio::sync::{Notify, watch};
 
 /// How far the body of a batch has come.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Progress {
+pub(super) enum BodyProgress {
     /// Its head has been read.
     Begun,
     /// Some of it has been read, so a client that asked for permission to send has got it.
@@ -31,9 +31,9 @@ pub(super) enum Progress {
 /// What the first and the last stage of a batch tell each other.
 #[derive(Debug)]
 pub(crate) struct Flow {
-    progress: watch::Sender<Progress>,
+    progress: watch::Sender<BodyProgress>,
     /// How far the body must be before the head of the reply goes out.
-    awaited: Progress,
+    awaited: BodyProgress,
     given_up: Notify,
     holds_replies: AtomicBool,
 }
@@ -43,12 +43,12 @@ impl Flow {
     /// to send the body: then it would take the head as a refusal.
     pub(super) fn new(early_reply: bool, expects_continue: bool) -> Arc<Self> {
         let awaited = match (early_reply, expects_continue) {
-            (false, _) => Progress::Ended,
-            (true, true) => Progress::Arriving,
-            (true, false) => Progress::Begun,
+            (false, _) => BodyProgress::Ended,
+            (true, true) => BodyProgress::Arriving,
+            (true, false) => BodyProgress::Begun,
         };
         Arc::new(Self {
-            progress: watch::Sender::new(Progress::Begun),
+            progress: watch::Sender::new(BodyProgress::Begun),
             awaited,
             given_up: Notify::new(),
             holds_replies: AtomicBool::new(false),
@@ -59,12 +59,12 @@ impl Flow {
     pub(super) fn watch(self: &Arc<Self>, body: Body) -> Body {
         let has_ended = body.is_end_stream();
         if has_ended {
-            self.has_come_to(Progress::Ended);
+            self.has_come_to(BodyProgress::Ended);
         }
         Body::new(Watched { body, has_ended, flow: Arc::clone(self) })
     }
 
-    fn has_come_to(&self, progress: Progress) {
+    fn has_come_to(&self, progress: BodyProgress) {
         self.progress.send_if_modified(|so_far| {
             let is_further = *so_far < progress;
             *so_far = progress.max(*so_far);
@@ -74,12 +74,12 @@ impl Flow {
 
     /// Whether nothing more of the body will be read.
     pub(super) fn has_ended(&self) -> bool {
-        *self.progress.borrow() >= Progress::Ended
+        *self.progress.borrow() >= BodyProgress::Ended
     }
 
     /// Whether the rest of the body will not be read, so that the connection must end.
     pub(super) fn has_left(&self) -> bool {
-        *self.progress.borrow() == Progress::Left
+        *self.progress.borrow() == BodyProgress::Left
     }
 
     /// Whether the head may go out.
@@ -135,11 +135,11 @@ impl hyper::body::Body for Watched {
         match &polled {
             Poll::Pending => {}
             Poll::Ready(Some(Ok(_))) if !self.body.is_end_stream() => {
-                self.flow.has_come_to(Progress::Arriving);
+                self.flow.has_come_to(BodyProgress::Arriving);
             }
             Poll::Ready(_) => {
                 self.has_ended = true;
-                self.flow.has_come_to(Progress::Ended);
+                self.flow.has_come_to(BodyProgress::Ended);
             }
         }
         polled
@@ -157,7 +157,7 @@ impl hyper::body::Body for Watched {
 impl Drop for Watched {
     fn drop(&mut self) {
         if !self.has_ended {
-            self.flow.has_come_to(Progress::Left);
+            self.flow.has_come_to(BodyProgress::Left);
         }
     }
 }

@@ -26,10 +26,10 @@ use nearprint_wire::answer::PackedInsertReply;
 use nearprint_wire::offer::OfferOptions;
 use tokio::sync::mpsc;
 
-use crate::http::batch::documents::Source;
+use crate::http::batch::documents::BatchSource;
 use crate::http::batch::replies::{Finishing, Reply, Slot, finished};
 use crate::http::batch::run::{Batch, in_lines, streamed};
-use crate::http::batch::source::{DOCUMENTS_PER_PIECE, Words, whole_words};
+use crate::http::batch::source::{DOCUMENTS_PER_PIECE, PackedWords, whole_words};
 use crate::http::problem::Problem;
 use crate::http::request::body;
 use crate::metrics::{self, WriteOutcome};
@@ -52,11 +52,11 @@ pub(super) async fn run(
     let (stream, bytes) = whole_words(&batch, stream).await?;
     let timeout = batch.http.bodies.timeout;
     if !inserts && body::accepts_ndjson(headers) {
-        let words = Words::new(stream, timeout, DOCUMENTS_PER_PIECE);
-        return Ok(in_lines(&batch, Source::Words(words)).await);
+        let words = PackedWords::new(stream, timeout, DOCUMENTS_PER_PIECE);
+        return Ok(in_lines(&batch, BatchSource::Words(words)).await);
     }
     check_options(&batch.options, inserts)?;
-    let (words, count) = (Words::new(stream, timeout, PACKED_MAX), bytes / 8);
+    let (words, count) = (PackedWords::new(stream, timeout, PACKED_MAX), bytes / 8);
     if inserts {
         return insert(batch, words, count).await;
     }
@@ -89,7 +89,7 @@ fn check_options(options: &OfferOptions, inserts: bool) -> Result<(), Problem> {
 
 /// Begins each chunk in the order of the body. An error ends the batch.
 fn start<T: Send + 'static, F>(
-    mut words: Words,
+    mut words: PackedWords,
     begin: impl Fn(Vec<Fingerprint>) -> F + Send + 'static,
 ) -> mpsc::Receiver<Slot<T>>
 where
@@ -174,7 +174,7 @@ fn count_hits(nearest: &[u8]) -> u64 {
 }
 
 /// Stores all fingerprints and replies with counts.
-async fn insert(batch: Arc<Batch>, words: Words, received: u64) -> Result<Response, Problem> {
+async fn insert(batch: Arc<Batch>, words: PackedWords, received: u64) -> Result<Response, Problem> {
     let sequence = batch.caller.namespaces.sequence(batch.http.service.engine().sequence());
     let mut reply = PackedInsertReply { received, inserted: 0, stored: false, sequence };
     let reach = batch.caller.namespaces.clone();

@@ -17,7 +17,7 @@ use tokio::time::{Instant, sleep_until};
 
 use crate::http::batch::flow::Flow;
 use crate::http::batch::held::Held;
-use crate::http::batch::records::{Pack, Records};
+use crate::http::batch::records::{PackedReply, ReplyRecords};
 use crate::http::batch::run::Batch;
 use crate::http::problem::Problem;
 use crate::http::request::body;
@@ -26,7 +26,7 @@ use crate::http::request::body;
 #[derive(Debug)]
 pub(super) enum Reply {
     /// Each of at most [`SHORT_BYTES`].
-    Short(Records, Option<ByteShare>),
+    Short(ReplyRecords, Option<ByteShare>),
     Long(Vec<u8>, Option<ByteShare>),
 }
 
@@ -34,7 +34,7 @@ impl Reply {
     /// Bytes that are sent as they are.
     pub(super) fn of_bytes(bytes: Vec<u8>, share: Option<ByteShare>) -> Self {
         if bytes.len() <= SHORT_BYTES {
-            let mut records = Records::default();
+            let mut records = ReplyRecords::default();
             records.push_bytes(&bytes);
             return Self::Short(records, None);
         }
@@ -47,8 +47,8 @@ impl Reply {
     }
 
     /// A reply that is always short.
-    pub(super) fn of_short(reply: &(impl Pack + Serialize)) -> Self {
-        let mut records = Records::default();
+    pub(super) fn of_short(reply: &(impl PackedReply + Serialize)) -> Self {
+        let mut records = ReplyRecords::default();
         if records.push(reply) {
             return Self::Short(records, None);
         }

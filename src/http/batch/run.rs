@@ -13,7 +13,7 @@ use nearprint_service::{Caller, Lifetime, NamespaceAccess, Operation, prepare};
 use nearprint_wire::offer::OfferOptions;
 use tokio::sync::{Semaphore, mpsc};
 
-use crate::http::batch::documents::{self, Source};
+use crate::http::batch::documents::{self, BatchSource};
 use crate::http::batch::flow::Flow;
 use crate::http::batch::packed;
 use crate::http::batch::replies::{self, Reply, Slot};
@@ -136,7 +136,7 @@ pub(crate) async fn run(
     let batch =
         Arc::new(Batch { http, caller, operation, options, lifetime, own, turn, flow, place });
     if kind == ContentKind::Ndjson {
-        Ok(in_lines(&batch, Source::Lines(stream)).await)
+        Ok(in_lines(&batch, BatchSource::Lines(stream)).await)
     } else if kind == ContentKind::Packed && operation != Operation::Fingerprint {
         packed::run(batch, look_up, &head.headers, stream).await
     } else {
@@ -145,7 +145,7 @@ pub(crate) async fn run(
 }
 
 /// The reply of a batch with one line for each document.
-pub(super) async fn in_lines(batch: &Arc<Batch>, source: Source) -> Response {
+pub(super) async fn in_lines(batch: &Arc<Batch>, source: BatchSource) -> Response {
     let slots = documents::start(Arc::clone(batch), source);
     streamed(batch, "application/x-ndjson", slots).await
 }

@@ -30,12 +30,12 @@ const WORD: usize = size_of::<u64>();
 pub(super) type Numbered<T> = Vec<(u64, Result<T, Problem>)>;
 
 /// A document as it came.
-pub(super) enum Content {
+pub(super) enum LineContent {
     Json(Bytes),
     Bare(Fingerprint),
 }
 
-impl Content {
+impl LineContent {
     /// How many bytes of the body it has.
     pub(super) const fn bytes(&self) -> usize {
         match self {
@@ -59,7 +59,7 @@ pub(super) async fn lines(
 ) -> Result<(), (u64, Problem)> {
     let options = &batch.http.options;
     let content = |StreamLine { number, bytes }| {
-        (number, bytes.map(Content::Json).ok_or_else(|| line_too_large(options)))
+        (number, bytes.map(LineContent::Json).ok_or_else(|| line_too_large(options)))
     };
     let mut cutter = LineCutter::new(options.line_bytes_max);
     let mut reserved = batch.http.bodies.share(batch.place.client());
@@ -97,14 +97,14 @@ pub(super) async fn lines(
 /// Reads packed words as documents without ids, one a line.
 pub(super) async fn bare(
     batch: &Arc<Batch>,
-    words: &mut Words,
+    words: &mut PackedWords,
     to_begin: &ToBegin,
 ) -> Result<(), (u64, Problem)> {
     let mut reserved = batch.http.bodies.share(batch.place.client());
     let mut first = 1_u64;
     while let Some(words) = words.next().await.map_err(|problem| (first, problem))? {
         let next = first.saturating_add(words.len() as u64);
-        let piece = (first..).zip(words.into_iter().map(Content::Bare).map(Ok)).collect();
+        let piece = (first..).zip(words.into_iter().map(LineContent::Bare).map(Ok)).collect();
         if !batch.offer(piece, &mut reserved, to_begin).await? {
             return Ok(());
         }
@@ -118,7 +118,7 @@ impl Batch {
     /// first line of the piece, before there is. False when the client is gone.
     async fn offer(
         self: &Arc<Self>,
-        piece: Numbered<Content>,
+        piece: Numbered<LineContent>,
         reserved: &mut ByteShare,
         to_begin: &ToBegin,
     ) -> Result<bool, (u64, Problem)> {
@@ -165,7 +165,7 @@ pub(super) async fn discard(mut body: Body) {
 }
 
 /// The body of a packed batch: little-endian words of 64 bits.
-pub(super) struct Words {
+pub(super) struct PackedWords {
     body: Body,
     bytes: BytesMut,
     ended: bool,
@@ -174,7 +174,7 @@ pub(super) struct Words {
     at_once: usize,
 }
 
-impl Words {
+impl PackedWords {
     pub(super) fn new(body: Body, timeout: Duration, at_once: usize) -> Self {
         Self { body, bytes: BytesMut::new(), ended: false, timeout, at_once }
     }

@@ -15,10 +15,10 @@ use crate::http::middleware::access::{Concerned, Rule};
 use crate::http::problem::{Code, status};
 
 /// Some of the errors of an operation.
-pub(crate) type Group = &'static [Code];
+pub(crate) type ErrorGroup = &'static [Code];
 
 /// Those of the head of any request.
-const ANY: Group = &[
+const ANY: ErrorGroup = &[
     Code::InvalidHost,
     Code::CrossSite,
     Code::HostNotAllowed,
@@ -27,17 +27,18 @@ const ANY: Group = &[
 ];
 
 /// Errors of every request except probes.
-pub(crate) const BUSY: Group = &[Code::Overloaded];
+pub(crate) const BUSY: ErrorGroup = &[Code::Overloaded];
 
 /// Errors of parameters in the path or the query string.
-pub(crate) const PARAMETERS: Group = &[Code::InvalidValue, Code::UnknownField, Code::RepeatedField];
+pub(crate) const PARAMETERS: ErrorGroup =
+    &[Code::InvalidValue, Code::UnknownField, Code::RepeatedField];
 
 /// Errors of the media type, charset and coding of a body.
-pub(crate) const TYPES: Group =
+pub(crate) const TYPES: ErrorGroup =
     &[Code::UnsupportedMediaType, Code::UnsupportedCharset, Code::UnsupportedEncoding];
 
 /// Errors of a body that is read whole.
-pub(crate) const BODY: Group = &[
+pub(crate) const BODY: ErrorGroup = &[
     Code::BodyIncomplete,
     Code::MalformedEncoding,
     Code::RequestTimeout,
@@ -46,11 +47,11 @@ pub(crate) const BODY: Group = &[
 ];
 
 /// Those of JSON.
-pub(crate) const JSON: Group =
+pub(crate) const JSON: ErrorGroup =
     &[Code::MalformedJson, Code::InvalidValue, Code::UnknownField, Code::RepeatedField];
 
 /// Those of a packed batch, which comes in a body or in pieces.
-pub(crate) const PACKED: Group = &[
+pub(crate) const PACKED: ErrorGroup = &[
     Code::PackedLength,
     Code::LengthRequired,
     Code::BodyIncomplete,
@@ -60,7 +61,7 @@ pub(crate) const PACKED: Group = &[
 ];
 
 /// Those of a document and the recipe of the service.
-pub(crate) const DOCUMENT: Group = &[
+pub(crate) const DOCUMENT: ErrorGroup = &[
     Code::DocumentMissing,
     Code::DocumentAmbiguous,
     Code::DimensionMismatch,
@@ -69,26 +70,26 @@ pub(crate) const DOCUMENT: Group = &[
 ];
 
 /// Those of a bare fingerprint.
-pub(crate) const FINGERPRINT: Group = &[Code::DocumentMissing, Code::RecipeMismatch];
+pub(crate) const FINGERPRINT: ErrorGroup = &[Code::DocumentMissing, Code::RecipeMismatch];
 
 /// Those of the distance of a look-up.
-pub(crate) const DISTANCE: Group = &[Code::DistanceAboveMax];
+pub(crate) const DISTANCE: ErrorGroup = &[Code::DistanceAboveMax];
 
 /// Those of reading what is stored.
-pub(crate) const READ: Group = &[Code::UnreadableRecord, Code::StorageFailed];
+pub(crate) const READ: ErrorGroup = &[Code::UnreadableRecord, Code::StorageFailed];
 
 /// Those of a request that concerns a namespace.
-pub(crate) const NAMESPACE: Group = &[Code::NamespaceNotAllowed];
+pub(crate) const NAMESPACE: ErrorGroup = &[Code::NamespaceNotAllowed];
 
 /// Those of a change.
-pub(crate) const CHANGE: Group =
+pub(crate) const CHANGE: ErrorGroup =
     &[Code::Stopping, Code::StorageFailed, Code::DirectoryUnusable, Code::DiskFull];
 
 /// Those of a change that adds documents.
-pub(crate) const ADDITION: Group = &[Code::MemoryFull, Code::ClockBeyondExpiries];
+pub(crate) const ADDITION: ErrorGroup = &[Code::MemoryFull, Code::ClockBeyondExpiries];
 
 /// Why a service is not ready, which a probe gets as 503 whatever the status of a write would be.
-pub(crate) const READINESS: Group = &[
+pub(crate) const READINESS: ErrorGroup = &[
     Code::Behind,
     Code::FollowerHalted,
     Code::NodeHalted,
@@ -100,51 +101,53 @@ pub(crate) const READINESS: Group = &[
 ];
 
 /// Why a service passes no writes on.
-pub(crate) const PASSES_ON: Group = &[Code::Follower, Code::PrimaryUnreachable, Code::NoLeader];
+pub(crate) const PASSES_ON: ErrorGroup =
+    &[Code::Follower, Code::PrimaryUnreachable, Code::NoLeader];
 
 /// Those of a follower's request for changes.
-pub(crate) const CHANGES: Group = &[Code::Diverged, Code::ChangesPacked, Code::UnreadableRecord];
+pub(crate) const CHANGES: ErrorGroup =
+    &[Code::Diverged, Code::ChangesPacked, Code::UnreadableRecord];
 
 /// Those of any request that reads what is stored, and may have to be answered elsewhere.
-const READING: Group =
+const READING: ErrorGroup =
     &[Code::Follower, Code::PrimaryUnreachable, Code::NoLeader, Code::Behind, Code::Overloaded];
 
 /// Those of any request that changes what is stored, and may have to be answered elsewhere.
-const WRITING: Group =
+const WRITING: ErrorGroup =
     &[Code::Follower, Code::PrimaryUnreachable, Code::NoLeader, Code::OutcomeUnknown];
 
 /// Those of metadata.
-pub(crate) const METADATA: Group = &[Code::MetadataTooLarge];
+pub(crate) const METADATA: ErrorGroup = &[Code::MetadataTooLarge];
 
 /// Those of operations that stop with the service.
-pub(crate) const WHILE_RUNNING: Group = &[Code::Stopping, Code::StorageFailed];
+pub(crate) const WHILE_RUNNING: ErrorGroup = &[Code::Stopping, Code::StorageFailed];
 
 /// Those of a request for one document.
-pub(crate) const ONE_DOCUMENT: Group = &[Code::DocumentNotFound];
+pub(crate) const ONE_DOCUMENT: ErrorGroup = &[Code::DocumentNotFound];
 
 /// Those of a request for a job.
-pub(crate) const ONE_JOB: Group = &[Code::JobNotFound];
+pub(crate) const ONE_JOB: ErrorGroup = &[Code::JobNotFound];
 
 /// Those of a request for a job that finds groups.
-pub(crate) const ONE_SEARCH: Group = &[Code::GroupsNotFound];
+pub(crate) const ONE_SEARCH: ErrorGroup = &[Code::GroupsNotFound];
 
 /// Those of a request for the result of one.
-pub(crate) const FOUND_GROUPS: Group = &[Code::GroupsNotReady];
+pub(crate) const FOUND_GROUPS: ErrorGroup = &[Code::GroupsNotReady];
 
 /// Those of a request that begins a job.
-pub(crate) const NEW_JOB: Group = &[Code::TooManyJobs];
+pub(crate) const NEW_JOB: ErrorGroup = &[Code::TooManyJobs];
 
 /// Describes the errors of an operation: its own groups, and those that its rule may bring.
-pub(crate) fn describe(operation: &mut Operation, groups: &[Group], rule: Rule) {
-    let of_token: Group = match rule.need {
+pub(crate) fn describe(operation: &mut Operation, groups: &[ErrorGroup], rule: Rule) {
+    let of_token: ErrorGroup = match rule.need {
         Need::Nothing => &[],
         Need::Token => &[Code::TokenMissing, Code::TokenUnknown, Code::RateLimited],
         Need::Permission(_) => {
             &[Code::TokenMissing, Code::TokenUnknown, Code::RateLimited, Code::ScopeMissing]
         }
     };
-    let concerns_all: Group = if rule.namespaces == Concerned::All { NAMESPACE } else { &[] };
-    let of_permission: Group = match rule.need {
+    let concerns_all: ErrorGroup = if rule.namespaces == Concerned::All { NAMESPACE } else { &[] };
+    let of_permission: ErrorGroup = match rule.need {
         Need::Permission(Permission::Read) => READING,
         Need::Permission(Permission::Write) => WRITING,
         Need::Permission(Permission::Admin) | Need::Token | Need::Nothing => &[],

@@ -47,9 +47,9 @@ pub(crate) enum Concerned {
 
 /// The rules of all routes: for each path, those of its methods.
 #[derive(Debug, Default)]
-pub(crate) struct Rules(HashMap<String, Vec<(Method, Rule)>>);
+pub(crate) struct RouteRules(HashMap<String, Vec<(Method, Rule)>>);
 
-impl Rules {
+impl RouteRules {
     /// Sets the rule of some operations.
     pub(crate) fn add(&mut self, paths: &mut Paths, rule: Rule) {
         for (path, item) in &mut paths.paths {
@@ -93,7 +93,7 @@ impl Rules {
 /// nothing when tokens are off. Whoever may begin a search for groups may also end it.
 pub(crate) fn check(
     http: &HttpService,
-    rules: &Rules,
+    rules: &RouteRules,
     route: Option<&str>,
     request: &mut Request,
 ) -> Result<(), Problem> {
@@ -180,7 +180,7 @@ fn problem(denied: Denied) -> Problem {
 
 /// Marks each operation of the description with the permission that it needs, in either of two
 /// schemes; unless `needs_tokens`, nothing will do too.
-pub(crate) fn describe(document: &mut OpenApi, rules: &Rules, needs_tokens: bool) {
+pub(crate) fn describe(document: &mut OpenApi, rules: &RouteRules, needs_tokens: bool) {
     let components = document.components.get_or_insert_default();
     for (name, kind, what) in SCHEMES {
         let scheme = HttpBuilder::new().scheme(kind).description(Some(what)).build();
@@ -223,7 +223,7 @@ mod tests {
     #[test]
     fn a_method_that_a_route_does_not_have_is_for_administrators() {
         let rule = Rule { need: Permission::Read.into(), namespaces: Concerned::All };
-        let rules = Rules(HashMap::from([("/v1/a".to_owned(), vec![(Method::GET, rule)])]));
+        let rules = RouteRules(HashMap::from([("/v1/a".to_owned(), vec![(Method::GET, rule)])]));
         for method in [Method::GET, Method::HEAD] {
             assert_eq!(rules.of(&method, Some("/v1/a")), rule);
         }

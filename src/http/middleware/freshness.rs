@@ -17,7 +17,7 @@ use crate::http::problem::{Code, Problem};
 use crate::http::request::caller::namespaces_of;
 use crate::http::request::parameters;
 use crate::http::service::HttpService;
-use nearprint_service::cipher::Kind;
+use nearprint_service::cipher::CursorKind;
 
 /// The longest wait for a change.
 const WAIT_MAX: Duration = Duration::from_secs(1);
@@ -96,8 +96,10 @@ impl Freshness {
 /// Tells another copy of this directory a change that this one has: in a request that is passed on,
 /// and in the reply to one.
 pub(crate) fn tell_change(http: &HttpService, headers: &mut HeaderMap) {
-    let change =
-        http.service.cipher().encrypt(&Kind::Change.into(), http.service.engine().sequence().get());
+    let change = http
+        .service
+        .cipher()
+        .encrypt(&CursorKind::Change.into(), http.service.engine().sequence().get());
     let change = HeaderValue::from_str(&change).expect("hex digits are visible ASCII");
     headers.insert(CHANGE, change);
 }
@@ -108,7 +110,8 @@ pub(crate) fn comes_from_copy(http: &HttpService, headers: &HeaderMap) -> bool {
 }
 
 fn read_change(http: &HttpService, change: &HeaderValue) -> Option<Sequence> {
-    let change = http.service.cipher().decrypt(&Kind::Change.into(), change.to_str().ok()?)?;
+    let change =
+        http.service.cipher().decrypt(&CursorKind::Change.into(), change.to_str().ok()?)?;
     Some(Sequence::new(u64::try_from(change).ok()?))
 }
 

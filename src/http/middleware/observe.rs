@@ -24,7 +24,7 @@ use futures_util::FutureExt as _;
 use tokio::time::Instant;
 
 use crate::http::middleware::access;
-use crate::http::middleware::access::Rules;
+use crate::http::middleware::access::RouteRules;
 use crate::http::middleware::freshness::{self, Freshness};
 use crate::http::middleware::guard::Guarded;
 use crate::http::middleware::head;
@@ -50,7 +50,7 @@ const REQUEST_ID_BYTES_MAX: usize = 128;
 #[derive(Debug)]
 pub(crate) struct RequestObserver {
     http: Arc<HttpService>,
-    rules: &'static Rules,
+    rules: &'static RouteRules,
     routes: HashMap<&'static str, metrics::Route>,
     unrouted: metrics::Route,
     request_numbers: AtomicU64,
@@ -60,7 +60,7 @@ pub(crate) struct RequestObserver {
 
 impl RequestObserver {
     /// The middleware around the routes with these rules.
-    pub(crate) fn new(http: Arc<HttpService>, rules: &'static Rules) -> Arc<Self> {
+    pub(crate) fn new(http: Arc<HttpService>, rules: &'static RouteRules) -> Arc<Self> {
         Arc::new(Self {
             http,
             rules,

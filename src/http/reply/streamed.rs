@@ -42,7 +42,7 @@ pub(crate) type Pieces = Pin<Box<dyn Stream<Item = io::Result<Bytes>> + Send>>;
 
 /// The places of such replies.
 #[derive(Debug)]
-pub(crate) struct Places {
+pub(crate) struct StreamPlaces {
     max: usize,
     stall: Duration,
     taken: Mutex<Vec<Arc<Held>>>,
@@ -50,8 +50,8 @@ pub(crate) struct Places {
 
 /// The place of one reply; given back on drop.
 #[derive(Debug)]
-pub(crate) struct Place {
-    places: Arc<Places>,
+pub(crate) struct StreamPlace {
+    places: Arc<StreamPlaces>,
     held: Arc<Held>,
 }
 
@@ -69,7 +69,7 @@ enum Reply {
     Displaced(Option<Problem>),
 }
 
-impl Places {
+impl StreamPlaces {
     pub(crate) fn new(max: usize, stall: Duration) -> Arc<Self> {
         Arc::new(Self { max, stall, taken: Mutex::default() })
     }
@@ -83,7 +83,7 @@ impl Places {
     ///
     /// # Errors
     /// 503 if there is none.
-    pub(crate) fn take(self: &Arc<Self>, client: Client) -> Result<Place, Problem> {
+    pub(crate) fn take(self: &Arc<Self>, client: Client) -> Result<StreamPlace, Problem> {
         let reply = Mutex::new(Reply::Working(None, None));
         let held = Arc::new(Held { client, reply });
         let mut taken = self.taken.lock().unwrap_or_else(PoisonError::into_inner);
@@ -105,7 +105,7 @@ impl Places {
         } else {
             taken.push(Arc::clone(&held));
         }
-        Ok(Place { places: Arc::clone(self), held })
+        Ok(StreamPlace { places: Arc::clone(self), held })
     }
 
     /// Takes the place of the reply that has waited longest for its client, if that is long enough.
@@ -148,7 +148,7 @@ impl Places {
     }
 }
 
-impl Place {
+impl StreamPlace {
     /// Replies with pieces, for as long as the client reads them. `last` is the last piece if
     /// another reply takes the place meanwhile; an error cuts the reply off.
     pub(crate) fn respond(
@@ -165,7 +165,7 @@ impl Place {
     }
 }
 
-impl Drop for Place {
+impl Drop for StreamPlace {
     fn drop(&mut self) {
         let mut taken = self.places.taken.lock().unwrap_or_else(PoisonError::into_inner);
         taken.retain(|held| !Arc::ptr_eq(held, &self.held));
@@ -209,7 +209,7 @@ impl std::fmt::Debug for Held {
 
 /// The body of such a reply.
 struct PlacedBody<L> {
-    place: Place,
+    place: StreamPlace,
     last: Option<L>,
 }
 
@@ -290,7 +290,7 @@ mod tests {
         Box::pin(futures_util::stream::repeat_with(|| Ok(Bytes::from_static(b"piece"))))
     }
 
-    fn body(place: Place, pieces: Pieces) -> impl Stream<Item = io::Result<Bytes>> + Unpin {
+    fn body(place: StreamPlace, pieces: Pieces) -> impl Stream<Item = io::Result<Bytes>> + Unpin {
         place.held.begin(pieces);
         let last = |problem: Problem| Ok(Bytes::from(format!("{problem:?}")));
         PlacedBody { place, last: Some(last) }
@@ -307,7 +307,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn the_reply_that_is_unread_for_longest_gives_its_place_away() {
-        let places = Places::new(2, STALL);
+        let places = StreamPlaces::new(2, STALL);
         let mut first = body(places.take(client("one")).unwrap(), endless());
         let mut second = body(places.take(client("one")).unwrap(), endless());
         assert_eq!(next(&mut second).await.unwrap(), "piece");
@@ -333,7 +333,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn a_reply_that_works_keeps_its_place_however_long_it_takes() {
-        let places = Places::new(1, STALL);
+        let places = StreamPlaces::new(1, STALL);
         let mut working =
             body(places.take(client("one")).unwrap(), Box::pin(futures_util::stream::pending()));
         assert!(working.next().now_or_never().is_none());
@@ -343,7 +343,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn a_stream_that_finds_nothing_is_never_silent_for_long() {
-        let places = Places::new(1, STALL);
+        let places = StreamPlaces::new(1, STALL);
         let finds_late = futures_util::stream::once(async {
             tokio::time::sleep(SILENCE_MAX * 5 / 2).await;
             Ok(Bytes::from_static(b"line\n"))
@@ -359,7 +359,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn what_a_displaced_reply_keeps_is_freed_at_once() {
-        let places = Places::new(1, STALL);
+        let places = StreamPlaces::new(1, STALL);
         let state = Arc::new(());
         let kept = Arc::clone(&state);
         let pieces = futures_util::stream::repeat_with(move || {
@@ -376,7 +376,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_client_with_most_places_gives_its_newest_to_others_with_fewer() {
-        let places = Places::new(4, STALL);
+        let places = StreamPlaces::new(4, STALL);
         let pieces = || -> Pieces { Box::pin(futures_util::stream::pending()) };
         let begin = |name| Some(body(places.take(client(name)).ok()?, pieces()));
         let [mut oldest, second, third, mut newest] = [(); 4].map(|()| begin("one").unwrap());

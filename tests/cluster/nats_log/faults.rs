@@ -7,7 +7,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use nearprint::cluster::nats::NatsLog;
-use nearprint_engine::log::{Entry, Log, LogError};
+use nearprint_engine::log::{Log, LogEntry, LogError};
 
 use super::{DEADLINE, answer, append_all, entry, first_answer, number, read_to_end};
 use crate::servers::{Servers, eventually};
@@ -17,7 +17,7 @@ use crate::servers::{Servers, eventually};
 const STANDS_STILL_MAX: Duration = Duration::from_secs(20);
 
 /// Reads all the time, on a thread of its own; ends with the first error that is final.
-fn follow(log: &NatsLog, from: u64) -> Receiver<Result<Entry, LogError>> {
+fn follow(log: &NatsLog, from: u64) -> Receiver<Result<LogEntry, LogError>> {
     let mut reader = log.read(from);
     let (sender, receiver): (Sender<_>, _) = channel();
     thread::spawn(move || {

@@ -9,7 +9,7 @@ mod single;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use nearprint_engine::log::{Entry, Log, LogError, Reader};
+use nearprint_engine::log::{Log, LogEntry, LogError, Reader};
 use tokio::sync::oneshot::Receiver;
 
 use crate::servers::eventually;
@@ -21,7 +21,7 @@ fn entry(number: u64) -> Arc<[u8]> {
     Arc::from(number.to_string().into_bytes())
 }
 
-fn number(entry: &Entry) -> u64 {
+fn number(entry: &LogEntry) -> u64 {
     std::str::from_utf8(&entry.bytes).unwrap().parse().unwrap()
 }
 
@@ -40,7 +40,7 @@ fn append_all(log: &impl Log, mut numbers: impl Iterator<Item = u64>) -> Vec<u64
 }
 
 /// Reads until the log has confirmed that there is no more.
-fn read_to_end(reader: &mut dyn Reader) -> Vec<Entry> {
+fn read_to_end(reader: &mut dyn Reader) -> Vec<LogEntry> {
     let mut entries = Vec::new();
     let began = Instant::now();
     while began.elapsed() < DEADLINE {
@@ -55,7 +55,7 @@ fn read_to_end(reader: &mut dyn Reader) -> Vec<Entry> {
 }
 
 /// The first answer of a reader other than that there is none.
-fn first_answer(reader: &mut dyn Reader) -> Result<Entry, LogError> {
+fn first_answer(reader: &mut dyn Reader) -> Result<LogEntry, LogError> {
     let began = Instant::now();
     while began.elapsed() < DEADLINE {
         match reader.next(Duration::from_millis(100)) {

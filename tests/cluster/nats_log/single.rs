@@ -8,7 +8,7 @@ use std::time::Duration;
 use async_nats::jetstream;
 use nearprint::cluster::nats::{NatsError, NatsLog, NatsOptions, NewStream};
 use nearprint_engine::cluster::message::MESSAGE_BYTES_MAX;
-use nearprint_engine::log::{Bounds, Log, LogError};
+use nearprint_engine::log::{Log, LogBounds, LogError};
 
 use super::{answer, append_all, entry, first_answer, number, read_to_end};
 use crate::servers::{Servers, eventually};
@@ -17,11 +17,11 @@ use crate::servers::{Servers, eventually};
 fn entries_are_read_back_in_order_from_any_position() {
     let Some(servers) = Servers::start(1) else { return };
     let log = servers.create();
-    assert_eq!(log.bounds(), Ok(Bounds { first: 1, last: 0 }));
+    assert_eq!(log.bounds(), Ok(LogBounds { first: 1, last: 0 }));
     let mut early = log.read(1);
     assert_eq!(read_to_end(&mut *early), []);
     assert_eq!(append_all(&log, 1..=300), (1..=300).collect::<Vec<_>>());
-    assert_eq!(log.bounds(), Ok(Bounds { first: 1, last: 300 }));
+    assert_eq!(log.bounds(), Ok(LogBounds { first: 1, last: 300 }));
     let other = servers.open().unwrap();
     for (mut reader, from) in [(early, 1), (other.read(1), 1), (other.read(150), 150)] {
         let entries = read_to_end(&mut *reader);
@@ -96,7 +96,7 @@ fn entries_that_were_discarded_are_told_from_a_gap() {
     let log = make(&servers);
     append_all(&log, 1..=10);
     change(&servers, |config| config.max_messages = 6);
-    assert_eq!(eventually_bounds(&log, 5), Bounds { first: 5, last: 10 });
+    assert_eq!(eventually_bounds(&log, 5), LogBounds { first: 5, last: 10 });
     assert_eq!(first_answer(&mut *log.read(4)), Err(LogError::Discarded { first: 5 }));
     change(&servers, |config| config.max_messages = -1);
     let mut reader = log.read(5);
@@ -132,7 +132,7 @@ fn a_log_that_forgets_its_end_is_noticed() {
     fs::rename(&copy, servers.store(0)).unwrap();
     servers.begin(0);
     assert_eq!(first_answer(&mut *reader), Err(LogError::Regressed { last: 10, read }));
-    assert_eq!(eventually_bounds(&log, 1), Bounds { first: 1, last: 10 });
+    assert_eq!(eventually_bounds(&log, 1), LogBounds { first: 1, last: 10 });
     assert_eq!(read_to_end(&mut *log.read(1)).len(), 10);
 }
 
@@ -155,7 +155,7 @@ fn a_log_begun_anew_is_another() {
     assert_eq!(first_answer(&mut *reader), Err(another.clone()));
     assert_eq!(log.bounds(), Err(another));
     assert_eq!(log.settings().unwrap().identity, identity);
-    assert_eq!(anew.bounds(), Ok(Bounds { first: 1, last: 7 }));
+    assert_eq!(anew.bounds(), Ok(LogBounds { first: 1, last: 7 }));
 }
 
 #[test]
@@ -191,7 +191,7 @@ fn change(servers: &Servers, change: impl FnOnce(&mut jetstream::stream::Config)
     });
 }
 
-fn eventually_bounds(log: &NatsLog, first: u64) -> Bounds {
+fn eventually_bounds(log: &NatsLog, first: u64) -> LogBounds {
     eventually(|| match log.bounds() {
         Ok(bounds) if bounds.first == first => Ok(bounds),
         other => Err(format!("{other:?}")),

@@ -11,12 +11,12 @@ use crate::api::random;
 use crate::directories::recovery::{Recovered, recover};
 use crate::directory_file::DirectoryFile;
 use crate::replication::chain::Position;
-use crate::replication::message::{Digest, LeaderId, Message, Role};
+use crate::replication::message::{Digest, LeaderId, Message, SenderRole};
 use crate::replication::position::{self, ClusterFile};
 
 /// What a directory has.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Content {
+pub struct DirectoryContent {
     /// Its last change.
     pub sequence: u64,
     /// Its documents.
@@ -49,12 +49,12 @@ pub fn read(path: &Path) -> Result<Option<ClusterFile>, OpenError> {
 ///
 /// # Errors
 /// [`OpenError`]; [`OpenError::NodeOfCluster`] if it is a node already.
-pub fn found(options: &Options, log: u64) -> Result<Content, OpenError> {
+pub fn found(options: &Options, log: u64) -> Result<DirectoryContent, OpenError> {
     let (disk, _lock) = open(options)?;
     let Recovered { core, snapshots, .. } = recover(&disk, options, &random::bytes()?)?;
     ClusterFile::new(log, core.next_in_journal()).write(&disk, snapshots.identity())?;
     let view = core.view();
-    Ok(Content { sequence: view.sequence().get(), documents: view.documents() })
+    Ok(DirectoryContent { sequence: view.sequence().get(), documents: view.documents() })
 }
 
 /// Makes a node the one at which an empty log of this identity continues: `append` has to append an
@@ -67,7 +67,7 @@ pub fn refound<E: From<OpenError>>(
     options: &Options,
     log: u64,
     append: impl FnOnce(Arc<[u8]>) -> Result<(), E>,
-) -> Result<Content, E> {
+) -> Result<DirectoryContent, E> {
     let options = Options { is_node: true, ..options.clone() };
     let (disk, _lock) = open(&options)?;
     let Recovered { core, snapshots, .. } = recover(&disk, &options, &random::bytes()?)?;
@@ -84,7 +84,7 @@ pub fn refound<E: From<OpenError>>(
     let at_ms = core.machine().now_ms();
     let view = core.view();
     let message = Message {
-        role: Role::Resign,
+        role: SenderRole::Resign,
         prev: digest,
         leader: LeaderId(u64::from_le_bytes(random::bytes()?)),
         first: next,
@@ -97,7 +97,7 @@ pub fn refound<E: From<OpenError>>(
     append(message.encode(&identity).0.into())?;
     let position = Position { at: 0, digest, at_ms, changed: digest, next, leader: None };
     ClusterFile { log, position }.write(&disk, identity).map_err(OpenError::from)?;
-    Ok(Content { sequence: view.sequence().get(), documents: view.documents() })
+    Ok(DirectoryContent { sequence: view.sequence().get(), documents: view.documents() })
 }
 
 /// Makes a node's directory one that starts alone.

@@ -16,7 +16,7 @@ use crate::api::error::Refused;
 use crate::api::replies::{Findings, PackedQuery, QueryOptions, StoredDocument};
 use crate::handle::Engine;
 use crate::read::found::{Found, Unread};
-use crate::read::reader::{self, Listing, RecordLookup};
+use crate::read::reader::{self, HitLimits, RecordLookup};
 use crate::state::published::Published;
 use crate::state::scheduler::{Share, piece};
 
@@ -184,7 +184,7 @@ fn finish_query(
 ) -> Result<Found, Refused> {
     lookup.verify(state, probe)?;
     let short = probe.document.short;
-    let listing = Listing { short, limit, bytes_max: Found::READ_AT_ONCE_BYTES };
+    let listing = HitLimits { short, limit, bytes_max: Found::READ_AT_ONCE_BYTES };
     let findings = lookup.show(state, listing)?;
     if !findings.is_cut {
         return Ok(Found::read(findings));

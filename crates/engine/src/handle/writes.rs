@@ -18,7 +18,7 @@ use crate::api::replies::{Admission, PackedInserted, QueryOptions, Removed, Stor
 use crate::handle::Engine;
 use crate::read::found::{Checked, Inserted};
 use crate::read::reader::RecordLookup;
-use crate::shared::Message;
+use crate::shared::ToWriter;
 use crate::state::published::Published;
 use crate::state::scheduler::{Share, piece};
 use crate::write::command::{Command, SearchedCheckAndInsert, SearchedCheckAndInsertPacked};
@@ -178,7 +178,7 @@ impl Engine {
         let room = self.shared.queue.take(admission, bounds.changes).await?;
         let (queued, pending) =
             Queued::new(command, at_ms, (self.client.clone(), Some(room)), bytes);
-        let sent = self.shared.writer.send(Message::Write(queued));
+        let sent = self.shared.writer.send(ToWriter::Write(queued));
         sent.map_err(|_| self.shared.end_refusal())?;
         let wait_max = self.shared.node.as_ref().map(|node| node.options.write_timeout_ms);
         Ok(pending.no_longer_than(wait_max.map(Duration::from_millis)))

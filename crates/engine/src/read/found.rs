@@ -13,7 +13,7 @@ use crate::api::error::Refused;
 use crate::api::replies::{Findings, Written};
 use crate::read::previous::PreviousUnread;
 use crate::read::reader;
-use crate::read::reader::{Listing, RecordLookup};
+use crate::read::reader::{HitLimits, RecordLookup};
 use crate::state::published::Published;
 
 /// What a look-up has found.
@@ -148,7 +148,7 @@ impl Unread {
     }
 
     fn show(self, bytes_max: usize) -> Result<Shown, Refused> {
-        let listing = Listing { short: self.short, limit: self.limit, bytes_max };
+        let listing = HitLimits { short: self.short, limit: self.limit, bytes_max };
         let findings = self.lookup.show(&self.published, listing)?;
         if !findings.is_cut {
             return Ok(Shown::All(findings));

@@ -4,7 +4,7 @@
 //! does without those that were removed or have expired since.
 
 use nearprint_fingerprint::Fingerprint;
-use nearprint_index::groups::{Group, Member};
+use nearprint_index::groups::{Group, GroupMember};
 use nearprint_machine::document::{Namespace, Sequence};
 
 use crate::api::clock;
@@ -66,7 +66,7 @@ pub(crate) fn groups(
     let from = usize::try_from(from).unwrap_or(usize::MAX).min(all.len());
     let groups = &all[from..all.len().min(from.saturating_add(options.limit))];
     let oldest = |group| found.groups.members(group)[0];
-    let members: Vec<Member> = groups.iter().map(oldest).collect();
+    let members: Vec<GroupMember> = groups.iter().map(oldest).collect();
     let mut shown = Shown::new(state, options);
     let mut items = Vec::new();
     let listed = members.iter().zip(existing(state, &members));
@@ -106,13 +106,13 @@ pub(crate) fn members(
 }
 
 /// Which documents are still stored.
-fn existing(state: &Published, members: &[Member]) -> Vec<bool> {
+fn existing(state: &Published, members: &[GroupMember]) -> Vec<bool> {
     let visibility = state.view.visibility(None, clock::now_ms(), None);
     let wanted: Vec<(Sequence, Fingerprint)> =
         members.iter().map(|member| (member.sequence, member.masked)).collect();
     let mut located = state.view.documents_at(&wanted);
     located.retain(|located| !visibility.has_expired(located.posting));
-    let is_located = |member: &Member| {
+    let is_located = |member: &GroupMember| {
         located.binary_search_by_key(&member.sequence, |l| l.posting.sequence).is_ok()
     };
     members.iter().map(is_located).collect()
@@ -132,10 +132,10 @@ impl Shown {
     /// The next member, whose namespace has this mask; `None` if the page is full.
     fn member(
         &mut self,
-        (member, exists): (Member, bool),
+        (member, exists): (GroupMember, bool),
         mask: u64,
     ) -> Result<Option<MemberInfo>, Refused> {
-        let Member { sequence, masked } = member;
+        let GroupMember { sequence, masked } = member;
         let mut stored = exists.then(|| self.records.stored(sequence)).transpose()?;
         if let Some(stored) = &mut stored {
             stored.document.sketch = None;

@@ -20,7 +20,7 @@ use crate::api::replies::{NamespaceInfo, PageOptions, StoredDocument};
 use crate::read::page::PageSpace;
 use crate::read::reader::{self, RecordReader};
 use crate::state::published::Published;
-use crate::state::runs::{RUN_MAX, Run};
+use crate::state::runs::{ListRun, RUN_MAX};
 use crate::state::scans::{SLICE, Scans};
 
 /// Documents that are located together.
@@ -53,14 +53,14 @@ pub(crate) trait Filling: Sized + Send + 'static {
     fn looked_at(&self) -> usize;
 
     /// The run that continues the list, if one is kept.
-    fn kept_run(&self, scans: &Scans) -> Option<Arc<Run<Self::Known>>>;
+    fn kept_run(&self, scans: &Scans) -> Option<Arc<ListRun<Self::Known>>>;
 
     /// The run that continues the list; takes a pass over the view if none is kept.
-    fn run(&self, scans: &Scans) -> Arc<Run<Self::Known>>;
+    fn run(&self, scans: &Scans) -> Arc<ListRun<Self::Known>>;
 
     /// Looks at the next items of a run, at most [`SLICE`], or as many as the page lists. Blocks:
     /// it reads records.
-    fn fill(&mut self, run: &Run<Self::Known>) -> Result<Slice, Refused>;
+    fn fill(&mut self, run: &ListRun<Self::Known>) -> Result<Slice, Refused>;
 
     /// Its items, and where the next page begins.
     fn finish(self) -> (Vec<Self::Item>, u64);
@@ -138,12 +138,12 @@ impl Filling for DocumentPage {
         self.looked_at
     }
 
-    fn kept_run(&self, scans: &Scans) -> Option<Arc<Run<Fingerprint>>> {
+    fn kept_run(&self, scans: &Scans) -> Option<Arc<ListRun<Fingerprint>>> {
         let Listing { state, namespace, after, .. } = &self.listing;
         scans.documents.find(namespace, after.get(), state.view.sequence().get())
     }
 
-    fn run(&self, scans: &Scans) -> Arc<Run<Fingerprint>> {
+    fn run(&self, scans: &Scans) -> Arc<ListRun<Fingerprint>> {
         let &Listing { ref state, namespace, after, .. } = &self.listing;
         let upto = state.view.sequence();
         scans.run(&scans.documents, (namespace, after.get(), upto.get()), || {
@@ -152,11 +152,11 @@ impl Filling for DocumentPage {
             let found = state.view.list(selection, RUN_MAX);
             let items =
                 found.iter().map(|found| (found.posting.sequence.get(), found.masked)).collect();
-            Run::found(after.get(), items, (upto.get(), upto.get()))
+            ListRun::found(after.get(), items, (upto.get(), upto.get()))
         })
     }
 
-    fn fill(&mut self, run: &Run<Fingerprint>) -> Result<Slice, Refused> {
+    fn fill(&mut self, run: &ListRun<Fingerprint>) -> Result<Slice, Refused> {
         let mut left = SLICE.max(self.wanted());
         while left > 0 {
             let rest = run.after(self.listing.after.get());
@@ -244,20 +244,20 @@ impl<A: Fn(&str) -> bool + Send + 'static> Filling for NamespacePage<A> {
         self.looked_at
     }
 
-    fn kept_run(&self, scans: &Scans) -> Option<Arc<Run<IdKey>>> {
+    fn kept_run(&self, scans: &Scans) -> Option<Arc<ListRun<IdKey>>> {
         scans.namespaces.find(&(), self.after, self.state.view.sequence().get())
     }
 
-    fn run(&self, scans: &Scans) -> Arc<Run<IdKey>> {
+    fn run(&self, scans: &Scans) -> Arc<ListRun<IdKey>> {
         let (namespaces, at) = (self.state.view.namespaces(), self.state.view.sequence().get());
         scans.run(&scans.namespaces, ((), self.after, at), || {
             let found = namespaces.page(NamespaceNumber::new(self.after), RUN_MAX);
             let items = found.iter().map(|entry| (entry.number.get(), entry.key)).collect();
-            Run::found(self.after, items, (namespaces.last_number(), at))
+            ListRun::found(self.after, items, (namespaces.last_number(), at))
         })
     }
 
-    fn fill(&mut self, run: &Run<IdKey>) -> Result<Slice, Refused> {
+    fn fill(&mut self, run: &ListRun<IdKey>) -> Result<Slice, Refused> {
         let at_most = SLICE.max(self.limit.saturating_add(1));
         let (namespaces, rest) = (self.state.view.namespaces(), run.after(self.after));
         for &(number, key) in rest.iter().take(at_most) {

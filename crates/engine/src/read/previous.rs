@@ -28,17 +28,17 @@ pub struct Previous {
 pub struct PreviousUnread {
     records: Records,
     sequence: Sequence,
-    written: Content,
+    written: ComparedDocument,
 }
 
 /// What is compared of a document.
 #[derive(Debug, Clone)]
-pub(crate) struct Content {
+pub(crate) struct ComparedDocument {
     fingerprint: Fingerprint,
     sketch: Option<Sketch>,
 }
 
-impl Content {
+impl ComparedDocument {
     /// That of a document with an id; another one has no previous document.
     pub(crate) fn of(document: &Document) -> Option<Self> {
         document.id.as_ref()?;
@@ -50,7 +50,7 @@ impl Content {
 impl PreviousUnread {
     /// What a write of `written` tells, where its id had the document of this change.
     pub(crate) fn new(
-        written: Option<Content>,
+        written: Option<ComparedDocument>,
         previous: Option<Sequence>,
         records: &Records,
     ) -> Option<Box<Self>> {

@@ -109,8 +109,8 @@ impl RecordLookup {
     ///
     /// # Errors
     /// [`Refused::Unreadable`].
-    pub(crate) fn show(&self, state: &Published, listing: Listing) -> Result<Findings, Refused> {
-        let Listing { short, limit, bytes_max } = listing;
+    pub(crate) fn show(&self, state: &Published, listing: HitLimits) -> Result<Findings, Refused> {
+        let HitLimits { short, limit, bytes_max } = listing;
         let mut hits = Vec::new();
         let mut bytes = 0;
         for found in self.search.shown(short).iter().take(limit) {
@@ -145,7 +145,7 @@ impl RecordLookup {
 
 /// Which hits are listed.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Listing {
+pub(crate) struct HitLimits {
     /// The document that was looked up is short, so that an unverified hit counts at distance 0
     /// only.
     pub short: bool,

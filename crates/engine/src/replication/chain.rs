@@ -11,9 +11,9 @@
 //!    last one, and never will be again. It can never count, and its callers may be told so.
 //! 4. Without progress the leader sends the same bytes again, from the first that did not count, so
 //!    that what was lost in between is in the log in order once more.
-//! 5. Leading begins when a message with [`Role::Lead`] counts. A node tries when it has read to
-//!    the end and nothing counted for a while; a leader sends a beat every second for that reason.
-//!    Of several that try, one counts.
+//! 5. Leading begins when a message with [`SenderRole::Lead`] counts. A node tries when it has read
+//!    to the end and nothing counted for a while; a leader sends a beat every second for that
+//!    reason. Of several that try, one counts.
 //! 6. A leader resigns with its last message, and the next one begins at once, as in a new log.
 //!
 //! Times only decide when something is sent, tried or given up, never what counts. They are
@@ -26,8 +26,8 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use crate::replication::log::Bounds;
-use crate::replication::message::{BadMessage, Digest, LeaderId, Message, Role};
+use crate::replication::log::LogBounds;
+use crate::replication::message::{BadMessage, Digest, LeaderId, Message, SenderRole};
 
 /// With this many messages under way no further group is decided. More would only wait in the log.
 pub const UNDER_WAY_MAX: usize = 4;
@@ -77,7 +77,7 @@ pub struct Leader {
 
 /// What a message in the log is for a node.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Outcome {
+pub enum EntryOutcome {
     /// It counts.
     Counts(Whose),
     /// It does not count, on any node.
@@ -165,11 +165,11 @@ pub enum Start {
 pub enum Due {
     /// Nothing.
     Nothing,
-    /// Send a message with [`Role::Lead`] and a new [`LeaderId`].
+    /// Send a message with [`SenderRole::Lead`] and a new [`LeaderId`].
     Lead,
     /// Send a message without changes.
     Beat,
-    /// Send a message with [`Role::Resign`].
+    /// Send a message with [`SenderRole::Resign`].
     Resign,
     /// Send what is [under way](Chain::under_way) again.
     SendAgain,
@@ -221,7 +221,7 @@ struct UnderWay {
 impl Position {
     /// How a node at this position begins with a log. Its journal may have more changes than are
     /// before `next`, but never more than the log.
-    pub fn start(&self, log: Bounds) -> Start {
+    pub fn start(&self, log: LogBounds) -> Start {
         if log.last < self.at {
             Start::Halt(Halt::Regressed { last: log.last, read: self.at })
         } else if log.first > self.at.saturating_add(1) {
@@ -280,12 +280,12 @@ impl Chain {
     pub fn sent(&mut self, message: &Message<'_>, digest: Digest, bytes: Arc<[u8]>, now_ms: u64) {
         assert_eq!(self.link(), (message.prev, message.first), "messages are chained");
         let id = message.leader;
-        if matches!(message.role, Role::Lead { .. }) {
+        if matches!(message.role, SenderRole::Lead { .. }) {
             assert!(self.own.is_none(), "who leads or tries does not try again");
             self.own = Some(Own::new(id));
         }
         let own = self.own.as_mut().filter(|own| own.id == id).expect("it leads, or tries to");
-        own.resigns |= message.role == Role::Resign;
+        own.resigns |= message.role == SenderRole::Resign;
         if own.under_way.is_empty() {
             own.wait(SEND_AGAIN_MS, now_ms);
         }
@@ -301,16 +301,16 @@ impl Chain {
         entry: &Result<(Message<'_>, Digest), BadMessage>,
         documents: Option<u64>,
         now_ms: u64,
-    ) -> Outcome {
+    ) -> EntryOutcome {
         let read = self.position.at;
         if at != read.saturating_add(1) {
-            return Outcome::Halts(Halt::Gap { read, got: at });
+            return EntryOutcome::Halts(Halt::Gap { read, got: at });
         }
         self.position.at = at;
         let (message, digest) = match entry {
             Ok((message, digest)) => (message, *digest),
-            Err(BadMessage::Foreign) => return Outcome::Ignored(Ignored::Foreign),
-            Err(bad) => return Outcome::Halts(Halt::Unreadable(*bad)),
+            Err(BadMessage::Foreign) => return EntryOutcome::Ignored(Ignored::Foreign),
+            Err(bad) => return EntryOutcome::Halts(Halt::Unreadable(*bad)),
         };
         if message.prev != self.position.digest {
             return self.ignore(message, now_ms);
@@ -319,12 +319,12 @@ impl Chain {
         let documents = documents.unwrap_or(message.documents);
         if (message.first, message.documents) != (next, documents) {
             let (leaders, leaders_next) = (message.documents, message.first);
-            return Outcome::Halts(Halt::Content { documents, next, leaders, leaders_next });
+            return EntryOutcome::Halts(Halt::Content { documents, next, leaders, leaders_next });
         }
         self.count(message, digest, now_ms)
     }
 
-    fn count(&mut self, message: &Message<'_>, digest: Digest, now_ms: u64) -> Outcome {
+    fn count(&mut self, message: &Message<'_>, digest: Digest, now_ms: u64) -> EntryOutcome {
         self.position.digest = digest;
         if message.next() != message.first {
             self.position.changed = digest;
@@ -334,33 +334,33 @@ impl Chain {
         self.heard_ms = now_ms;
         self.unfollowed.take_if(|unfollowed| unfollowed.leader == message.leader);
         match message.role {
-            Role::Lead { address } => {
+            SenderRole::Lead { address } => {
                 let leader = Leader { id: message.leader, address: address.into() };
                 self.position.leader = Some(leader);
             }
-            Role::Write => {}
-            Role::Resign => self.position.leader = None,
+            SenderRole::Write => {}
+            SenderRole::Resign => self.position.leader = None,
         }
         let is_own = self.under_way().next().is_some_and(|oldest| oldest.digest == digest);
         let Some(own) = self.own.as_mut().filter(|_| is_own) else {
             let lost = self.under_way().count();
             self.own = None;
-            return Outcome::Counts(Whose::Other { lost });
+            return EntryOutcome::Counts(Whose::Other { lost });
         };
         own.confirmed_ms = own.under_way.pop_front().map_or(0, |sent| sent.sent_ms);
         own.leads = true;
         own.wait(SEND_AGAIN_MS, now_ms);
-        self.own.take_if(|_| message.role == Role::Resign);
-        Outcome::Counts(Whose::Own)
+        self.own.take_if(|_| message.role == SenderRole::Resign);
+        EntryOutcome::Counts(Whose::Own)
     }
 
     /// A message that is not chained to the last one that counted. If it is not a copy of one that
     /// counted long ago, and its leader goes on making new ones, others follow that leader: without
     /// followers it would make no more.
-    fn ignore(&mut self, message: &Message<'_>, now_ms: u64) -> Outcome {
+    fn ignore(&mut self, message: &Message<'_>, now_ms: u64) -> EntryOutcome {
         let (leader, at_ms) = (message.leader, message.at_ms);
         if at_ms <= self.position.at_ms {
-            return Outcome::Ignored(Ignored::Unchained);
+            return EntryOutcome::Ignored(Ignored::Unchained);
         }
         let fresh = Unfollowed {
             leader,
@@ -377,10 +377,10 @@ impl Chain {
             self.heard_ms = now_ms;
             known.go_on(at_ms, now_ms);
             if known.lasted_ms(now_ms) >= DIVERGED_MS {
-                return Outcome::Halts(Halt::Unfollowed(leader));
+                return EntryOutcome::Halts(Halt::Unfollowed(leader));
             }
         }
-        Outcome::Ignored(Ignored::Unchained)
+        EntryOutcome::Ignored(Ignored::Unchained)
     }
 
     /// What the log's acknowledgement of an append says about the log. `read` is how far this node
@@ -473,7 +473,7 @@ mod tests {
     }
 
     /// What a node with this chain sends.
-    fn message(chain: &Chain, role: Role<'static>, at_ms: u64) -> (Message<'static>, Digest) {
+    fn message(chain: &Chain, role: SenderRole<'static>, at_ms: u64) -> (Message<'static>, Digest) {
         let (prev, first) = chain.link();
         let (leader, documents, distance_max) = (LeaderId(9), 3, 6);
         let (records, touches) = (vec![], vec![]);
@@ -483,18 +483,22 @@ mod tests {
         (message, digest)
     }
 
-    fn send(chain: &mut Chain, role: Role<'static>, now_ms: u64) -> (Message<'static>, Digest) {
+    fn send(
+        chain: &mut Chain,
+        role: SenderRole<'static>,
+        now_ms: u64,
+    ) -> (Message<'static>, Digest) {
         let (message, digest) = message(chain, role, now_ms);
         chain.sent(&message, digest, Arc::new([]), now_ms);
         (message, digest)
     }
 
-    fn read(chain: &mut Chain, sent: (Message<'static>, Digest), now_ms: u64) -> Outcome {
+    fn read(chain: &mut Chain, sent: (Message<'static>, Digest), now_ms: u64) -> EntryOutcome {
         chain.read(chain.position.at + 1, &Ok(sent), Some(3), now_ms)
     }
 
-    const LEAD: Role<'static> = Role::Lead { address: "here" };
-    const OWN: Outcome = Outcome::Counts(Whose::Own);
+    const LEAD: SenderRole<'static> = SenderRole::Lead { address: "here" };
+    const OWN: EntryOutcome = EntryOutcome::Counts(Whose::Own);
 
     fn leading(now_ms: u64) -> Chain {
         let mut chain = chain();
@@ -521,9 +525,9 @@ mod tests {
     fn after_a_resignation_the_next_one_tries_at_once() {
         let (mut leader, mut follower) = (leading(0), chain());
         let lead = message(&follower, LEAD, 0);
-        assert_eq!(read(&mut follower, lead, 0), Outcome::Counts(Whose::Other { lost: 0 }));
+        assert_eq!(read(&mut follower, lead, 0), EntryOutcome::Counts(Whose::Other { lost: 0 }));
         assert_eq!(leader.due(false, None, 10), Due::Resign);
-        let resigns = send(&mut leader, Role::Resign, 10);
+        let resigns = send(&mut leader, SenderRole::Resign, 10);
         assert!(!leader.accepts(10) && leader.due(false, None, 10) == Due::Nothing);
         assert_eq!(follower.due(true, Some(3_000), 11), Due::Nothing);
         read(&mut follower, resigns.clone(), 11);
@@ -537,7 +541,7 @@ mod tests {
         let mut chain = leading(0);
         assert_eq!(chain.due(true, None, BEAT_MS - 1), Due::Nothing);
         assert_eq!(chain.due(true, None, BEAT_MS), Due::Beat);
-        let beat = send(&mut chain, Role::Write, BEAT_MS);
+        let beat = send(&mut chain, SenderRole::Write, BEAT_MS);
         let again: Vec<u64> = (BEAT_MS..20_000)
             .filter(|now_ms| chain.due(true, None, *now_ms) == Due::SendAgain)
             .collect();
@@ -555,7 +559,7 @@ mod tests {
         assert!(chain.accepts(ACCEPT_MS - 1) && !chain.accepts(ACCEPT_MS));
         for _ in 0..UNDER_WAY_MAX {
             assert!(chain.accepts(0));
-            send(&mut chain, Role::Write, 0);
+            send(&mut chain, SenderRole::Write, 0);
         }
         assert!(!chain.accepts(0));
     }
@@ -564,28 +568,28 @@ mod tests {
     fn what_is_under_way_when_another_leads_is_lost() {
         let mut chain = leading(0);
         let other = message(&chain, LEAD, 1);
-        let own = send(&mut chain, Role::Write, 0);
-        send(&mut chain, Role::Write, 0);
-        assert_eq!(read(&mut chain, other, 1), Outcome::Counts(Whose::Other { lost: 2 }));
-        assert_eq!(read(&mut chain, own, 2), Outcome::Ignored(Ignored::Unchained));
+        let own = send(&mut chain, SenderRole::Write, 0);
+        send(&mut chain, SenderRole::Write, 0);
+        assert_eq!(read(&mut chain, other, 1), EntryOutcome::Counts(Whose::Other { lost: 2 }));
+        assert_eq!(read(&mut chain, own, 2), EntryOutcome::Ignored(Ignored::Unchained));
         assert!(!chain.leads() && chain.again().next().is_none());
     }
 
     #[test]
     fn a_log_that_cannot_be_trusted_halts_the_node() {
         let foreign = Err(BadMessage::Foreign);
-        let halts = |outcome: Outcome| matches!(outcome, Outcome::Halts(_));
+        let halts = |outcome: EntryOutcome| matches!(outcome, EntryOutcome::Halts(_));
         assert_eq!(
             chain().read(9, &foreign, None, 0),
-            Outcome::Halts(Halt::Gap { read: 7, got: 9 })
+            EntryOutcome::Halts(Halt::Gap { read: 7, got: 9 })
         );
-        assert_eq!(chain().read(8, &foreign, None, 0), Outcome::Ignored(Ignored::Foreign));
+        assert_eq!(chain().read(8, &foreign, None, 0), EntryOutcome::Ignored(Ignored::Foreign));
         assert!(halts(chain().read(8, &Err(BadMessage::Version(2)), None, 0)));
         let lead = Ok(message(&chain(), LEAD, 0));
         assert!(halts(chain().read(8, &lead, Some(4), 0)), "another number of documents");
         assert!(!halts(chain().read(8, &lead, None, 0)));
         assert!(Chain::acknowledged(7, 7).is_err() && Chain::acknowledged(8, 7).is_ok());
-        let start = |first, last| chain().position().start(Bounds { first, last });
+        let start = |first, last| chain().position().start(LogBounds { first, last });
         assert_eq!(start(1, 6), Start::Halt(Halt::Regressed { last: 6, read: 7 }));
         assert_eq!(
             [start(9, 9), start(8, 7), start(1, 9)],
@@ -603,7 +607,7 @@ mod tests {
             read(&mut chain, (message, digest), now_ms)
         };
         let mut outcomes = (1..).map(|step| step * step_ms).take_while(|ms| *ms < 30_000);
-        outcomes.any(|now_ms| matches!(outcome(now_ms), Outcome::Halts(Halt::Unfollowed(_))))
+        outcomes.any(|now_ms| matches!(outcome(now_ms), EntryOutcome::Halts(Halt::Unfollowed(_))))
     }
 
     #[test]

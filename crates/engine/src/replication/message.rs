@@ -76,7 +76,7 @@ pub struct LeaderId(pub u64);
 
 /// What a message does in addition to carrying records.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Role<'a> {
+pub enum SenderRole<'a> {
     /// Its leader leads from here on, and is reached at this address.
     Lead {
         /// At most [`ADDRESS_BYTES_MAX`] bytes.
@@ -92,7 +92,7 @@ pub enum Role<'a> {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Message<'a> {
     /// Whether it begins or ends a leader's time.
-    pub role: Role<'a>,
+    pub role: SenderRole<'a>,
     /// The message that it was decided after.
     pub prev: Digest,
     /// Who sent it.
@@ -145,9 +145,9 @@ impl Message<'_> {
     /// record has no changes, or if the records do not follow one another.
     pub fn encode(&self, identity: &Identity) -> (Vec<u8>, Digest) {
         let (flags, address) = match self.role {
-            Role::Lead { address } => (LEADS, Some(address)),
-            Role::Write => (0, None),
-            Role::Resign => (RESIGNS, None),
+            SenderRole::Lead { address } => (LEADS, Some(address)),
+            SenderRole::Write => (0, None),
+            SenderRole::Resign => (RESIGNS, None),
         };
         let records: usize = self.records.iter().map(record_bytes).sum();
         let mut out = Vec::with_capacity(HEADER_BYTES.saturating_add(records));
@@ -260,9 +260,9 @@ impl<'a> Rest<'a> {
         let [distance_max] = self.take()?;
         let (records, touches) = (self.u32()?, self.u32()?);
         let role = match flags {
-            LEADS => Role::Lead { address: self.address()? },
-            0 => Role::Write,
-            RESIGNS => Role::Resign,
+            LEADS => SenderRole::Lead { address: self.address()? },
+            0 => SenderRole::Write,
+            RESIGNS => SenderRole::Resign,
             _ => return Err(BadMessage::Malformed),
         };
         let mut next = first;
@@ -309,7 +309,7 @@ mod tests {
         Identity::new([7; 16], "np2")
     }
 
-    fn message(role: Role<'_>) -> Message<'_> {
+    fn message(role: SenderRole<'_>) -> Message<'_> {
         Message {
             role,
             prev: Digest(0x0102_0304),
@@ -324,7 +324,7 @@ mod tests {
     }
 
     /// With records of one and of three changes, and a touch.
-    fn whole(role: Role<'_>) -> Message<'_> {
+    fn whole(role: SenderRole<'_>) -> Message<'_> {
         let records = vec![
             RecordRef { first: 5, count: 1, payload: b"one change" },
             RecordRef { first: 6, count: 3, payload: b"three changes" },
@@ -338,8 +338,8 @@ mod tests {
         Message { records, touches: vec![touch], ..message(role) }
     }
 
-    fn lead() -> Role<'static> {
-        Role::Lead { address: "http://node-1:7878" }
+    fn lead() -> SenderRole<'static> {
+        SenderRole::Lead { address: "http://node-1:7878" }
     }
 
     /// Bytes with the right digest.
@@ -378,7 +378,7 @@ mod tests {
                 last_s,
             });
             let message = Message {
-                role: Role::Write,
+                role: SenderRole::Write,
                 prev: Digest(prev),
                 leader: LeaderId(leader),
                 first: first >> 1,
@@ -401,7 +401,7 @@ mod tests {
                 next += u64::from(*count);
                 RecordRef { first, count: *count, payload }
             });
-            let role = [Role::Lead { address: &address }, Role::Write, Role::Resign][role];
+            let role = [SenderRole::Lead { address: &address }, SenderRole::Write, SenderRole::Resign][role];
             let message = Message { role, records: records.collect(), ..message };
             let (bytes, digest) = message.encode(&identity());
             prop_assert_eq!(message.next(), next);
@@ -458,21 +458,21 @@ mod tests {
 
     #[test]
     fn what_another_version_wrote_is_not_taken_for_foreign() {
-        let mut bytes = without_digest(&message(Role::Write));
+        let mut bytes = without_digest(&message(SenderRole::Write));
         let other = VERSION - 1;
         bytes[4..6].copy_from_slice(&other.to_le_bytes());
         assert_eq!(decoded(&sealed(bytes)), Err(BadMessage::Version(other)));
-        let mut bytes = without_digest(&message(Role::Write));
+        let mut bytes = without_digest(&message(SenderRole::Write));
         bytes[6] = 3;
         assert_eq!(decoded(&sealed(bytes)), Err(BadMessage::Malformed), "leads and resigns");
-        let mut bytes = without_digest(&whole(Role::Write));
+        let mut bytes = without_digest(&whole(SenderRole::Write));
         bytes[HEADER_BYTES..HEADER_BYTES + 4].fill(0);
         assert_eq!(decoded(&sealed(bytes)), Err(BadMessage::Malformed), "a record without changes");
-        let mut bytes = without_digest(&message(Role::Write));
+        let mut bytes = without_digest(&message(SenderRole::Write));
         bytes.push(0);
         assert_eq!(decoded(&sealed(bytes)), Err(BadMessage::Malformed), "bytes after the end");
         let long = "a".repeat(ADDRESS_BYTES_MAX + 1);
-        let mut bytes = without_digest(&message(Role::Lead { address: "" }));
+        let mut bytes = without_digest(&message(SenderRole::Lead { address: "" }));
         bytes[HEADER_BYTES..].copy_from_slice(&(long.len() as u16).to_le_bytes());
         bytes.extend_from_slice(long.as_bytes());
         assert_eq!(decoded(&sealed(bytes)), Err(BadMessage::Malformed), "a long address");
@@ -481,7 +481,7 @@ mod tests {
     #[test]
     fn announced_numbers_allocate_nothing() {
         for at in [HEADER_BYTES - 8, HEADER_BYTES - 4] {
-            let mut bytes = without_digest(&message(Role::Write));
+            let mut bytes = without_digest(&message(SenderRole::Write));
             bytes[at..at + 4].fill(0xff);
             assert_eq!(decoded(&sealed(bytes)), Err(BadMessage::Malformed));
         }
@@ -492,9 +492,9 @@ mod tests {
         let payload = vec![0; 100_000];
         let records = (1..=2).map(|first| RecordRef { first, count: 1, payload: &payload });
         let address = "a".repeat(ADDRESS_BYTES_MAX);
-        let mut full = Message { first: 1, ..message(Role::Lead { address: &address }) };
+        let mut full = Message { first: 1, ..message(SenderRole::Lead { address: &address }) };
         full.records = records.collect();
-        full.touches = vec![whole(Role::Write).touches[0]; full.touches_max()];
+        full.touches = vec![whole(SenderRole::Write).touches[0]; full.touches_max()];
         let (bytes, _) = full.encode(&identity());
         assert!(bytes.len() > MESSAGE_BYTES_MAX - TOUCH_BYTES, "{}", bytes.len());
         assert_eq!(decoded(&bytes), Ok(full));
@@ -505,6 +505,6 @@ mod tests {
     fn no_message_is_longer_than_the_log_allows() {
         let payload = vec![0; MESSAGE_BYTES_MAX];
         let records = vec![RecordRef { first: 5, count: 1, payload: &payload }];
-        drop(Message { records, ..message(Role::Write) }.encode(&identity()));
+        drop(Message { records, ..message(SenderRole::Write) }.encode(&identity()));
     }
 }

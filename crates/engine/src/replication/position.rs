@@ -13,7 +13,7 @@ use std::sync::Arc;
 use nearprint_storage::{Disk, FileKind, Identity, SealedReader, SealedWriter, StorageError};
 
 use crate::replication::chain::{Halt, Leader, Position, Start};
-use crate::replication::log::Bounds;
+use crate::replication::log::LogBounds;
 use crate::replication::message::{ADDRESS_BYTES_MAX, Digest, LeaderId};
 
 /// The name of the file.
@@ -26,7 +26,7 @@ const BODY_BYTES_MAX: usize = NUMBERS_BYTES + 8 + 2 + ADDRESS_BYTES_MAX;
 /// What the file says.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ClusterFile {
-    /// The [identity](crate::replication::log::Settings::identity) of the log.
+    /// The [identity](crate::replication::log::LogSettings::identity) of the log.
     pub log: u64,
     /// How far it was read. The changes before `next` are durable.
     pub position: Position,
@@ -40,7 +40,7 @@ impl ClusterFile {
     }
 
     /// How a node begins with a log of this identity.
-    pub fn start(&self, log: u64, bounds: Bounds) -> Start {
+    pub fn start(&self, log: u64, bounds: LogBounds) -> Start {
         if log == self.log {
             self.position.start(bounds)
         } else {
@@ -197,7 +197,7 @@ mod tests {
 
     #[test]
     fn another_log_is_not_read() {
-        let bounds = Bounds { first: 1, last: 0x0102 };
+        let bounds = LogBounds { first: 1, last: 0x0102 };
         assert_eq!(file(None).start(5, bounds), Start::Read);
         let halt = Halt::OtherLog { read: 5, found: 6 };
         assert_eq!(file(None).start(6, bounds), Start::Halt(halt));

@@ -16,7 +16,7 @@ use crate::api::error::{OpenError, Refused};
 use crate::api::options::Durability;
 use crate::directories::recovery::recover;
 use crate::directory_file::RESTORE_MARKER;
-use crate::read::reader::{Listing, RecordLookup};
+use crate::read::reader::{HitLimits, RecordLookup};
 use crate::state::published::Published;
 
 fn empty(disk: &SimulatedDisk) -> Rig {
@@ -165,7 +165,7 @@ fn an_id_behind_many_documents_without_one_is_shown() {
     assert_eq!((hit.document_count, &hit.documents[0].id), (41, &Some(id)));
 }
 
-const TEN: Listing = Listing { short: false, limit: 10, bytes_max: usize::MAX };
+const TEN: HitLimits = HitLimits { short: false, limit: 10, bytes_max: usize::MAX };
 
 /// A record whose sketch was compared is not read again to show its id.
 #[test]

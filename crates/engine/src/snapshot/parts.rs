@@ -14,7 +14,7 @@ use crate::snapshot::state_file::StateFile;
 
 /// The parts in memory that have a file already.
 #[derive(Debug, Default)]
-pub(super) struct Written(pub(super) Vec<(Weak<dyn Any + Send + Sync>, PartFile)>);
+pub(super) struct WrittenParts(pub(super) Vec<(Weak<dyn Any + Send + Sync>, PartFile)>);
 
 /// A part of a snapshot: a segment, a table or the rest of the state.
 pub(super) trait Part: Sized + Send + Sync + 'static {
@@ -61,7 +61,7 @@ impl Part for StateFile {
     }
 }
 
-impl Written {
+impl WrittenParts {
     /// The file of a part, or the part if it has none. A part with a file is dropped: otherwise, if
     /// it were merged meanwhile, it would stay in memory together with the result.
     pub(super) fn file_of<T: Part>(&self, part: Arc<T>) -> Result<PartFile, Arc<T>> {
@@ -93,7 +93,7 @@ mod tests {
 
     #[test]
     fn a_part_that_has_a_file_is_dropped() {
-        let (part, mut written) = (Arc::new(Nothing), Written::default());
+        let (part, mut written) = (Arc::new(Nothing), WrittenParts::default());
         drop(written.file_of(Arc::clone(&part)).unwrap_err());
         let contents = Contents::from(Sealed { body_bytes: 1, file_bytes: 2, checksum: 3 });
         let file = PartFile { number: 1, contents };

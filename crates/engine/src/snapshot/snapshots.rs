@@ -29,7 +29,7 @@ use crate::snapshot::manifest::{
     Contents, MANIFEST_KIND, Manifest, PartFile, TableFile, is_manifest, of_older_version,
     part_number, read_manifest_of,
 };
-use crate::snapshot::parts::{Part, Written};
+use crate::snapshot::parts::{Part, WrittenParts};
 use crate::snapshot::state_file::StateFile;
 use crate::state::survey::Survey;
 
@@ -42,7 +42,7 @@ pub(crate) struct Snapshots {
     disk: Arc<dyn Disk>,
     directory: DirectoryFile,
     plans: Plans,
-    written: Written,
+    written: WrittenParts,
     next_number: u64,
     /// Newest first.
     kept: Vec<Manifest>,
@@ -183,7 +183,7 @@ impl Snapshots {
             disk,
             plans: Plans::of(directory.distance_max),
             directory,
-            written: Written::default(),
+            written: WrittenParts::default(),
             next_number: 1,
             kept: Vec::new(),
             verified: 0,

@@ -21,7 +21,7 @@ const COUNTED_MIN: usize = 1 << 13;
 
 /// All items of a list with a number after one and up to another.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) struct Run<T> {
+pub(crate) struct ListRun<T> {
     pub after: u64,
     pub upto: u64,
     /// The last change of the state that it was made of.
@@ -30,7 +30,7 @@ pub(crate) struct Run<T> {
     pub items: Vec<(u64, T)>,
 }
 
-impl<T> Run<T> {
+impl<T> ListRun<T> {
     /// What a pass has found, at most [`RUN_MAX`] items, of a list whose last number is `last`.
     pub(crate) fn found(after: u64, items: Vec<(u64, T)>, (last, made_at): (u64, u64)) -> Self {
         let cut = items.last().map(|(number, _)| *number).filter(|_| items.len() >= RUN_MAX);
@@ -49,19 +49,19 @@ impl<T> Run<T> {
 
 /// The runs of one kind of list that are kept, the last used first; `K` names the list.
 #[derive(Debug)]
-pub(crate) struct Runs<K, T>(Mutex<VecDeque<(K, Arc<Run<T>>)>>);
+pub(crate) struct ListRuns<K, T>(Mutex<VecDeque<(K, Arc<ListRun<T>>)>>);
 
-impl<K, T> Default for Runs<K, T> {
+impl<K, T> Default for ListRuns<K, T> {
     fn default() -> Self {
         Self(Mutex::default())
     }
 }
 
-impl<K: PartialEq, T> Runs<K, T> {
+impl<K: PartialEq, T> ListRuns<K, T> {
     /// The run that continues a list after a number, in a state whose last change is `at`.
-    pub(crate) fn find(&self, list: &K, after: u64, at: u64) -> Option<Arc<Run<T>>> {
+    pub(crate) fn find(&self, list: &K, after: u64, at: u64) -> Option<Arc<ListRun<T>>> {
         let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let continues = |(of, run): &(K, Arc<Run<T>>)| {
+        let continues = |(of, run): &(K, Arc<ListRun<T>>)| {
             of == list && (run.after..run.upto).contains(&after) && run.made_at <= at
         };
         let at = kept.iter().position(continues)?;
@@ -71,7 +71,7 @@ impl<K: PartialEq, T> Runs<K, T> {
         Some(run)
     }
 
-    pub(crate) fn keep(&self, list: K, run: Run<T>) -> Arc<Run<T>> {
+    pub(crate) fn keep(&self, list: K, run: ListRun<T>) -> Arc<ListRun<T>> {
         let run = Arc::new(run);
         let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         // Whoever made it could not use another one that begins where it begins.
@@ -92,17 +92,17 @@ mod tests {
 
     const NOW: u64 = 1_000;
 
-    fn run(after: u64, count: u64, upto: u64) -> Run<()> {
+    fn run(after: u64, count: u64, upto: u64) -> ListRun<()> {
         let items = (after + 1..=after + count).map(|number| (number, ())).collect();
-        Run { after, upto, made_at: NOW, items }
+        ListRun { after, upto, made_at: NOW, items }
     }
 
     #[test]
     fn a_run_continues_its_list_up_to_its_end() {
-        let runs = Runs::default();
+        let runs = ListRuns::default();
         runs.keep(1, run(10, 2, 15));
-        runs.keep(1, Run::found(15, vec![(20, ())], (99, NOW)));
-        runs.keep(2, Run::found(0, Vec::new(), (99, NOW)));
+        runs.keep(1, ListRun::found(15, vec![(20, ())], (99, NOW)));
+        runs.keep(2, ListRun::found(0, Vec::new(), (99, NOW)));
         let found = |list, after| runs.find(&list, after, NOW).map(|run| (run.after, run.upto));
         assert_eq!(found(1, 9), None);
         assert_eq!(found(1, 10), Some((10, 15)));
@@ -115,15 +115,15 @@ mod tests {
         assert_eq!([10, 11, 12, 14].map(after), [2, 1, 0, 0]);
         // A full pass may have missed something after its last item.
         let items = (1..=RUN_MAX as u64).map(|number| (number, ())).collect();
-        assert_eq!(Run::found(0, items, (NOW << 20, NOW)).upto, RUN_MAX as u64);
+        assert_eq!(ListRun::found(0, items, (NOW << 20, NOW)).upto, RUN_MAX as u64);
     }
 
     #[test]
     fn an_earlier_state_has_runs_of_its_own() {
-        let runs = Runs::default();
+        let runs = ListRuns::default();
         runs.keep((), run(0, 5, 9));
         assert!(runs.find(&(), 0, NOW - 1).is_none());
-        runs.keep((), Run { made_at: NOW - 1, ..run(0, 6, 9) });
+        runs.keep((), ListRun { made_at: NOW - 1, ..run(0, 6, 9) });
         for at in [NOW - 1, NOW, NOW + 1] {
             assert_eq!(runs.find(&(), 0, at).unwrap().items.len(), 6);
         }
@@ -131,7 +131,7 @@ mod tests {
 
     #[test]
     fn the_runs_that_were_used_longest_ago_go_first() {
-        let runs = Runs::default();
+        let runs = ListRuns::default();
         let many = KEPT_MAX as u64 / 4;
         for list in 0..4 {
             runs.keep(list, run(0, many, many));

@@ -19,7 +19,7 @@ use crate::api::error::{OpenError, Refused};
 use crate::api::observer::Observer;
 use crate::api::options::Options;
 use crate::state::fair_queue::FairQueue;
-use crate::state::runs::{Run, Runs};
+use crate::state::runs::{ListRun, ListRuns};
 
 /// Documents that one slice looks at: about a millisecond.
 pub(crate) const SLICE: usize = 512;
@@ -32,9 +32,9 @@ pub(crate) struct Scans {
     /// A page ends when it has looked at so many documents.
     pub looked_at_max: usize,
     /// Documents of a namespace, or of all of them, by sequence; each with its masked fingerprint.
-    pub documents: Runs<Option<NamespaceNumber>, Fingerprint>,
+    pub documents: ListRuns<Option<NamespaceNumber>, Fingerprint>,
     /// Namespaces by number.
-    pub namespaces: Runs<(), IdKey>,
+    pub namespaces: ListRuns<(), IdKey>,
 }
 
 impl Scans {
@@ -49,8 +49,8 @@ impl Scans {
             queue,
             observer,
             looked_at_max: options.list_scan_max,
-            documents: Runs::default(),
-            namespaces: Runs::default(),
+            documents: ListRuns::default(),
+            namespaces: ListRuns::default(),
         })
     }
 
@@ -74,10 +74,10 @@ impl Scans {
     /// The run of a list that continues after a number: one that is kept, or what a pass finds.
     pub(crate) fn run<K: PartialEq, T>(
         &self,
-        runs: &Runs<K, T>,
+        runs: &ListRuns<K, T>,
         (list, after, at): (K, u64, u64),
-        pass: impl FnOnce() -> Run<T>,
-    ) -> Arc<Run<T>> {
+        pass: impl FnOnce() -> ListRun<T>,
+    ) -> Arc<ListRun<T>> {
         // Whoever had the permit before may have wanted the same.
         runs.find(&list, after, at).unwrap_or_else(|| {
             self.observer.list_passed();

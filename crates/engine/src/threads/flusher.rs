@@ -15,12 +15,12 @@ use std::thread;
 use std::time::Duration;
 
 use nearprint_index::compaction::policy::{self, Load};
-use nearprint_index::compaction::work::Work;
+use nearprint_index::compaction::work::CompactionWork;
 use nearprint_index::view::{Parts, View};
 use nearprint_machine::jobs::Jobs;
 use tokio::sync::oneshot;
 
-use crate::shared::{Message, Shared};
+use crate::shared::{Shared, ToWriter};
 use crate::threads::pause::Writes;
 use crate::write::core::Durable;
 
@@ -116,15 +116,15 @@ fn merge_newest(shared: &Arc<Shared>, load: Load) -> Option<()> {
 }
 
 /// Does some work, and has the writer install the results.
-fn complete(shared: &Arc<Shared>, work: Work) -> Option<()> {
+fn complete(shared: &Arc<Shared>, work: CompactionWork) -> Option<()> {
     work.steps().try_for_each(|built| {
-        shared.send_and_wait(|installed| Message::Install { built, installed }).map(drop)
+        shared.send_and_wait(|installed| ToWriter::Install { built, installed }).map(drop)
     })
 }
 
 /// Everything published so far, in segments and tables alone.
 fn settle(shared: &Arc<Shared>) -> Option<Settled> {
-    let frozen = shared.send_and_wait(|frozen| Message::Freeze { frozen })?;
+    let frozen = shared.send_and_wait(|frozen| ToWriter::Freeze { frozen })?;
     // Only this thread turns deltas into segments, so when the loop ends the segments have exactly
     // what was frozen; a merge in between does not change that.
     loop {

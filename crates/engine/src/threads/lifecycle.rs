@@ -11,7 +11,7 @@ use tokio::sync::mpsc;
 use crate::api::clock;
 use crate::api::error::OpenError;
 use crate::api::options::Durability;
-use crate::shared::{Message, Shared};
+use crate::shared::{Shared, ToWriter};
 use crate::snapshot::snapshots::Snapshots;
 use crate::state::member::Member;
 use crate::threads::cluster::log_thread::{self, LogThread};
@@ -51,7 +51,7 @@ impl Threads {
     pub(crate) fn start(
         shared: &Arc<Shared>,
         disk: &Arc<dyn Disk>,
-        (core, member, inbox): (Core, Option<Member>, mpsc::UnboundedReceiver<Message>),
+        (core, member, inbox): (Core, Option<Member>, mpsc::UnboundedReceiver<ToWriter>),
         snapshots: Snapshots,
         lock: DirectoryLock,
     ) -> Result<Self, OpenError> {
@@ -139,7 +139,7 @@ impl Threads {
             syncs.stop();
         }
         // A writer that failed has ended already.
-        drop(shared.writer.send(Message::Stop));
+        drop(shared.writer.send(ToWriter::Stop));
         self.writing.into_iter().for_each(join);
     }
 }
@@ -149,7 +149,7 @@ fn start_node(
     shared: &Arc<Shared>,
     disk: &Arc<dyn Disk>,
     (core, Member { options, file }): (Core, Member),
-    inbox: mpsc::UnboundedReceiver<Message>,
+    inbox: mpsc::UnboundedReceiver<ToWriter>,
 ) -> Result<Vec<JoinHandle<()>>, OpenError> {
     let settings = NodeSettings {
         identity: shared.identity,

@@ -12,7 +12,7 @@ use nearprint_index::compaction::policy::Load;
 
 use crate::api::blocking::lower_priority;
 use crate::api::clock;
-use crate::shared::{Life, Merging, Message, Shared};
+use crate::shared::{Life, Merging, Shared, ToWriter};
 use crate::threads::pause::Writes;
 
 /// How often it checks whether there is something to merge.
@@ -55,7 +55,7 @@ fn merge_once(shared: &Arc<Shared>, load: Load) -> Option<()> {
     let mut installed = None;
     for built in work.steps() {
         let segments = built.segments().to_vec();
-        installed = shared.send_and_wait(|installed| Message::Install { built, installed });
+        installed = shared.send_and_wait(|installed| ToWriter::Install { built, installed });
         if installed.is_none() {
             break;
         }

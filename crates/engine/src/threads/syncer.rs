@@ -7,12 +7,12 @@ use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::time::Duration;
 
-use crate::shared::{Message, Shared};
+use crate::shared::{Shared, ToWriter};
 
 /// Requests a sync at the end of each window, until `stop` closes or the writer ends.
 pub(crate) fn run(shared: &Arc<Shared>, window: Duration, stop: &Receiver<()>) {
     while let Err(RecvTimeoutError::Timeout) = stop.recv_timeout(window) {
-        if shared.send_and_wait(|synced| Message::Sync { synced }).is_none() {
+        if shared.send_and_wait(|synced| ToWriter::Sync { synced }).is_none() {
             return;
         }
     }

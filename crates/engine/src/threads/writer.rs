@@ -11,7 +11,7 @@ use tokio::sync::mpsc;
 
 use crate::api::clock;
 use crate::api::error::Refused;
-use crate::shared::{Life, Message, Shared};
+use crate::shared::{Life, Shared, ToWriter};
 use crate::state::member::EngineEnd;
 use crate::write::command::Bounds;
 use crate::write::core::Core;
@@ -27,7 +27,7 @@ const DECIDED_FOR: Duration = Duration::from_millis(2);
 pub(crate) struct Writer {
     core: Core,
     shared: Arc<Shared>,
-    inbox: mpsc::UnboundedReceiver<Message>,
+    inbox: mpsc::UnboundedReceiver<ToWriter>,
     waiting: WaitingWrites,
     stopping: bool,
 }
@@ -36,12 +36,12 @@ impl Writer {
     pub(crate) fn new(
         core: Core,
         shared: Arc<Shared>,
-        inbox: mpsc::UnboundedReceiver<Message>,
+        inbox: mpsc::UnboundedReceiver<ToWriter>,
     ) -> Self {
         Self { core, shared, inbox, waiting: WaitingWrites::default(), stopping: false }
     }
 
-    /// Runs until [`Message::Stop`], or until storage or another thread fails.
+    /// Runs until [`ToWriter::Stop`], or until storage or another thread fails.
     pub(crate) fn run(mut self) {
         if let Err(error) = self.serve() {
             self.shared.fail_by(&error);
@@ -49,7 +49,7 @@ impl Writer {
         self.inbox.close();
         let refused = self.shared.end_refusal();
         while let Ok(message) = self.inbox.try_recv() {
-            if let Message::Write(write) = message {
+            if let ToWriter::Write(write) = message {
                 self.waiting.push_back(write);
             }
         }
@@ -100,29 +100,29 @@ impl Writer {
         }
     }
 
-    fn take(&mut self, message: Message) -> Result<(), StorageError> {
+    fn take(&mut self, message: ToWriter) -> Result<(), StorageError> {
         match message {
-            Message::Write(write) => self.waiting.push_back(write),
+            ToWriter::Write(write) => self.waiting.push_back(write),
             // Whoever sent one of these may have stopped waiting, because the engine is closing.
-            Message::Install { built, installed } => {
+            ToWriter::Install { built, installed } => {
                 self.core.install(&built);
                 self.publish();
                 drop(installed.send(self.core.view().clone()));
             }
-            Message::Freeze { frozen } => {
+            ToWriter::Freeze { frozen } => {
                 let view = self.core.freeze()?;
                 self.publish();
                 drop(frozen.send(view));
             }
-            Message::Sync { synced } => {
+            ToWriter::Sync { synced } => {
                 let state = self.core.settle()?;
                 // Lets go of the files that packs have replaced.
                 self.publish();
                 drop(synced.send(state));
             }
             // `serve` checks for a failure next. A lone engine has no log.
-            Message::Fail | Message::Log => {}
-            Message::Stop => self.stopping = true,
+            ToWriter::Fail | ToWriter::Log => {}
+            ToWriter::Stop => self.stopping = true,
         }
         Ok(())
     }

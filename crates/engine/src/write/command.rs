@@ -21,7 +21,7 @@ use nearprint_storage::Records;
 use crate::api::error::Refused;
 use crate::api::replies::{PackedInserted, Removed, Written};
 use crate::read::found::{Checked, Inserted, Unread};
-use crate::read::previous::{Content, PreviousUnread};
+use crate::read::previous::{ComparedDocument, PreviousUnread};
 use crate::read::reader::RecordLookup;
 use crate::state::published::Published;
 use crate::state::touches::Touches;
@@ -103,7 +103,7 @@ impl Command for Insert {
         records: &Records,
     ) -> Result<Applied<Inserted>, Refused> {
         check_expiry(machine, self.document.expiry)?;
-        let content = Content::of(&self.document);
+        let content = ComparedDocument::of(&self.document);
         Ok(machine.insert(self).map(|decided, sequence| {
             let previous = PreviousUnread::new(content, decided.previous, records);
             Inserted { written: written(decided.verdict, sequence), previous }
@@ -143,7 +143,7 @@ impl Command for SearchedCheckAndInsert {
             lookup.repeat(&published.view, &probe);
             lookup.verify(&published, &probe)?;
         }
-        let (short, content) = (command.document.short, Content::of(&command.document));
+        let (short, content) = (command.document.short, ComparedDocument::of(&command.document));
         let applied = machine.check_and_insert(command, &lookup.search);
         if let Verdict::Duplicate { .. } = applied.reply.verdict
             && let (Some(touches), Some(original)) = (touches, lookup.search.matches.first())

@@ -1,7 +1,7 @@
 //! The groups of connected near-duplicates, from an index in memory.
 //!
-//! The index is a [`View`], the documents are its changes, and [`Search`] joins the pairs: those of
-//! a service would be the same.
+//! The index is a [`View`], the documents are its changes, and [`PairSearch`] joins the pairs:
+//! those of a service would be the same.
 
 use std::io;
 use std::sync::Arc;
@@ -9,7 +9,7 @@ use std::sync::Arc;
 use nearprint_fingerprint::{Distance, Fingerprint, Sketch, Threshold, Verification};
 use nearprint_index::compaction::policy::Load;
 use nearprint_index::document::{Namespace, Sequence};
-use nearprint_index::groups::{Evidence, EvidenceSource, Groups, Search, SketchJudge};
+use nearprint_index::groups::{Evidence, EvidenceSource, Groups, PairSearch, SketchJudge};
 use nearprint_index::lookup::Lookup;
 use nearprint_index::namespace_key::NamespaceKey;
 use nearprint_index::namespaces::NamespaceNumber;
@@ -104,9 +104,9 @@ impl Index {
             upto: self.view.sequence(),
             expired: Expired::Not(0),
         };
-        let mut search = Search::begin(&self.view, selection, criteria.distance);
+        let mut search = PairSearch::begin(&self.view, selection, criteria.distance);
         let (pieces, likely) = (search.pieces() as u64, criteria.is_likely(scanned));
-        let all = pieces + if likely { Search::LIKELY_PIECES as u64 } else { 0 };
+        let all = pieces + if likely { PairSearch::LIKELY_PIECES as u64 } else { 0 };
         let watch = |done| {
             let interrupted = || io::ErrorKind::Interrupted.into();
             if watch(done, all) { Ok(()) } else { Err(interrupted()) }

@@ -56,7 +56,7 @@ pub struct MatchOptions {
 
 /// A record near a query.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Match<'a> {
+pub struct FileMatch<'a> {
     /// The id of the query, or else its file and number.
     pub query: &'a str,
     /// The id of the record, or else its file and number.
@@ -148,7 +148,7 @@ impl Queries {
         &self,
         documents: &mut Documents,
         watcher: &mut dyn Watcher,
-        take: &mut dyn FnMut(Match<'_>) -> io::Result<()>,
+        take: &mut dyn FnMut(FileMatch<'_>) -> io::Result<()>,
     ) -> io::Result<Matched> {
         let MatchOptions { threads, stops_at_errors, .. } = self.options;
         let options = BatchOptions { stops_at_errors, ..BATCH };
@@ -252,7 +252,7 @@ impl Queries {
     fn pass_on(
         &self,
         record: &Record,
-        take: &mut dyn FnMut(Match<'_>) -> io::Result<()>,
+        take: &mut dyn FnMut(FileMatch<'_>) -> io::Result<()>,
     ) -> io::Result<u64> {
         let again = || {
             let near = self.near(&[record.fingerprint], usize::MAX).unwrap_or_default();
@@ -289,9 +289,9 @@ impl Queries {
         query: u32,
         record: &'a Record,
         distance: Distance,
-    ) -> io::Result<Option<Match<'a>>> {
+    ) -> io::Result<Option<FileMatch<'a>>> {
         let scanned = &self.scanned;
-        let pair = |similarity| Match {
+        let pair = |similarity| FileMatch {
             query: scanned.name(query),
             record: &record.name,
             distance,
@@ -378,7 +378,7 @@ mod tests {
         let mut found = Vec::new();
         let mut documents = Documents::new(vec![path], ReadOptions::default());
         let matched = queries.run(&mut documents, &mut Silent, &mut |pair| {
-            let Match { query, record, distance, similarity } = pair;
+            let FileMatch { query, record, distance, similarity } = pair;
             found.push((query.to_owned(), record.to_owned(), distance.get(), similarity));
             Ok(())
         });

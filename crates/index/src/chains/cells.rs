@@ -13,14 +13,14 @@ const PIECE: usize = 1 << 10;
 
 /// A fixed number of cells.
 #[derive(Debug)]
-pub(crate) struct Cells<T> {
+pub(crate) struct ChainCells<T> {
     pieces: Box<[OnceLock<Piece<T>>]>,
     count: usize,
 }
 
 type Piece<T> = Box<[OnceLock<T>]>;
 
-impl<T> Cells<T> {
+impl<T> ChainCells<T> {
     pub(crate) fn empty(count: usize) -> Self {
         Self { pieces: (0..count.div_ceil(PIECE)).map(|_| OnceLock::new()).collect(), count }
     }
@@ -70,7 +70,7 @@ mod tests {
 
     #[test]
     fn a_cell_holds_what_it_was_filled_with_and_pieces_come_as_they_are_needed() {
-        let cells = Cells::empty(2 * PIECE + 1);
+        let cells = ChainCells::empty(2 * PIECE + 1);
         let numbers = [0, 1, PIECE as u32 - 1, PIECE as u32, 2 * PIECE as u32];
         assert_eq!((cells.count(), cells.get(0), cells.get(u32::MAX)), (2 * PIECE + 1, None, None));
         let empty = cells.bytes();
@@ -88,7 +88,7 @@ mod tests {
     #[test]
     #[should_panic(expected = "one writer fills each cell once")]
     fn a_cell_is_filled_once() {
-        let cells = Cells::empty(1);
+        let cells = ChainCells::empty(1);
         cells.fill(0, 'a');
         cells.fill(0, 'b');
     }
@@ -96,6 +96,6 @@ mod tests {
     #[test]
     #[should_panic(expected = "there is room")]
     fn there_are_no_more_cells_than_asked_for() {
-        Cells::empty(3).fill(3, 'a');
+        ChainCells::empty(3).fill(3, 'a');
     }
 }

@@ -7,8 +7,8 @@
 
 use std::sync::Arc;
 
-use crate::labels::tables::{LabelTables, Renumbered, Target};
-use crate::levels::segment::{Row, Segment};
+use crate::labels::tables::{LabelTables, LabelTarget, Renumbered};
+use crate::levels::segment::{FingerprintRow, Segment};
 use crate::permutation::Permuted;
 use crate::plan::Key;
 use crate::tables::runs;
@@ -60,7 +60,7 @@ impl<'a> MergeEntries<'a> {
     }
 
     /// The labels of all segments, of fingerprints with these new numbers.
-    pub(crate) fn labels(&self, numbers: &NewNumbers, target: &Target<'_>) -> LabelTables {
+    pub(crate) fn labels(&self, numbers: &NewNumbers, target: &LabelTarget<'_>) -> LabelTables {
         if numbers.0.is_empty() {
             return LabelTables::default();
         }
@@ -100,7 +100,7 @@ impl<'a> MergeEntries<'a> {
 
     /// Applies an entry to the row of its fingerprint.
     #[inline]
-    pub(crate) fn add(&self, entry: u32, row: &mut Row) {
+    pub(crate) fn add(&self, entry: u32, row: &mut FingerprintRow) {
         let at = self.firsts.partition_point(|&first| first <= entry) - 1;
         let (segment, entry) = (&self.segments[at], (entry - self.firsts[at]) as usize);
         let Some(number) = entry.checked_sub(segment.tombstones()) else {
@@ -129,7 +129,7 @@ impl<'a> MergeEntries<'a> {
 }
 
 #[cold]
-fn add_tombstone(segment: &Segment, entry: usize, row: &mut Row) {
+fn add_tombstone(segment: &Segment, entry: usize, row: &mut FingerprintRow) {
     let (resets, removals) = (segment.resets(), segment.removals());
     match resets.get(entry) {
         Some(reset) => row.reset(reset.sequence),

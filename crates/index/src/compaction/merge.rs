@@ -14,10 +14,10 @@ use std::sync::Arc;
 use crate::compaction::entries::MergeEntries;
 use crate::document::Sequence;
 use crate::id_key::IdKey;
-use crate::labels::tables::Target;
+use crate::labels::tables::LabelTarget;
 use crate::levels::level::{Expected, Level};
 use crate::levels::posting::Common;
-use crate::levels::segment::{Row, Segment, SegmentBuilder};
+use crate::levels::segment::{FingerprintRow, Segment, SegmentBuilder};
 use crate::levels::sorted::Sorted;
 use crate::permutation::Permuted;
 use crate::plan::{Key, Plans, TablePlan};
@@ -81,7 +81,7 @@ pub fn fill(
         Some(number) => items.iter().for_each(|&(_, entry)| numbers.set(entry, number)),
         None => dropped += 1,
     });
-    let labels = |target: &Target<'_>| entries.labels(&numbers, target);
+    let labels = |target: &LabelTarget<'_>| entries.labels(&numbers, target);
     (builder.finish(newest_ids(segments), labels), dropped)
 }
 
@@ -91,9 +91,9 @@ fn promote(plans: &Plans, segments: &[Arc<Segment>], oldest: bool) -> Merged {
     let expected = Expected { plans, small: false, count, common, oldest };
     let entries = MergeEntries::of(segments);
     let numbers = RefCell::new(entries.new_numbers());
-    let add = |entry, row: &mut Row| entries.add(entry, row);
+    let add = |entry, row: &mut FingerprintRow| entries.add(entry, row);
     let numbered = |entry, number| numbers.borrow_mut().set(entry, number);
-    let labels = |target: &Target<'_>| entries.labels(&numbers.borrow(), target);
+    let labels = |target: &LabelTarget<'_>| entries.labels(&numbers.borrow(), target);
     let Level { segment, secondary_tables } =
         Level::of(expected, entries.all(), (add, numbered), newest_ids(segments), labels);
     // No secondary table has the fingerprints that they drop.
@@ -129,8 +129,12 @@ pub fn count_rows(plans: &Plans, segments: &[Arc<Segment>], oldest: bool) -> Ent
 }
 
 /// Calls `each` with the combined row of each fingerprint and its entries, by key.
-fn each_row(entries: &MergeEntries<'_>, oldest: bool, mut each: impl FnMut(Key, &Row, &[RunItem])) {
-    let mut row = Row::default();
+fn each_row(
+    entries: &MergeEntries<'_>,
+    oldest: bool,
+    mut each: impl FnMut(Key, &FingerprintRow, &[RunItem]),
+) {
+    let mut row = FingerprintRow::default();
     entries.each(|key, items| {
         row.clear();
         for &(_, entry) in items {

@@ -39,9 +39,9 @@ pub(crate) enum PartitionedMerge {
     },
     /// A merge of secondary tables.
     Tables {
-        /// As in [`crate::compaction::work::Work::MergeTables`].
+        /// As in [`crate::compaction::work::CompactionWork::MergeTables`].
         liveness: Option<Liveness>,
-        /// As in [`crate::compaction::work::Work::MergeTables`].
+        /// As in [`crate::compaction::work::CompactionWork::MergeTables`].
         dropped: u64,
         merge: Box<PartitionMerge<SecondaryTable, build::TableBuilder>>,
     },

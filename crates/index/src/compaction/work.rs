@@ -18,7 +18,7 @@ use crate::tables::secondary::SecondaryTable;
 
 /// One piece of background work.
 #[derive(Debug)]
-pub enum Work {
+pub enum CompactionWork {
     /// Builds a level from the oldest full delta.
     Flush {
         /// The delta.
@@ -52,7 +52,7 @@ pub enum Work {
     },
 }
 
-impl Work {
+impl CompactionWork {
     /// The segments that the result replaces.
     pub fn segments(&self) -> &[Arc<Segment>] {
         match self {
@@ -120,7 +120,7 @@ impl Work {
 /// The steps of one piece of work.
 #[derive(Debug)]
 pub struct Steps {
-    first: Option<Work>,
+    first: Option<CompactionWork>,
     further: Option<PartitionedMerge>,
 }
 

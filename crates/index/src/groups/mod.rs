@@ -100,7 +100,7 @@ impl Judge for JoinAll {
 
 /// A search for the groups of a view.
 #[derive(Debug)]
-pub struct Search<'a> {
+pub struct PairSearch<'a> {
     view: &'a View,
     distance: Distance,
     documents: DocumentSet,
@@ -122,7 +122,7 @@ pub struct Group {
 
 /// A document of a group.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Member {
+pub struct GroupMember {
     /// The change that stored it.
     pub sequence: Sequence,
     /// Its fingerprint, combined with the mask of its namespace.
@@ -132,13 +132,13 @@ pub struct Member {
 /// The groups of a view, the largest first; of the same size, the one with the oldest document
 /// first. `M` is what is kept of each document.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Groups<M = Member> {
+pub struct Groups<M = GroupMember> {
     all: Vec<Group>,
     members: Vec<M>,
     partly_compared: u64,
 }
 
-impl<'a> Search<'a> {
+impl<'a> PairSearch<'a> {
     /// Collects the documents of a selection. About 0.2 us and 24 bytes each.
     ///
     /// # Panics
@@ -293,7 +293,7 @@ impl<'a> Search<'a> {
 
     /// The groups of at least `size_min` documents, once all pieces were run. `member` makes what
     /// is kept of each document.
-    pub fn finish<M>(self, size_min: u32, member: impl Fn(Member) -> M) -> Groups<M> {
+    pub fn finish<M>(self, size_min: u32, member: impl Fn(GroupMember) -> M) -> Groups<M> {
         let Self { view, documents, joined, partly_compared, .. } = self;
         // By root: the size of its group, and then where the next member of the group goes.
         let mut places = vec![0_u32; documents.len()];
@@ -332,7 +332,7 @@ impl<'a> Search<'a> {
             members.extend(set.iter().map(|&at| {
                 let (sequence, value) =
                     (documents.sequence(at as usize), documents.value(at as usize));
-                member(Member { sequence, masked: view.shape().permutation.restore(value) })
+                member(GroupMember { sequence, masked: view.shape().permutation.restore(value) })
             }));
         }
         Groups { all: groups, members, partly_compared }
@@ -384,7 +384,7 @@ impl Groups {
     /// All groups of at least `size_min` documents of a selection, found on this thread. Every pair
     /// within the distance joins.
     pub fn find(view: &View, selection: Selection, distance: Distance, size_min: u32) -> Self {
-        let search = Search::begin(view, selection, distance);
+        let search = PairSearch::begin(view, selection, distance);
         let Ok(()) = search.run(1, || JoinAll, |_| Ok(()));
         search.finish(size_min, |member| member)
     }
@@ -412,7 +412,7 @@ impl<M> Groups<M> {
     }
 
     /// How many fingerprints may belong to a larger group, because not all of their sketches were
-    /// compared ([`Search::count_partly_compared`]).
+    /// compared ([`PairSearch::count_partly_compared`]).
     pub const fn partly_compared(&self) -> u64 {
         self.partly_compared
     }

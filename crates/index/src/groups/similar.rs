@@ -4,12 +4,12 @@
 //! are sorted, so one pass over each has the texts that share the first two minima one after the
 //! other. Where these are more than [`ROWS_MAX`], the nearest to each are compared, those that a
 //! sample refutes included, and the nearest one that is left out is noted
-//! ([`Search::count_partly_compared`]).
+//! ([`PairSearch::count_partly_compared`]).
 
 use nearprint_fingerprint::LABELS;
 
 use super::documents::DocumentSet;
-use super::{EvidenceSource, Pair, Search, SketchJudge, on_threads};
+use super::{EvidenceSource, Pair, PairSearch, SketchJudge, on_threads};
 use crate::labels::{self, LOOKED_AT_MAX, LabelKey, ROWS_MAX};
 use crate::view::View;
 
@@ -17,9 +17,9 @@ use crate::view::View;
 const PIECES_OF_TABLE: usize = 256;
 
 /// A row of a table: its key, and the first document of its fingerprint in a namespace.
-type Row = (LabelKey, u32);
+type FingerprintRow = (LabelKey, u32);
 
-impl Search<'_> {
+impl PairSearch<'_> {
     /// The number of pieces of [`Self::run_likely`].
     pub const LIKELY_PIECES: usize = LABELS * PIECES_OF_TABLE;
 
@@ -34,7 +34,7 @@ impl Search<'_> {
         judge: impl Fn() -> SketchJudge<'j, S> + Sync,
         watch: impl Fn(u64) -> Result<(), S::Error> + Sync,
     ) -> Result<(), S::Error> {
-        let newest: [Vec<Row>; LABELS] =
+        let newest: [Vec<FingerprintRow>; LABELS] =
             std::array::from_fn(|table| rows_of_deltas(self.view, &self.documents, table));
         let piece = |number: usize, judge: &mut SketchJudge<'j, S>| {
             let (table, byte) = (number / PIECES_OF_TABLE, (number % PIECES_OF_TABLE) as u8);
@@ -56,10 +56,10 @@ impl Search<'_> {
     /// Joins the groups of texts that share the first two minima of a label.
     fn join_similar<S: EvidenceSource>(
         &self,
-        rows: &[Row],
+        rows: &[FingerprintRow],
         judge: &mut SketchJudge<'_, S>,
     ) -> Result<(), S::Error> {
-        let (mut near, mut left_out): (Vec<Row>, _) = (Vec::new(), Vec::new());
+        let (mut near, mut left_out): (Vec<FingerprintRow>, _) = (Vec::new(), Vec::new());
         for (at, row) in rows.iter().enumerate() {
             if rows.len() <= ROWS_MAX {
                 // Each pair once.
@@ -74,11 +74,11 @@ impl Search<'_> {
             labels::nearest(rows, &|row| row.0, row.0, LOOKED_AT_MAX + 1, &mut |some| {
                 near.extend(some.iter().filter(|other| other.1 != row.1));
             });
-            let mut keep = |near: &mut Vec<Row>, max| {
+            let mut keep = |near: &mut Vec<FingerprintRow>, max| {
                 if near.len() <= max {
                     return;
                 }
-                let order = |other: &Row| (row.0 ^ other.0, other.1);
+                let order = |other: &FingerprintRow| (row.0 ^ other.0, other.1);
                 let (_, other, _) = near.select_nth_unstable_by_key(max, order);
                 left_out.push([row.1, other.1]);
                 near.truncate(max);
@@ -99,7 +99,7 @@ impl Search<'_> {
     /// Joins the groups of two texts, if they are two and their sketches agree.
     fn join_rows<S: EvidenceSource>(
         &self,
-        [one, other]: [Row; 2],
+        [one, other]: [FingerprintRow; 2],
         judge: &mut SketchJudge<'_, S>,
     ) -> Result<(), S::Error> {
         let [one, other] = [one.1 as usize, other.1 as usize];
@@ -118,7 +118,11 @@ impl Search<'_> {
 }
 
 /// The rows whose keys begin with a byte, of the selected documents.
-fn rows_of_segments(view: &View, documents: &DocumentSet, (table, byte): (usize, u8)) -> Vec<Row> {
+fn rows_of_segments(
+    view: &View,
+    documents: &DocumentSet,
+    (table, byte): (usize, u8),
+) -> Vec<FingerprintRow> {
     let mut rows = Vec::new();
     for segment in view.segments().iter() {
         for (key, number) in segment.labels().all()[table].beginning_with(byte) {
@@ -130,7 +134,7 @@ fn rows_of_segments(view: &View, documents: &DocumentSet, (table, byte): (usize,
 }
 
 /// The rows of the changes that are in no segment yet, sorted.
-fn rows_of_deltas(view: &View, documents: &DocumentSet, table: usize) -> Vec<Row> {
+fn rows_of_deltas(view: &View, documents: &DocumentSet, table: usize) -> Vec<FingerprintRow> {
     let mut rows = Vec::new();
     for delta in view.deltas() {
         for text in delta.texts() {

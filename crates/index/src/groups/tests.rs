@@ -200,7 +200,7 @@ proptest! {
         };
         let expected = naive(&documents, near, 2);
         for threads in 1..4 {
-            let search = Search::begin(&view, selection(&view, None), distance(4));
+            let search = PairSearch::begin(&view, selection(&view, None), distance(4));
             let next = AtomicUsize::new(0);
             thread::scope(|scope| {
                 for _ in 0..threads {
@@ -274,7 +274,7 @@ fn crowd_and_another(crowd: u64, like: u64) -> (usize, u64) {
         let threshold = Threshold::of_similarity(0.9);
         SketchJudge::new(&view, visibility, threshold, Sketches { last: crowd + 1, like })
     };
-    let mut search = Search::begin(&view, selection(&view, None), distance(3));
+    let mut search = PairSearch::begin(&view, selection(&view, None), distance(3));
     let Ok(()) = search.run(1, judge, |_| Ok(()));
     let Ok(()) = search.count_partly_compared(&mut judge());
     let groups = search.finish(1, |member| member);
@@ -312,7 +312,7 @@ impl OneLabel {
         }
         let threshold = Threshold::of_similarity(0.9);
         let judge = || SketchJudge::new(&view, Visibility::DEFAULT, threshold, self);
-        let mut search = Search::begin(&view, selection(&view, None), distance(3));
+        let mut search = PairSearch::begin(&view, selection(&view, None), distance(3));
         let Ok(()) = search.run(1, judge, |_| Ok(()));
         let Ok(()) = search.run_likely(1, judge, |_| Ok(()));
         let Ok(()) = search.count_partly_compared(&mut judge());
@@ -364,7 +364,7 @@ fn a_piece_asks_every_64_fingerprints_whether_to_go_on() {
         has_labels: true,
     };
     let view = View::filled(shape, 640, (0..640).map(|n| Fingerprint::new(n << 20)));
-    let search = Search::begin(&view, selection(&view, None), distance(3));
+    let search = PairSearch::begin(&view, selection(&view, None), distance(3));
     assert_eq!((search.pieces(), search.documents()), (1, 640));
     assert_eq!(search.range(search.piece(0), &mut GoesOnFor(9)), Err("cancelled"));
     assert_eq!(search.range(search.piece(0), &mut GoesOnFor(11)), Ok(()));

@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use nearprint_fingerprint::{Distance, LABELS};
 
 use crate::chains::Chains;
-use crate::chains::cells::Cells;
+use crate::chains::cells::ChainCells;
 use crate::labels::{self, LabelKey, LabelKeys};
 use crate::plan::Plan;
 
@@ -24,7 +24,7 @@ pub(crate) struct DeltaLabels {
 struct Made {
     /// One for each label.
     chains: [Chains; LABELS],
-    texts: Cells<DeltaText>,
+    texts: ChainCells<DeltaText>,
     count: AtomicU32,
 }
 
@@ -123,7 +123,7 @@ impl Made {
         let plan = Plan::equal_blocks(1, bits.min(16), Distance::ZERO);
         Self {
             chains: std::array::from_fn(|_| Chains::new(&plan, capacity)),
-            texts: Cells::empty(capacity),
+            texts: ChainCells::empty(capacity),
             count: AtomicU32::new(0),
         }
     }

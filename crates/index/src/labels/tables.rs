@@ -20,7 +20,7 @@ pub(crate) struct LabelTables([LabelTable; LABELS]);
 pub(crate) type Renumbered<'a> = (&'a LabelTables, &'a dyn Fn(Number) -> Option<Number>);
 
 /// The segment that merged rows belong to.
-pub(crate) struct Target<'a> {
+pub(crate) struct LabelTarget<'a> {
     /// One more than its largest number.
     pub(crate) numbers: usize,
     /// The fingerprint with a number: the order of rows with equal keys.
@@ -29,7 +29,7 @@ pub(crate) struct Target<'a> {
 
 impl LabelTables {
     /// The tables of some texts, in any order.
-    pub(crate) fn of(texts: &[LabelledNumber], target: &Target<'_>) -> Self {
+    pub(crate) fn of(texts: &[LabelledNumber], target: &LabelTarget<'_>) -> Self {
         if texts.is_empty() {
             return Self::default();
         }
@@ -45,7 +45,7 @@ impl LabelTables {
     }
 
     /// Merges tables, one label at a time. Rows that become the same are one.
-    pub(crate) fn merged(inputs: &[Renumbered<'_>], target: &Target<'_>) -> Self {
+    pub(crate) fn merged(inputs: &[Renumbered<'_>], target: &LabelTarget<'_>) -> Self {
         Self(std::array::from_fn(|table| {
             let count = inputs.iter().map(|(tables, _)| tables.0[table].len()).sum();
             let mut builder = LabelTableBuilder::new(count, target.numbers);
@@ -106,7 +106,7 @@ fn run_of<'a>((tables, renumber): &Renumbered<'a>, table: usize) -> Run<'a> {
 }
 
 /// Adds rows sorted by key. Those with equal keys are put in the order of their fingerprints.
-fn push(builder: &mut LabelTableBuilder, rows: &[RunItem], target: &Target<'_>) {
+fn push(builder: &mut LabelTableBuilder, rows: &[RunItem], target: &LabelTarget<'_>) {
     for same in rows.chunk_by(|a, b| a.0 == b.0) {
         if let [(key, number)] = *same {
             builder.push(key, number);
@@ -147,7 +147,7 @@ mod tests {
             let (one, other) = texts.split_at(split_at.min(texts.len()));
             // The fingerprints are in the opposite order of their numbers.
             let value = |number: Number| u64::from(u32::MAX - number);
-            let target = Target { numbers: 40, value: &value };
+            let target = LabelTarget { numbers: 40, value: &value };
             let built = [one, other].map(|texts| LabelTables::of(texts, &target));
             let renumber = |number: Number| (number != gone).then_some(number);
             let renumber: &dyn Fn(Number) -> Option<Number> = &renumber;

@@ -5,9 +5,9 @@ use std::sync::Arc;
 use crate::buckets;
 use crate::document::Sequence;
 use crate::id_key::IdKey;
-use crate::labels::tables::{LabelTables, Target};
+use crate::labels::tables::{LabelTables, LabelTarget};
 use crate::levels::posting::{Common, Posting};
-use crate::levels::segment::{Row, Segment, SegmentBuilder};
+use crate::levels::segment::{FingerprintRow, Segment, SegmentBuilder};
 use crate::levels::sorted::Sorted;
 use crate::permutation::Permuted;
 use crate::plan::{Key, Plan, Plans, TablePlan};
@@ -44,9 +44,9 @@ impl Level {
     pub(crate) fn of<T: Copy + Ord>(
         expected: Expected<'_>,
         entries: impl Iterator<Item = (Permuted, T)>,
-        (add, mut numbered): (impl Fn(T, &mut Row), impl FnMut(T, Number)),
+        (add, mut numbered): (impl Fn(T, &mut FingerprintRow), impl FnMut(T, Number)),
         ids: impl IntoIterator<Item = (IdKey, Permuted, Sequence)>,
-        labels: impl FnOnce(&Target<'_>) -> LabelTables,
+        labels: impl FnOnce(&LabelTarget<'_>) -> LabelTables,
     ) -> Self {
         let Expected { plans, small, count, common, oldest } = expected;
         let large = &plans.large;
@@ -63,7 +63,7 @@ impl Level {
             }
             SegmentBuilder::large(&counts, common)
         };
-        let mut row = Row::default();
+        let mut row = FingerprintRow::default();
         for same in sorted.chunk_by(|a, b| a.0 == b.0) {
             row.clear();
             for &(_, entry) in same {
@@ -98,7 +98,7 @@ impl Level {
         let small = plans.is_small(count);
         let expected = Expected { plans, small, count: count as usize, common, oldest: true };
         let puts = values.take(count as usize).zip(first.get()..);
-        let add = |sequence, row: &mut Row| row.put(posting(Sequence::new(sequence)));
+        let add = |sequence, row: &mut FingerprintRow| row.put(posting(Sequence::new(sequence)));
         Self::of(expected, puts, (add, |_, _| {}), [], |_| LabelTables::default())
     }
 }

@@ -11,7 +11,7 @@ use std::ops::{Deref, DerefMut, Range};
 
 use bytemuck::Pod;
 
-use crate::memory::pages::{HUGE_PAGE_BYTES, Part};
+use crate::memory::pages::{HUGE_PAGE_BYTES, PagePart};
 
 /// Arrays of at least this size have huge pages of their own.
 pub(crate) const PAGES_FROM_BYTES: usize = 2 * HUGE_PAGE_BYTES;
@@ -23,7 +23,7 @@ pub struct Array<T>(Memory<T>);
 #[derive(Debug)]
 enum Memory<T> {
     Heap(Box<[T]>),
-    Pages(Part, PhantomData<T>),
+    Pages(PagePart, PhantomData<T>),
 }
 
 impl<T: Pod> Array<T> {
@@ -40,7 +40,7 @@ impl<T: Pod> Array<T> {
         if bytes < PAGES_FROM_BYTES {
             return Some(Self::on_heap(count));
         }
-        Some(Self(Memory::Pages(Part::zeros(bytes).ok()?, PhantomData)))
+        Some(Self(Memory::Pages(PagePart::zeros(bytes).ok()?, PhantomData)))
     }
 
     /// Arrays of zeros with these lengths. Large ones are adjacent, so that [`Self::joined`] makes
@@ -77,7 +77,8 @@ impl<T: Pod> Array<T> {
             Memory::Heap(_) => None,
             Memory::Pages(part, _) => Some(part),
         });
-        let joined = pages.collect::<Option<Vec<&Part>>>().and_then(|parts| Part::joined(&parts));
+        let joined =
+            pages.collect::<Option<Vec<&PagePart>>>().and_then(|parts| PagePart::joined(&parts));
         joined.map_or_else(
             || {
                 Self::copied(

@@ -7,8 +7,8 @@
 //!
 //! This is the only module with `unsafe` apart from the kernel, for three operations: a part lends
 //! its bytes as a slice, the one owner of a part lends them mutably, and pages without a part are
-//! freed. One rule makes all three sound, and [`Part`] keeps it: bytes that are written belong to
-//! one part.
+//! freed. One rule makes all three sound, and [`PagePart`] keeps it: bytes that are written belong
+//! to one part.
 //!
 //! Without pages of 2 MiB (decision 24): a look-up at rest among 10 million fingerprints takes
 //! 2.3 us instead of 1.2.
@@ -27,7 +27,7 @@ pub(crate) const HUGE_PAGE_BYTES: usize = 2 << 20;
 
 /// A part of a region of memory.
 #[derive(Debug)]
-pub(crate) struct Part {
+pub(crate) struct PagePart {
     region: Arc<Region>,
     /// In bytes from the region's start.
     range: Range<usize>,
@@ -41,7 +41,7 @@ struct Region {
     parts: Mutex<Vec<Range<usize>>>,
 }
 
-impl Part {
+impl PagePart {
     /// A new region of this many zeros, covered by one writable part. Pages that are never written
     /// take no memory.
     ///
@@ -124,7 +124,7 @@ impl Part {
     }
 }
 
-impl Drop for Part {
+impl Drop for PagePart {
     fn drop(&mut self) {
         let mut parts = self.region.parts();
         let at = parts.iter().position(|range| *range == self.range);
@@ -183,8 +183,8 @@ mod tests {
 
     const BYTES: usize = 4 * HUGE_PAGE_BYTES;
 
-    fn filled() -> Part {
-        let mut part = Part::zeros(BYTES).unwrap();
+    fn filled() -> PagePart {
+        let mut part = PagePart::zeros(BYTES).unwrap();
         part.bytes_mut().fill(7);
         part
     }
@@ -214,13 +214,13 @@ mod tests {
 
     #[test]
     fn parts_that_follow_each_other_are_joined_and_others_are_not() {
-        let mut first = Part::zeros(BYTES).unwrap();
+        let mut first = PagePart::zeros(BYTES).unwrap();
         let mut second = first.split_off(100);
         first.bytes_mut().fill(1);
         second.bytes_mut()[..100].fill(2);
-        let both = Part::joined(&[&first, &second]).unwrap();
-        assert!(Part::joined(&[&second, &first]).is_none());
-        assert!(Part::joined(&[&first, &filled()]).is_none());
+        let both = PagePart::joined(&[&first, &second]).unwrap();
+        assert!(PagePart::joined(&[&second, &first]).is_none());
+        assert!(PagePart::joined(&[&first, &filled()]).is_none());
         drop((first, second));
         assert_eq!(both.bytes()[99..101], [1, 2]);
         assert_eq!(both.bytes().len(), BYTES);
@@ -229,7 +229,7 @@ mod tests {
     #[test]
     #[should_panic(expected = "what others read is not written")]
     fn what_was_shared_is_not_written() {
-        let mut part = Part::zeros(10).unwrap();
+        let mut part = PagePart::zeros(10).unwrap();
         let _other = part.share(0..0);
         part.bytes_mut();
     }
@@ -237,16 +237,16 @@ mod tests {
     #[test]
     #[should_panic(expected = "what others read is not written")]
     fn what_was_joined_is_not_written() {
-        let mut first = Part::zeros(10).unwrap();
+        let mut first = PagePart::zeros(10).unwrap();
         let second = first.split_off(5);
-        let _both = Part::joined(&[&first, &second]).unwrap();
+        let _both = PagePart::joined(&[&first, &second]).unwrap();
         first.bytes_mut();
     }
 
     #[test]
     #[should_panic(expected = "a part is cut by its owner")]
     fn what_was_shared_is_not_cut() {
-        let mut part = Part::zeros(10).unwrap();
+        let mut part = PagePart::zeros(10).unwrap();
         let _other = part.share(0..1);
         let _rest = part.split_off(5);
     }

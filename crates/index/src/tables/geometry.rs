@@ -22,7 +22,7 @@
 
 use crate::plan::fold::{Head, SYNDROME_BITS};
 use crate::plan::{TablePlan, masks_within};
-use crate::tables::line::{Layout, SPAN_MAX};
+use crate::tables::line::{LineLayout, SPAN_MAX};
 
 /// The approximate number of entries of a range.
 const RANGE_ENTRIES: u64 = 1_000;
@@ -59,7 +59,7 @@ const NEXT_LINE_COST: f64 = 0.5;
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Geometry {
     /// The layout of a line.
-    pub layout: Layout,
+    pub layout: LineLayout,
     /// Log2 of the number of ranges: 1 to [`RANGE_BITS_MAX`].
     pub range_bits: u32,
     /// The number of upper bits of a head that a look-up flips: heads that agree in them form one
@@ -80,7 +80,7 @@ impl Geometry {
             _ => FILL_LARGE_THIRDS,
         };
         let ranges = range_bits(count, RANGE_ENTRIES);
-        let with = |layout: Layout| {
+        let with = |layout: LineLayout| {
             let lines = lines(count, layout, fill);
             let cell_bits = cell_bits(plan, lines);
             Self {
@@ -94,7 +94,7 @@ impl Geometry {
             }
         };
         // More slots mean fewer lines, and more bits of a head to keep.
-        let layouts = (1..=15).rev().map(Layout::with_slots);
+        let layouts = (1..=15).rev().map(LineLayout::with_slots);
         layouts
             .map(with)
             .find(Self::distinguishes_heads)
@@ -125,7 +125,7 @@ impl Geometry {
         let possible = (1..=15).contains(&slots)
             && (1..=RANGE_BITS_MAX.min(cell_bits)).contains(&range_bits)
             && cell_bits <= 32;
-        let layout = Layout::with_slots(u32::from(slots).clamp(1, 15));
+        let layout = LineLayout::with_slots(u32::from(slots).clamp(1, 15));
         let (fill, heads_per_line_max) = (FILL, HEADS);
         let stored = Self { layout, range_bits, cell_bits, whole_cells, fill, heads_per_line_max };
         possible.then_some(stored)
@@ -167,7 +167,7 @@ fn range_bits(count: u64, entries: u64) -> u32 {
     (count / entries).max(RANGES_MIN).next_power_of_two().ilog2()
 }
 
-fn lines(count: u64, layout: Layout, fill: f64) -> u64 {
+fn lines(count: u64, layout: LineLayout, fill: f64) -> u64 {
     ((count as f64 / (f64::from(layout.slots) * fill)).ceil() as u64).max(1)
 }
 
@@ -215,7 +215,7 @@ mod tests {
         for plan in (0..=12).map(|d| Plan::of(Distance::new(d).unwrap())) {
             for (table, count) in plan.tables().iter().flat_map(|t| COUNTS.map(|c| (*t, c))) {
                 let geometry = Geometry::of(table, count);
-                let Layout { slots, kept_bits } = geometry.layout;
+                let LineLayout { slots, kept_bits } = geometry.layout;
                 assert!(slots * (32 + kept_bits) + 16 <= 512 && (1..=15).contains(&slots));
                 assert!(geometry.distinguishes_heads(), "{plan} {geometry:?}");
             }

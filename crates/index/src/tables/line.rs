@@ -27,14 +27,14 @@ const EXTRA: u32 = 1 << 14;
 
 /// How the lines of a table are divided.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Layout {
+pub struct LineLayout {
     /// Entries a line.
     pub slots: u32,
     /// Bits kept of each head: 1 to 32.
     pub kept_bits: u32,
 }
 
-impl Layout {
+impl LineLayout {
     /// The layout with this many slots (1 to 15), which keeps as many bits as fit.
     pub fn with_slots(slots: u32) -> Self {
         Self { slots, kept_bits: ((512 - HEADER_BITS) / slots - 32).clamp(1, 32) }
@@ -87,7 +87,7 @@ impl Line {
 
     /// The head of an entry, given another one that is near it.
     #[inline]
-    pub(crate) fn head(&self, layout: Layout, slot: u32, near: Head) -> Head {
+    pub(crate) fn head(&self, layout: LineLayout, slot: u32, near: Head) -> Head {
         let (word, shift) = layout.kept_at(slot);
         let two = u64::from(self.0[word]) | u64::from(self.0[(word + 1).min(15)]) << 32;
         layout.nearest((two >> shift & layout.mask()) as u32, near)
@@ -95,7 +95,7 @@ impl Line {
 
     /// The heads of its entries, given another one that is near them; the rest are of no entry.
     #[inline]
-    pub(crate) fn heads(&self, layout: Layout, near: Head) -> [Head; SLOTS_MAX] {
+    pub(crate) fn heads(&self, layout: LineLayout, near: Head) -> [Head; SLOTS_MAX] {
         let mut heads = [0; SLOTS_MAX];
         let (mut word, mut bits, mut count) = (layout.slots as usize, 0_u64, 0);
         for head in &mut heads[..layout.slots as usize] {
@@ -111,7 +111,7 @@ impl Line {
 
     /// Fills an empty line with the first `count` of these keys; the rest of `keys` is zero.
     #[inline]
-    pub(crate) fn fill(&mut self, layout: Layout, keys: &[Key; SLOTS_MAX], count: u32) {
+    pub(crate) fn fill(&mut self, layout: LineLayout, keys: &[Key; SLOTS_MAX], count: u32) {
         debug_assert!(self.count() == 0 && count <= layout.slots, "the line has room");
         let (mut word, mut bits, mut ready) = (layout.slots as usize, 0_u64, 0);
         for (slot, &key) in keys[..layout.slots as usize].iter().enumerate() {
@@ -128,7 +128,7 @@ impl Line {
         self.0[15] |= count << HEADER_BITS;
     }
 
-    pub(crate) fn push(&mut self, layout: Layout, head: Head, low: u32) {
+    pub(crate) fn push(&mut self, layout: LineLayout, head: Head, low: u32) {
         let slot = self.count();
         debug_assert!(slot < layout.slots, "the line has room");
         let (word, shift) = layout.kept_at(slot);
@@ -173,7 +173,7 @@ mod tests {
             span in 0..=SPAN_MAX,
             extra: bool,
         ) {
-            let layout = Layout::with_slots(slots);
+            let layout = LineLayout::with_slots(slots);
             let kept_bits = layout.kept_bits;
             let mut line = Line::zeroed();
             let heads: Vec<(u32, u32)> = entries[..layout.slots as usize]
@@ -209,8 +209,8 @@ mod tests {
 
     #[test]
     fn a_line_of_a_large_table_holds_eleven() {
-        assert_eq!(Layout::with_slots(11), Layout { slots: 11, kept_bits: 13 });
-        assert_eq!(Layout::with_slots(10), Layout { slots: 10, kept_bits: 17 });
-        assert_eq!(Layout::with_slots(7), Layout { slots: 7, kept_bits: 32 });
+        assert_eq!(LineLayout::with_slots(11), LineLayout { slots: 11, kept_bits: 13 });
+        assert_eq!(LineLayout::with_slots(10), LineLayout { slots: 10, kept_bits: 17 });
+        assert_eq!(LineLayout::with_slots(7), LineLayout { slots: 7, kept_bits: 32 });
     }
 }

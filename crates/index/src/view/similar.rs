@@ -14,7 +14,7 @@ use crate::visibility::Visibility;
 
 /// A row that shares the first two minima of a label with the query.
 #[derive(Debug, Clone, Copy)]
-struct Row {
+struct FingerprintRow {
     /// The bits in which its key differs from that of the query.
     differing: LabelKey,
     /// A segment, or beyond them a delta; oldest first.
@@ -24,7 +24,7 @@ struct Row {
 }
 
 /// The rows of a look-up in one table: rarely more than this.
-type Rows = SmallVec<[Row; 64]>;
+type Rows = SmallVec<[FingerprintRow; 64]>;
 
 /// The largest number of rows that are passed over because their documents are out of scope. They
 /// are gone after the next merges.
@@ -62,7 +62,7 @@ impl View {
         let (mut candidates, mut is_cut) = (Rows::new(), false);
         let (query, sample) = (shape.permutation.apply(masked), sketch.sample());
         let may_reach = |stored: Sample| sample.may_reach(stored, threshold);
-        let mut counted = |row: Row| {
+        let mut counted = |row: FingerprintRow| {
             let value = self.value_of(row);
             let distance = Fingerprint::new(query).distance(Fingerprint::new(value));
             let mut counts =
@@ -198,12 +198,12 @@ impl View {
     /// Where the rows of the first [`LOOKED_AT_MAX`] fingerprints end, if there are more. The same
     /// fingerprint in several levels is one.
     fn end_of_looked_at(&self, rows: &Rows) -> Option<usize> {
-        let is_repeated = |a: &Row, b: &Row| {
+        let is_repeated = |a: &FingerprintRow, b: &FingerprintRow| {
             a.differing == b.differing
                 && a.level != b.level
                 && self.value_of(*a) == self.value_of(*b)
         };
-        let end = rows.chunk_by(is_repeated).take(LOOKED_AT_MAX).map(<[Row]>::len).sum();
+        let end = rows.chunk_by(is_repeated).take(LOOKED_AT_MAX).map(<[FingerprintRow]>::len).sum();
         (end < rows.len()).then_some(end)
     }
 
@@ -224,7 +224,7 @@ impl View {
     fn keep_nearest_rows(
         &self,
         rows: &mut Rows,
-        counted: &mut impl FnMut(Row) -> Option<Permuted>,
+        counted: &mut impl FnMut(FingerprintRow) -> Option<Permuted>,
     ) -> bool {
         self.sort_rows(rows);
         let (mut taken, mut last, mut is_cut) = (0, None, false);
@@ -247,20 +247,20 @@ impl View {
         &self,
         (table, key): (usize, LabelKey),
         max: usize,
-        each: &mut impl FnMut(Row),
+        each: &mut impl FnMut(FingerprintRow),
     ) -> bool {
         let mut is_cut = false;
         for (level, segment) in self.segments().iter().enumerate() {
             let labels = &segment.labels().all()[table];
             is_cut |= labels.sharing(key, max, |differing, number| {
-                each(Row { differing, level, number });
+                each(FingerprintRow { differing, level, number });
             });
         }
         let segments = self.segments().len();
         for (at, delta) in self.deltas().enumerate() {
             delta.each_sharing(table, key, |text| {
                 let differing = text.keys[table] ^ key;
-                each(Row { differing, level: segments + at, number: text.node });
+                each(FingerprintRow { differing, level: segments + at, number: text.node });
             });
         }
         is_cut
@@ -275,14 +275,14 @@ impl View {
     }
 
     /// A quick test of a row before its documents are visited.
-    fn may_have_sample(&self, row: Row, may_reach: &impl Fn(Sample) -> bool) -> bool {
+    fn may_have_sample(&self, row: FingerprintRow, may_reach: &impl Fn(Sample) -> bool) -> bool {
         match self.segments().get(row.level) {
             Some(segment) => segment.may_have_sample(row.number, may_reach),
             None => true,
         }
     }
 
-    fn value_of(&self, row: Row) -> Permuted {
+    fn value_of(&self, row: FingerprintRow) -> Permuted {
         match self.segments().get(row.level) {
             Some(segment) => segment.sorted().value(row.number),
             None => self.delta_of(row).value_of(row.number),
@@ -291,7 +291,7 @@ impl View {
 
     fn has_counting_document(
         &self,
-        row: Row,
+        row: FingerprintRow,
         value: Permuted,
         visibility: &Visibility,
         may_count: &mut dyn FnMut(Posting) -> bool,
@@ -307,7 +307,7 @@ impl View {
         }
     }
 
-    fn delta_of(&self, row: Row) -> DeltaAt<'_> {
+    fn delta_of(&self, row: FingerprintRow) -> DeltaAt<'_> {
         let at = row.level - self.segments().len();
         self.deltas().nth(at).expect("a row is of a level")
     }

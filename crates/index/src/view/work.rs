@@ -5,24 +5,24 @@ use std::sync::Arc;
 use super::View;
 use crate::compaction::merge::{self, Liveness};
 use crate::compaction::policy::{self, LevelSizes, Load, Merge, SegmentSize, TableSize};
-use crate::compaction::work::Work;
+use crate::compaction::work::CompactionWork;
 use crate::levels::segment::Segment;
 use crate::tables::secondary::SecondaryTable;
 
 impl View {
     /// The flush of the oldest full delta, if there is one.
-    pub fn next_flush(&self) -> Option<Work> {
+    pub fn next_flush(&self) -> Option<CompactionWork> {
         let delta = self.full_deltas().first().map(Arc::clone)?;
-        Some(Work::Flush { delta, plans: Arc::clone(&self.plans) })
+        Some(CompactionWork::Flush { delta, plans: Arc::clone(&self.plans) })
     }
 
-    pub fn next_merge(&self, load: Load) -> Option<Work> {
+    pub fn next_merge(&self, load: Load) -> Option<CompactionWork> {
         policy::next(&self.sizes(), load).map(|merge| self.work(merge))
     }
 
     /// The next merge towards one segment and one table of each role.
     #[cfg(test)]
-    pub fn next_merge_towards_one(&self) -> Option<Work> {
+    pub fn next_merge_towards_one(&self) -> Option<CompactionWork> {
         policy::next_towards_one(&self.sizes()).map(|merge| self.work(merge))
     }
 
@@ -32,7 +32,7 @@ impl View {
         &self,
         running: Option<&[Arc<Segment>]>,
         load: Load,
-    ) -> Option<Work> {
+    ) -> Option<CompactionWork> {
         let free = match running {
             None => None,
             Some([]) => Some(0),
@@ -65,15 +65,15 @@ impl View {
     }
 
     /// Runs a piece of work and installs its results, step by step.
-    pub fn complete(&mut self, work: Work) {
+    pub fn complete(&mut self, work: CompactionWork) {
         for built in work.steps() {
             self.install(&built);
         }
     }
 
-    fn work(&self, merge: Merge) -> Work {
+    fn work(&self, merge: Merge) -> CompactionWork {
         match merge {
-            Merge::Segments { range, into_large, partitioned } => Work::MergeSegments {
+            Merge::Segments { range, into_large, partitioned } => CompactionWork::MergeSegments {
                 oldest: range.start == 0,
                 from: self.segments[range].to_vec(),
                 into_large,
@@ -88,7 +88,12 @@ impl View {
                     let view = Self { secondary_tables: [].into(), ..self.clone() };
                     Liveness(Arc::new(move |value| view.has_any_documents(value)))
                 });
-                Work::MergeTables { from: from.cloned().collect(), liveness, dropped, partitioned }
+                CompactionWork::MergeTables {
+                    from: from.cloned().collect(),
+                    liveness,
+                    dropped,
+                    partitioned,
+                }
             }
         }
     }

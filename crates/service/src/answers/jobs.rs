@@ -5,7 +5,7 @@ use nearprint_engine::{Job, JobFailure, JobState, NamespaceFilter, Work, progres
 use nearprint_wire::answer::{JobReply, State};
 
 use crate::callers::NamespaceAccess;
-use crate::cipher::{Cipher, Kind};
+use crate::cipher::{Cipher, CursorKind};
 
 /// A job as a caller may see it.
 pub fn job(job: Job, cipher: &Cipher, reach: &NamespaceAccess) -> JobReply {
@@ -46,7 +46,7 @@ pub fn job(job: Job, cipher: &Cipher, reach: &NamespaceAccess) -> JobReply {
         },
     };
     JobReply {
-        job: cipher.encrypt(&Kind::Job.into(), job.number),
+        job: cipher.encrypt(&CursorKind::Job.into(), job.number),
         state,
         error,
         namespace,

@@ -41,7 +41,7 @@ const MANY: usize = 256;
 const PAD: usize = squeeze::SLACK;
 
 /// Reads a text and accumulates what its fingerprint and its sketch are computed from.
-pub(crate) struct Digest<const WINDOW: usize> {
+pub(crate) struct TextDigest<const WINDOW: usize> {
     simd: Simd,
     segment: Segment,
     run: CjkRun,
@@ -127,7 +127,7 @@ impl Admitted {
     }
 }
 
-impl<const WINDOW: usize> Digest<WINDOW> {
+impl<const WINDOW: usize> TextDigest<WINDOW> {
     pub(crate) fn new(sketch: Option<SketchBuilder>, tally: Option<Tally>) -> Self {
         Self {
             simd: Simd::best(),
@@ -495,7 +495,7 @@ const fn utf_8_length(first: u8) -> usize {
     }
 }
 
-impl<const WINDOW: usize> CharacterSink for Digest<WINDOW> {
+impl<const WINDOW: usize> CharacterSink for TextDigest<WINDOW> {
     fn ascii(&mut self, ascii: &[u8]) {
         if self.run.characters > 0 {
             let is_space = |byte: &u8| char::from(*byte).is_whitespace();

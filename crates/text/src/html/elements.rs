@@ -18,7 +18,7 @@ pub(super) enum Dropped {
 
 /// What the attribute `role` of an element tells about its content.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Role {
+pub(super) enum ElementRole {
     /// It is the content of the page.
     Main,
     /// It belongs to the site: navigation, a menu, search, banner, contentinfo, complementary, or a
@@ -26,7 +26,7 @@ pub(super) enum Role {
     Site,
 }
 
-impl Role {
+impl ElementRole {
     /// The role that the first word of the attribute names, in any case.
     pub(super) fn named(attribute: &str) -> Option<Self> {
         const SITE: [&str; 9] = [

@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use crate::html::elements::{self, BESIDE_CONTENT, DROPPED, Dropped, Role};
+use crate::html::elements::{self, BESIDE_CONTENT, DROPPED, Dropped, ElementRole};
 use crate::html::ranges::{minus, union};
 use crate::html::regions::{Ended, Outermost, Regions};
 
@@ -94,11 +94,11 @@ impl HtmlPage {
     }
 
     /// Gives the element that has just begun its role; `name` is the name as the source spells it.
-    pub(super) fn start_region(&mut self, name: &str, role: Option<Role>) {
+    pub(super) fn start_region(&mut self, name: &str, role: Option<ElementRole>) {
         if role.is_none() && self.regions.is_idle() {
             return;
         }
-        if role == Some(Role::Main) {
+        if role == Some(ElementRole::Main) {
             self.begin_content();
         }
         self.regions.start(name, role, self.text.len());

@@ -6,7 +6,7 @@
 
 use std::ops::Range;
 
-use crate::html::elements::{Role, is_void};
+use crate::html::elements::{ElementRole, is_void};
 
 /// Elements of the site that are open at a time have at most this many different names; a role on
 /// an element of yet another name is ignored.
@@ -56,7 +56,7 @@ impl Regions {
     }
 
     /// Begins an element at this offset.
-    pub(super) fn start(&mut self, name: &str, role: Option<Role>, at: usize) {
+    pub(super) fn start(&mut self, name: &str, role: Option<ElementRole>, at: usize) {
         if let Some(open) = named(&mut self.site, name) {
             open.depth += 1;
         }
@@ -65,7 +65,7 @@ impl Regions {
         }
         match role.filter(|_| !is_void(name)) {
             None => {}
-            Some(Role::Main) => {
+            Some(ElementRole::Main) => {
                 // What belongs to the site does not contain it, and was never closed.
                 self.site.clear();
                 self.main.get_or_insert_with(|| OpenMain {
@@ -74,7 +74,7 @@ impl Regions {
                     start: at,
                 });
             }
-            Some(Role::Site) => self.start_of_site(name, at),
+            Some(ElementRole::Site) => self.start_of_site(name, at),
         }
     }
 

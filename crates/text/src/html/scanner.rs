@@ -3,7 +3,7 @@
 //! An element of raw text whose end tag is missing is read as markup, and so is every later element
 //! of that name, because no end tag of that name follows it either.
 
-use crate::html::elements::{self, RAW, Role};
+use crate::html::elements::{self, ElementRole, RAW};
 use crate::html::page::{ElementContent, HtmlPage};
 use crate::html::reference::decode_attribute;
 use crate::html::tag::Tag;
@@ -57,7 +57,8 @@ fn start(page: &mut HtmlPage, tag: &Tag<'_>, name: &[u8], is_closed: bool) {
         page.start(name, ElementContent::None);
     } else {
         let role = role(tag, name);
-        let is_text = role == Some(Role::Main) || (name == b"template" && is_shadow_root(tag));
+        let is_text =
+            role == Some(ElementRole::Main) || (name == b"template" && is_shadow_root(tag));
         page.start(name, if is_text { ElementContent::Text } else { ElementContent::ByName });
         page.start_region(tag.name, role);
     }
@@ -69,9 +70,13 @@ fn start(page: &mut HtmlPage, tag: &Tag<'_>, name: &[u8], is_closed: bool) {
 }
 
 /// The role of an element. A hidden `main` is one of several that a script shows in turn.
-fn role(tag: &Tag<'_>, name: &[u8]) -> Option<Role> {
-    let role = if name == b"main" { Some(Role::Main) } else { tag.role.and_then(Role::named) };
-    role.filter(|role| *role != Role::Main || tag.attribute("hidden").is_none())
+fn role(tag: &Tag<'_>, name: &[u8]) -> Option<ElementRole> {
+    let role = if name == b"main" {
+        Some(ElementRole::Main)
+    } else {
+        tag.role.and_then(ElementRole::named)
+    };
+    role.filter(|role| *role != ElementRole::Main || tag.attribute("hidden").is_none())
 }
 
 /// Whether browsers show the content of a template in place of that of its parent.

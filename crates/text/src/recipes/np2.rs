@@ -3,14 +3,14 @@
 //! A feature counts once per occurrence, up to about eight
 //! ([`crate::hashing::saturation`]), and its hash is XXH3-64, seed 0, of its UTF-8 bytes. The
 //! recipe is a published standard with test vectors (`docs/recipe-np2.md`); nothing about it may
-//! change under this name. Linear in the text; [`Digest`] does the work. Tested by the vectors of
-//! `tests/corpus`, the reference fingerprints and sketches, and a naive version in
+//! change under this name. Linear in the text; [`TextDigest`] does the work. Tested by the vectors
+//! of `tests/corpus`, the reference fingerprints and sketches, and a naive version in
 //! `tests/naive.rs`.
 
 use nearprint_fingerprint::Fingerprint;
 
 use crate::analysis::{Analysis, EmptyDocument, SHORT_TOKENS, Wanted};
-use crate::hashing::digest::Digest;
+use crate::hashing::digest::TextDigest;
 use crate::hashing::sketching::SketchBuilder;
 use crate::hashing::tally::Tally;
 
@@ -45,7 +45,7 @@ pub(crate) fn analyse_windows<const WINDOW: usize>(
 ) -> Result<Analysis, EmptyDocument> {
     let sketch = wanted.sketch.then(|| SketchBuilder::for_text(text));
     let features = wanted.features.then(|| Tally::with_capacity(text.len()).bounded_by(text));
-    let mut digest = Digest::<WINDOW>::new(sketch, features);
+    let mut digest = TextDigest::<WINDOW>::new(sketch, features);
     digest.read(text);
     if digest.token_count == 0 {
         return Err(EmptyDocument);
@@ -53,12 +53,12 @@ pub(crate) fn analyse_windows<const WINDOW: usize>(
     let (mut sketch, mut features) = (digest.sketch.take(), digest.tally.take());
     // A large text is read again for the counts that did not fit into memory.
     while sketch.as_mut().is_some_and(SketchBuilder::needs_another_pass) {
-        let mut again = Digest::<WINDOW>::of_tokens(sketch);
+        let mut again = TextDigest::<WINDOW>::of_tokens(sketch);
         again.read(text);
         sketch = again.sketch;
     }
     while features.as_mut().is_some_and(Tally::next_partition) {
-        let mut again = Digest::<WINDOW>::new(None, features);
+        let mut again = TextDigest::<WINDOW>::new(None, features);
         again.read(text);
         features = again.tally;
     }

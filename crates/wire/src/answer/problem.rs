@@ -8,8 +8,7 @@ use serde::{Deserialize, Serialize};
 use crate::code::Code;
 
 /// An error, `application/problem+json` (RFC 9457).
-///
-/// Each field may be missing from what is read: a proxy before the service writes its own.
+// Each field may be missing from what is read: proxies before the service write their own.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema), schema(as = Problem))]
 pub struct ProblemReply<'a> {

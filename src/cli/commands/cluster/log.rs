@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use nearprint_engine::log::{Log as _, LogError, Settings};
+use nearprint_engine::log::{Log as _, LogError, LogSettings};
 use tokio::runtime::Runtime;
 
 use crate::cli::error_report::ErrorReport;
@@ -31,7 +31,7 @@ pub(super) struct LogArgs {
 /// A log without entries that nodes can begin with.
 pub(super) struct EmptyLog {
     log: NatsLog,
-    settings: Settings,
+    settings: LogSettings,
     stream: String,
     runtime: Runtime,
 }
@@ -97,7 +97,7 @@ impl EmptyLog {
 
     /// What it is, for people.
     pub(super) fn description(&self) -> String {
-        let Settings { replicas, bytes_max, .. } = self.settings;
+        let LogSettings { replicas, bytes_max, .. } = self.settings;
         let copies = if replicas == 1 { "1 copy" } else { &format!("{replicas} copies") };
         format!("stream {}, {copies} of each entry, up to {}", self.stream, bytes(bytes_max))
     }

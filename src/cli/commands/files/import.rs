@@ -24,13 +24,13 @@ use crate::cli::commands::files::scanning;
 use crate::cli::configuration;
 use crate::cli::error_report::ErrorReport;
 use crate::cli::exit_code;
-use crate::cli::import::changes::Changes;
-use crate::cli::import::groups::Groups;
+use crate::cli::import::changes::ChangeTable;
+use crate::cli::import::groups::ImportGroups;
 use crate::cli::import::interrupt::Interrupt;
-use crate::cli::import::options::{ImportOptions, OnError, Reading};
+use crate::cli::import::options::{ImportOptions, OnError, ReadingArgs};
 use crate::cli::import::progress::{ImportProgress, input_bytes};
 use crate::cli::import::sink::Sink;
-use crate::cli::import::state::{self, State};
+use crate::cli::import::state::{self, ImportState};
 use crate::cli::import::summary::Summary;
 use crate::cli::outputs;
 use crate::config::Sources;
@@ -72,7 +72,7 @@ pub(crate) struct ImportArgs {
     #[arg(value_name = "PATH", required = true)]
     paths: Vec<PathBuf>,
     #[command(flatten)]
-    reading: Reading,
+    reading: ReadingArgs,
     /// The fields that are kept as metadata [found: metadata, an object]
     #[arg(long, value_name = "FIELDS", value_delimiter = ',', help_heading = "Fields and formats")]
     metadata: Vec<String>,
@@ -141,8 +141,8 @@ pub(crate) fn run(mut args: ImportArgs, out: &mut dyn Write) -> Result<()> {
         } else {
             Summary::new(args.options.id_from).of(args.paths.clone())
         },
-        groups: args.groups.map(|_| Groups::default()),
-        changes: args.show_previous.then(Changes::default),
+        groups: args.groups.map(|_| ImportGroups::default()),
+        changes: args.show_previous.then(ChangeTable::default),
         unprinted: None,
         on_error: args.on_error,
         interrupt,
@@ -199,10 +199,10 @@ fn read(
 struct Import {
     progress: ImportProgress,
     /// `None` if this import cannot be continued.
-    state: Option<State>,
+    state: Option<ImportState>,
     summary: Summary,
-    groups: Option<Groups>,
-    changes: Option<Changes>,
+    groups: Option<ImportGroups>,
+    changes: Option<ChangeTable>,
     /// Why changes are not printed any more. The import goes on.
     unprinted: Option<io::Error>,
     on_error: OnError,
@@ -297,7 +297,7 @@ fn verdict(summary: &Summary, is_continued: bool) -> Result<()> {
 
 /// The state of an import that can be continued: its files can be read again, it stores something,
 /// and reports of nothing that was before.
-fn open_state(args: &ImportArgs, named: &[PathBuf], sink: &Sink) -> Result<Option<State>> {
+fn open_state(args: &ImportArgs, named: &[PathBuf], sink: &Sink) -> Result<Option<ImportState>> {
     let has_stream = args.paths.iter().any(|path| is_stream(path));
     if args.dry_run || args.groups.is_some() || has_stream {
         return Ok(None);
@@ -306,10 +306,10 @@ fn open_state(args: &ImportArgs, named: &[PathBuf], sink: &Sink) -> Result<Optio
     let reading = format!("{:?}", read_options(args));
     let settings = state::settings(named, &[&address, &sink.path(), &reading]);
     let opened = match &args.state {
-        Some(path) => Some(State::open(path.clone(), settings, args.paths.clone())?),
+        Some(path) => Some(ImportState::open(path.clone(), settings, args.paths.clone())?),
         // Without a place for it, a continued import is too much to ask for.
         None => state::default_path(&settings)
-            .and_then(|path| State::open(path, settings, args.paths.clone()).ok()),
+            .and_then(|path| ImportState::open(path, settings, args.paths.clone()).ok()),
     };
     Ok(opened.map(|mut state| {
         if args.restart {

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, Result};
 use nearprint_files::dedup::grouping::DISTANCE_DEFAULT;
-use nearprint_files::dedup::matching::{Match, MatchOptions, Matched, Queries};
+use nearprint_files::dedup::matching::{FileMatch, MatchOptions, Matched, Queries};
 use nearprint_files::dedup::scan::{Scanned, Wishes};
 use nearprint_files::destination::Destination;
 use nearprint_files::rows::{CellKind, RowColumn, RowFormat, RowWriter};
@@ -13,12 +13,12 @@ use nearprint_files::{BadEntry, Documents, ReadOptions, expand};
 use nearprint_fingerprint::{Distance, Threshold};
 use serde_json::json;
 
-use super::scanning::{self, SearchRule, Shown, threads};
+use super::scanning::{self, ScanDisplay, SearchRule, threads};
 use crate::cli::document::MethodArgs;
 use crate::cli::error_report::ErrorReport;
 use crate::cli::exit_code;
 use crate::cli::import::interrupt::Interrupt;
-use crate::cli::import::options::{OnError, Reading};
+use crate::cli::import::options::{OnError, ReadingArgs};
 use crate::cli::import::progress::{ImportProgress, input_bytes};
 use crate::cli::measure::arguments::{count as size, distance, similarity};
 use crate::cli::measure::numbers::{bytes, count};
@@ -90,7 +90,7 @@ pub(crate) struct MatchArgs {
     #[arg(long)]
     json: bool,
     #[command(flatten)]
-    reading: Reading,
+    reading: ReadingArgs,
 }
 
 pub(crate) fn run(args: &MatchArgs, out: &mut StandardOutput) -> Result<()> {
@@ -116,7 +116,7 @@ pub(crate) fn run(args: &MatchArgs, out: &mut StandardOutput) -> Result<()> {
     let progress = ImportProgress::new(total, documents.records().bytes_read());
     // Pairs that nobody reads need not be found.
     let closed = if is_stdout { out.closed() } else { Closed::default() };
-    let mut shown = Shown { progress, interrupt: &interrupt, closed: closed.clone() };
+    let mut shown = ScanDisplay { progress, interrupt: &interrupt, closed: closed.clone() };
     // The summary stays out of what is written to the standard output.
     let mut standard_error = StandardError;
     let (out, sink): (&mut dyn Write, Option<&mut dyn Write>) =
@@ -191,7 +191,7 @@ fn rows<'a>(path: &Path, sink: Option<&'a mut dyn Write>) -> Result<RowWriter<'a
     rows.map_err(|error| not_written(path, error))
 }
 
-fn add(rows: &mut RowWriter<'_>, pair: Match<'_>) -> io::Result<()> {
+fn add(rows: &mut RowWriter<'_>, pair: FileMatch<'_>) -> io::Result<()> {
     let distance = u64::from(pair.distance.get());
     rows.row(&[pair.query.into(), pair.record.into(), distance.into(), pair.similarity.into()])
 }

@@ -22,14 +22,14 @@ use crate::memory;
 const MEMORY_MIN: u64 = FIXED_BYTES + (4 << 20);
 
 /// Shows how far a pass has come.
-pub(super) struct Shown<'a> {
+pub(super) struct ScanDisplay<'a> {
     pub(super) progress: ImportProgress,
     pub(super) interrupt: &'a Interrupt,
     /// Tells whether nobody reads the output of the pass any more.
     pub(super) closed: Closed,
 }
 
-impl Watcher for Shown<'_> {
+impl Watcher for ScanDisplay<'_> {
     fn at(&mut self, documents: u64) {
         self.progress.at(documents);
     }
@@ -92,7 +92,7 @@ pub(super) fn scan(
 ) -> Result<Scanned> {
     let paths: Vec<_> = paths.iter().map(|path| path.as_ref().to_path_buf()).collect();
     let progress = ImportProgress::new(input_bytes(&paths)?, documents.records().bytes_read());
-    let mut shown = Shown { progress, interrupt, closed: Closed::default() };
+    let mut shown = ScanDisplay { progress, interrupt, closed: Closed::default() };
     let scanned = Scanned::of(documents, wishes, &mut shown);
     drop(shown);
     say_doubts(documents);

@@ -10,7 +10,7 @@ use nearprint_wire::answer::{GroupReply, JobReply, MemberReply, State};
 use serde::Serialize;
 
 use super::jobs;
-use crate::cli::collection::{CollectionArgs, Search, Which};
+use crate::cli::collection::{CollectionArgs, GroupSearch, Which};
 use crate::cli::columns::{Column, json_lines, table};
 use crate::cli::commands::files::SearchRule;
 use crate::cli::error_report::ErrorReport;
@@ -111,9 +111,9 @@ pub(crate) fn run(args: &GroupsArgs, out: &mut dyn Write) -> Result<()> {
     show(&job, &groups, out)
 }
 
-fn search(args: &GroupsArgs) -> Search<'_> {
+fn search(args: &GroupsArgs) -> GroupSearch<'_> {
     let (namespace, all_namespaces) = (args.namespace.as_deref(), args.all_namespaces);
-    Search {
+    GroupSearch {
         options: vec![
             ("distance", args.distance.map(|distance| distance.to_string())),
             ("min_similarity", args.min_similarity.map(|similarity| similarity.to_string())),

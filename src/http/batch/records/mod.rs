@@ -53,25 +53,25 @@ const OUTCOMES: [Outcome; 5] = [
 ];
 
 /// A reply that has a packed form.
-pub(super) trait Pack {
+pub(super) trait PackedReply {
     /// Appends the record; false if this reply has none, whatever was appended.
     fn pack(&self, out: &mut Vec<u8>) -> bool;
 }
 
 /// Records that follow each other.
 #[derive(Debug, Default)]
-pub(super) struct Records {
+pub(super) struct ReplyRecords {
     pub(super) bytes: Vec<u8>,
     /// About how long their lines are.
     pub(super) expanded_bytes: usize,
 }
 
-impl Records {
+impl ReplyRecords {
     /// No record is longer.
     pub(super) const BYTES_MAX_EACH: usize = SHORT_BYTES + size_of::<u64>();
 
     /// Appends the record of a reply, or one of its line; false if that is long.
-    pub(super) fn push_short(&mut self, reply: &(impl Pack + Serialize)) -> bool {
+    pub(super) fn push_short(&mut self, reply: &(impl PackedReply + Serialize)) -> bool {
         if self.push(reply) {
             return true;
         }
@@ -84,7 +84,7 @@ impl Records {
     }
 
     /// Appends the record of a reply; false if it has none.
-    pub(super) fn push(&mut self, reply: &impl Pack) -> bool {
+    pub(super) fn push(&mut self, reply: &impl PackedReply) -> bool {
         let before = self.bytes.len();
         let has_record = reply.pack(&mut self.bytes);
         let length = self.bytes.len().saturating_sub(before);
@@ -184,7 +184,7 @@ fn line(out: &mut BytesMut, reply: &impl Serialize) {
     out.put_u8(b'\n');
 }
 
-impl Pack for InsertReply {
+impl PackedReply for InsertReply {
     fn pack(&self, out: &mut Vec<u8>) -> bool {
         let Self { fingerprint, short, outcome, stored, sequence, previous } = self;
         let is_packed = pack_previous(previous.as_ref(), out);
@@ -195,7 +195,7 @@ impl Pack for InsertReply {
     }
 }
 
-impl Pack for CheckAndInsertReply<'_> {
+impl PackedReply for CheckAndInsertReply<'_> {
     fn pack(&self, out: &mut Vec<u8>) -> bool {
         let found = Found {
             duplicate: self.duplicate,
@@ -214,7 +214,7 @@ impl Pack for CheckAndInsertReply<'_> {
     }
 }
 
-impl Pack for QueryReply<'_> {
+impl PackedReply for QueryReply<'_> {
     fn pack(&self, out: &mut Vec<u8>) -> bool {
         let found = Found {
             duplicate: self.duplicate,
@@ -231,7 +231,7 @@ impl Pack for QueryReply<'_> {
     }
 }
 
-impl Pack for FingerprintReply {
+impl PackedReply for FingerprintReply {
     /// Without the recipe, which all replies of a service have in common.
     fn pack(&self, out: &mut Vec<u8>) -> bool {
         let Self { fingerprint, recipe: _, features, short, explanation } = self;

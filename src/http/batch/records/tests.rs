@@ -60,7 +60,7 @@ fn found() -> impl Strategy<Value = Found<Vec<HitReply<'static>>>> {
 }
 
 /// Appends the record of a reply to `records` and its line to `lines`.
-fn add(records: &mut Records, lines: &mut Vec<u8>, reply: &(impl Pack + Serialize)) {
+fn add(records: &mut ReplyRecords, lines: &mut Vec<u8>, reply: &(impl PackedReply + Serialize)) {
     assert!(records.push(reply));
     lines.extend_from_slice(&line_of(reply));
 }
@@ -84,7 +84,7 @@ proptest! {
         (first, second, is_plain) in (found(), found(), any::<bool>()),
         (previous, replaced) in (previous(), previous()),
     ) {
-        let (mut records, mut lines) = (Records::default(), Vec::new());
+        let (mut records, mut lines) = (ReplyRecords::default(), Vec::new());
         let fingerprint = Hex(bits);
         add(&mut records, &mut lines, &InsertReply {
             fingerprint, short, outcome, stored, sequence, previous,
@@ -121,7 +121,7 @@ proptest! {
 
 #[test]
 fn a_plain_outcome_takes_at_most_thirteen_bytes_up_to_a_quarter_of_a_billion_changes() {
-    let mut records = Records::default();
+    let mut records = ReplyRecords::default();
     let (outcome, sequence) = (Outcome::AlreadyPresent, Some((1 << 28) - 1));
     let (fingerprint, short, stored) = (Hex(u64::MAX), false, true);
     let previous = None;
@@ -164,7 +164,7 @@ fn a_long_reply_and_one_with_metadata_have_no_record_and_leave_no_trace() {
             unverified_matches: None,
             explanation: None,
         };
-        let mut records = Records::default();
+        let mut records = ReplyRecords::default();
         records.push_bytes(b"before");
         let before = records.bytes.clone();
         assert!(!records.push(&reply));

@@ -22,7 +22,7 @@ use xxhash_rust::xxh3::xxh3_64_with_seed;
 
 use crate::api::error::Refused;
 use crate::handle::Engine;
-use crate::replication::message::{Digest, LeaderId, MESSAGE_BYTES_MAX, Message, Role};
+use crate::replication::message::{Digest, LeaderId, MESSAGE_BYTES_MAX, Message, SenderRole};
 use crate::shared::{Life, Shared};
 use crate::state::touches::{heard, sum};
 
@@ -194,7 +194,7 @@ impl Changes {
 
     fn message(&mut self, records: &[StoredRecord], documents: u64) -> Vec<u8> {
         let mut message = Message {
-            role: Role::Write,
+            role: SenderRole::Write,
             prev: self.prev,
             leader: LeaderId(0),
             first: self.next,

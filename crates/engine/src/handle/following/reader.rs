@@ -11,7 +11,7 @@ use crate::api::error::Refused;
 use crate::handle::Engine;
 use crate::handle::following::changes::DOCUMENTS_UNKNOWN;
 use crate::replication::message::{BadMessage, Digest, MESSAGE_BYTES_MAX, Message};
-use crate::shared::Message as ToWriter;
+use crate::shared::ToWriter;
 use crate::write::enact::{DecidedRecord, Enactment};
 use crate::write::queued::QueuedWrite as _;
 

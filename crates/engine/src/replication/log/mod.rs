@@ -38,13 +38,13 @@ pub trait Log: Debug + Send + Sync {
     ///
     /// # Errors
     /// [`LogError::Unreachable`], or [`LogError::Another`].
-    fn bounds(&self) -> Result<Bounds, LogError>;
+    fn bounds(&self) -> Result<LogBounds, LogError>;
 
     /// What it promises.
     ///
     /// # Errors
     /// [`LogError::Unreachable`].
-    fn settings(&self) -> Result<Settings, LogError>;
+    fn settings(&self) -> Result<LogSettings, LogError>;
 }
 
 /// Reads entries in order.
@@ -55,12 +55,12 @@ pub trait Reader: Debug + Send {
     /// # Errors
     /// [`LogError::Unreachable`] if there is neither an entry nor an end; it can be asked again.
     /// All others say that there will be no next entry here.
-    fn next(&mut self, wait: Duration) -> Result<Option<Entry>, LogError>;
+    fn next(&mut self, wait: Duration) -> Result<Option<LogEntry>, LogError>;
 }
 
 /// What a log has at a position.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Entry {
+pub struct LogEntry {
     /// Its position. Readers check that it is the last one plus 1.
     pub at: u64,
     /// What was appended.
@@ -69,7 +69,7 @@ pub struct Entry {
 
 /// The positions of a log. It is empty if the first one is after the last one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Bounds {
+pub struct LogBounds {
     /// Its oldest entry; older ones were discarded.
     pub first: u64,
     /// Its newest entry.
@@ -78,7 +78,7 @@ pub struct Bounds {
 
 /// What a log is and promises.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Settings {
+pub struct LogSettings {
     /// Another number means another log, though it may have the same name.
     pub identity: u64,
     /// How many servers keep each entry.

@@ -3,7 +3,7 @@
 //! A log that keeps fewer copies than were meant, or acknowledges what only memory has, works until
 //! it is needed. So a node refuses to begin with one.
 
-use crate::replication::log::Settings;
+use crate::replication::log::LogSettings;
 use crate::replication::message::MESSAGE_BYTES_MAX;
 
 /// What the configuration asks for.
@@ -59,7 +59,7 @@ impl Required {
     ///
     /// # Errors
     /// The first thing that is wrong.
-    pub fn check(&self, log: &Settings) -> Result<(), Unfit> {
+    pub fn check(&self, log: &LogSettings) -> Result<(), Unfit> {
         if let Some(read) = self.identity.filter(|read| *read != log.identity) {
             return Err(Unfit::Another { identity: log.identity, read });
         }
@@ -84,7 +84,7 @@ mod tests {
     use super::*;
 
     const REQUIRED: Required = Required { replicas: 3, trust_sync: false, identity: None };
-    const LOG: Settings = Settings {
+    const LOG: LogSettings = LogSettings {
         identity: 7,
         replicas: 3,
         syncs: Some(true),
@@ -107,21 +107,21 @@ mod tests {
 
     #[test]
     fn fewer_copies_are_refused() {
-        let refused = REQUIRED.check(&Settings { replicas: 2, ..LOG });
+        let refused = REQUIRED.check(&LogSettings { replicas: 2, ..LOG });
         assert_eq!(refused, Err(Unfit::FewReplicas { replicas: 2, required: 3 }));
     }
 
     #[test]
     fn entries_smaller_than_a_message_are_refused() {
         let bytes_max = MESSAGE_BYTES_MAX as u64 - 1;
-        let refused = REQUIRED.check(&Settings { entry_bytes_max: bytes_max, ..LOG });
+        let refused = REQUIRED.check(&LogSettings { entry_bytes_max: bytes_max, ..LOG });
         assert_eq!(refused, Err(Unfit::SmallEntries { bytes_max }));
     }
 
     #[test]
     fn a_log_that_may_not_sync_is_refused_unless_trusted() {
         for (syncs, unfit) in [(Some(false), Unfit::LazySync), (None, Unfit::UnknownSync)] {
-            let log = Settings { syncs, ..LOG };
+            let log = LogSettings { syncs, ..LOG };
             assert_eq!(REQUIRED.check(&log), Err(unfit));
             assert_eq!(Required { trust_sync: true, ..REQUIRED }.check(&log), Ok(()));
         }

@@ -10,7 +10,7 @@ use std::time::Duration;
 use nearprint_storage::simulated::Dice;
 use tokio::sync::oneshot;
 
-use super::{Bounds, Entry, Log, LogError, Reader, Settings};
+use super::{Log, LogBounds, LogEntry, LogError, LogSettings, Reader};
 use crate::api::clock;
 
 /// How often each fault occurs: in one of so many appends; 0 is never.
@@ -174,20 +174,20 @@ impl Log for SimulatedLog {
         Box::new(SimulatedReader { log: self.clone(), next: from })
     }
 
-    fn bounds(&self) -> Result<Bounds, LogError> {
+    fn bounds(&self) -> Result<LogBounds, LogError> {
         let state = self.state();
         let replica = &state.replicas[self.node];
         if replica.cut_off.reads {
             return Err(LogError::Unreachable("cut off".to_owned()));
         }
         let first = state.discarded as u64 + 1;
-        Ok(Bounds { first, last: replica.entries.len() as u64 })
+        Ok(LogBounds { first, last: replica.entries.len() as u64 })
     }
 
-    fn settings(&self) -> Result<Settings, LogError> {
+    fn settings(&self) -> Result<LogSettings, LogError> {
         let identity = self.state().identity;
         let (bytes_max, entry_bytes_max) = (1 << 30, 1 << 20);
-        Ok(Settings { identity, replicas: 3, syncs: Some(true), bytes_max, entry_bytes_max })
+        Ok(LogSettings { identity, replicas: 3, syncs: Some(true), bytes_max, entry_bytes_max })
     }
 }
 
@@ -198,7 +198,7 @@ struct SimulatedReader {
 }
 
 impl Reader for SimulatedReader {
-    fn next(&mut self, wait: Duration) -> Result<Option<Entry>, LogError> {
+    fn next(&mut self, wait: Duration) -> Result<Option<LogEntry>, LogError> {
         let begun = clock::now();
         loop {
             let read = self.look()?;
@@ -211,14 +211,14 @@ impl Reader for SimulatedReader {
 }
 
 impl SimulatedReader {
-    fn look(&mut self) -> Result<Option<Entry>, LogError> {
-        let Bounds { first, .. } = self.log.bounds()?;
+    fn look(&mut self) -> Result<Option<LogEntry>, LogError> {
+        let LogBounds { first, .. } = self.log.bounds()?;
         if self.next < first {
             return Err(LogError::Discarded { first });
         }
         let state = self.log.state();
         let entry = state.replicas[self.log.node].entries.get(self.next as usize - 1);
-        let entry = entry.map(|bytes| Entry { at: self.next, bytes: Arc::clone(bytes) });
+        let entry = entry.map(|bytes| LogEntry { at: self.next, bytes: Arc::clone(bytes) });
         self.next += u64::from(entry.is_some());
         Ok(entry)
     }
@@ -246,11 +246,11 @@ mod tests {
         }
         assert_eq!((all(&logs[0], 1), all(&logs[1], 2)), (vec![1, 2, 3], vec![2, 3]));
         logs[0].trim(1, 3);
-        assert_eq!(logs[1].bounds(), Ok(Bounds { first: 3, last: 3 }));
+        assert_eq!(logs[1].bounds(), Ok(LogBounds { first: 3, last: 3 }));
         let discarded = logs[1].read(2).next(Duration::ZERO);
         assert_eq!(discarded, Err(LogError::Discarded { first: 3 }));
         logs[0].begin_anew();
-        assert_eq!(logs[1].bounds(), Ok(Bounds { first: 1, last: 0 }));
+        assert_eq!(logs[1].bounds(), Ok(LogBounds { first: 1, last: 0 }));
         assert_eq!(logs[1].settings().unwrap().identity, 2);
     }
 

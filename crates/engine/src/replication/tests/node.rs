@@ -7,11 +7,11 @@ use std::time::Duration;
 use nearprint_storage::simulated::Dice;
 use nearprint_storage::{Identity, RecordRef};
 
-use super::world::{Answer, Content, Operation, World};
-use crate::replication::chain::{Chain, Due, Halt, Outcome, Position, Start, Whose};
+use super::world::{Answer, Operation, World, WorldContent};
+use crate::replication::chain::{Chain, Due, EntryOutcome, Halt, Position, Start, Whose};
 use crate::replication::log::simulated::SimulatedLog;
 use crate::replication::log::{Log, Reader};
-use crate::replication::message::{LeaderId, Message, Role};
+use crate::replication::message::{LeaderId, Message, SenderRole};
 use crate::replication::position::ClusterFile;
 
 /// What a wrong implementation does.
@@ -40,7 +40,7 @@ struct Read {
 
 /// A group that was decided on a content.
 struct Decided {
-    before: Content,
+    before: WorldContent,
     answers: Vec<(u32, Answer)>,
     payloads: Vec<Vec<u8>>,
 }
@@ -69,7 +69,7 @@ pub(super) struct Node {
 struct Memory {
     chain: Chain,
     reader: Box<dyn Reader>,
-    content: Content,
+    content: WorldContent,
     messages: usize,
     under_way: VecDeque<Group>,
     /// They wait for the next sync.
@@ -92,8 +92,8 @@ fn origin() -> Read {
     Read { position, messages: 0 }
 }
 
-fn contents(journal: &[Vec<u8>]) -> Content {
-    let mut content = Content::default();
+fn contents(journal: &[Vec<u8>]) -> WorldContent {
+    let mut content = WorldContent::default();
     for record in journal {
         content.enact(record);
     }
@@ -242,7 +242,7 @@ impl Node {
         let is_here = self.memory.under_way.is_empty() && self.journal.len() as u64 + 1 == next;
         let documents = is_here.then(|| self.memory.content.documents());
         match self.memory.chain.read(at, &entry, documents, now_ms) {
-            Outcome::Counts(whose) => {
+            EntryOutcome::Counts(whose) => {
                 let (message, digest) = entry.expect("it counts");
                 if let Whose::Other { lost } = whose
                     && lost > 0
@@ -259,11 +259,11 @@ impl Node {
                 self.memory.messages += 1;
                 self.count(whose, &message, world)
             }
-            Outcome::Ignored(_) => {
+            EntryOutcome::Ignored(_) => {
                 world.statistics.ignored += 1;
                 Ok(())
             }
-            Outcome::Halts(halt) => {
+            EntryOutcome::Halts(halt) => {
                 self.halt(world, halt);
                 Ok(())
             }
@@ -299,7 +299,7 @@ impl Node {
         if whose == Whose::Own {
             let group = self.memory.under_way.pop_front().expect("it was sent");
             self.memory.counted.extend(group.answers);
-            world.statistics.led += u64::from(matches!(message.role, Role::Lead { .. }));
+            world.statistics.led += u64::from(matches!(message.role, SenderRole::Lead { .. }));
         }
         let is_here = self.journal.len() as u64 + 1 == message.next();
         if self.memory.under_way.is_empty() && is_here {
@@ -356,7 +356,7 @@ impl Node {
         if self.is(Mutant::JournalsBeforeCounting) {
             self.journal.extend(payloads.iter().cloned());
         }
-        self.send((Role::Write, id), Decided { before, answers, payloads }, world, now_ms);
+        self.send((SenderRole::Write, id), Decided { before, answers, payloads }, world, now_ms);
         Ok(())
     }
 
@@ -366,7 +366,7 @@ impl Node {
 
     fn send(
         &mut self,
-        (role, leader): (Role<'_>, LeaderId),
+        (role, leader): (SenderRole<'_>, LeaderId),
         decided: Decided,
         world: &mut World,
         now_ms: u64,
@@ -428,9 +428,9 @@ impl Node {
         let takeover_ms = self.memory.is_at_end.then_some(self.memory.takeover_ms);
         let role = match self.memory.chain.due(!is_stopping, takeover_ms, now_ms) {
             Due::Nothing => return,
-            Due::Lead => Role::Lead { address: "here" },
-            Due::Beat => Role::Write,
-            Due::Resign => Role::Resign,
+            Due::Lead => SenderRole::Lead { address: "here" },
+            Due::Beat => SenderRole::Write,
+            Due::Resign => SenderRole::Resign,
             Due::SendAgain => {
                 let again: Vec<_> = self.memory.chain.again().cloned().collect();
                 for bytes in again {
@@ -441,7 +441,7 @@ impl Node {
         };
         self.memory.is_about_to_write = false;
         let before = self.memory.content.clone();
-        let leads = matches!(role, Role::Lead { .. });
+        let leads = matches!(role, SenderRole::Lead { .. });
         self.memory.takeover_ms = 3_000 + dice.below(1_000) as u64;
         let id = if leads { LeaderId(dice.roll()) } else { self.own_id() };
         let decided = Decided { before, answers: vec![], payloads: vec![] };

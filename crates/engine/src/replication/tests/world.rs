@@ -21,13 +21,13 @@ pub(super) type Answer = Option<u32>;
 
 /// The content of a node.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Content {
+pub(super) struct WorldContent {
     stored: BTreeMap<u8, u32>,
     /// A digest of all changes.
     history: u64,
 }
 
-impl Content {
+impl WorldContent {
     pub(super) fn documents(&self) -> u64 {
         self.stored.len() as u64
     }
@@ -91,7 +91,7 @@ pub(super) struct World {
     groups: HashMap<Digest, Group>,
     /// The messages that count, and the history after each.
     counted: Vec<(Digest, u64)>,
-    content: Content,
+    content: WorldContent,
     records: Vec<Vec<u8>>,
     clients: Vec<Client>,
     answered_upto: usize,
@@ -143,7 +143,7 @@ impl World {
     }
 
     /// A node sends a message that it decided on this content.
-    pub(super) fn sent(&mut self, digest: Digest, before: &Content, operations: Vec<u32>) {
+    pub(super) fn sent(&mut self, digest: Digest, before: &WorldContent, operations: Vec<u32>) {
         let group = Group { history_before: before.history, operations };
         self.groups.insert(digest, group);
     }
@@ -192,7 +192,7 @@ impl World {
     /// before the question and now.
     pub(super) fn answer_unsent(&mut self, number: u32, answer: Answer) -> Result<(), String> {
         let client = &self.clients[number as usize];
-        let mut content = Content::default();
+        let mut content = WorldContent::default();
         let mut was_right = false;
         for index in 0..=self.counted.len() {
             let now = content.clone().decide(number, client.operation).0;
@@ -215,7 +215,7 @@ impl World {
     }
 
     /// Whether a node has the right content after so many messages.
-    pub(super) fn check(&self, messages: usize, content: &Content) -> Result<(), String> {
+    pub(super) fn check(&self, messages: usize, content: &WorldContent) -> Result<(), String> {
         let expected = messages.checked_sub(1).map_or(0, |last| self.counted[last].1);
         let is_right = expected == content.history;
         is_right.then_some(()).ok_or_else(|| format!("other content after {messages} messages"))
@@ -229,7 +229,7 @@ impl World {
 
     /// Whether all answers are those of one run, in an order that agrees with real time.
     pub(super) fn check_answers(&self) -> Result<(), String> {
-        let mut content = Content::default();
+        let mut content = WorldContent::default();
         for (digest, _) in &self.counted {
             for number in &self.groups[digest].operations {
                 let client = &self.clients[*number as usize];

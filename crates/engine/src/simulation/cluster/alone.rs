@@ -14,7 +14,7 @@ use crate::api::error::{OpenError, Refused};
 use crate::api::options::{Durability, Options};
 use crate::directories::recovery::recover;
 use crate::replication::chain::{Due, Halt};
-use crate::replication::log::Entry;
+use crate::replication::log::LogEntry;
 use crate::replication::message::LeaderId;
 use crate::replication::position::ClusterFile;
 use crate::simulation::rig::{ENTROPY, options};
@@ -55,7 +55,7 @@ fn decide(node: &mut Node, fingerprint: u64) -> (Arc<[u8]>, Waiting) {
 fn read(node: &mut Node, entries: &[Arc<[u8]>]) -> Vec<Taken> {
     let read = |bytes: &Arc<[u8]>| {
         let at = node.chain().position().at + 1;
-        node.read(&Entry { at, bytes: Arc::clone(bytes) }, CLOCKS.now_ms).unwrap()
+        node.read(&LogEntry { at, bytes: Arc::clone(bytes) }, CLOCKS.now_ms).unwrap()
     };
     entries.iter().map(read).collect()
 }

@@ -12,10 +12,10 @@ use tokio::sync::mpsc::{Receiver, Sender};
 
 use crate::api::clock;
 use crate::replication::chain::{Halt, Position, Start};
-use crate::replication::log::{Bounds, Entry, Log, LogError};
+use crate::replication::log::{Log, LogBounds, LogEntry, LogError};
 use crate::replication::message::Message;
 use crate::replication::position::ClusterFile;
-use crate::shared::{Message as ToWriter, Shared};
+use crate::shared::{Shared, ToWriter};
 use crate::state::member::NodeOptions;
 
 /// How often there is news at least.
@@ -35,7 +35,7 @@ pub(crate) enum News {
     /// It can be appended to. Its entries follow.
     Opened(Arc<dyn Log>),
     /// Its next entry.
-    Entry(Entry),
+    Entry(LogEntry),
     /// All entries that it had a moment ago were told.
     End,
     /// There is always more, but all entries that it had less than [`CAUGHT_UP_WITHIN`] ago were
@@ -53,11 +53,11 @@ pub(crate) enum News {
 
 /// The log, as far as it was read.
 #[derive(Debug)]
-pub(crate) struct Reading {
+pub(crate) struct LogReading {
     pub(crate) news: Receiver<News>,
     pub(crate) thread: Option<Thread>,
     /// An entry that did not fit the disk.
-    pub(crate) held: Option<Entry>,
+    pub(crate) held: Option<LogEntry>,
     /// When it last had everything; the start before that.
     pub(crate) level_at: Instant,
     /// Since the start it has been less than [`CAUGHT_UP_WITHIN`] behind.
@@ -84,7 +84,7 @@ impl Fault {
     }
 }
 
-impl Reading {
+impl LogReading {
     pub(crate) fn new(news: Receiver<News>, begun: Instant) -> Self {
         Self {
             news,
@@ -257,7 +257,7 @@ impl LogThread {
     }
 
     /// Where a log that was begun anew continues, by its first entry.
-    fn compare_with_first(&self, log: &dyn Log, bounds: Bounds) -> Result<Continuation, String> {
+    fn compare_with_first(&self, log: &dyn Log, bounds: LogBounds) -> Result<Continuation, String> {
         if bounds.first > 1 {
             return Ok(Continuation::Elsewhere);
         }

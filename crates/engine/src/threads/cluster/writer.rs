@@ -26,12 +26,12 @@ use crate::api::error::Refused;
 use crate::api::replies::Readiness;
 use crate::api::{clock, random};
 use crate::replication::chain::Due;
-use crate::replication::log::{Entry, Log, LogError};
+use crate::replication::log::{Log, LogEntry, LogError};
 use crate::replication::message::LeaderId;
 use crate::replication::position::ClusterFile;
-use crate::shared::{Life, Message, Shared};
+use crate::shared::{Life, Shared, ToWriter};
 use crate::state::member::{EngineEnd, Membership, NodeState, NodeStatus};
-use crate::threads::cluster::log_thread::{News, Reading};
+use crate::threads::cluster::log_thread::{LogReading, News};
 use crate::threads::cluster::node::{Clocks, Decided, Node, Synced, Taken, room_in_group};
 use crate::threads::writer::{next_group, refuse, refuse_additions, time_to_decide};
 use crate::write::queued::QueuedWrite;
@@ -55,11 +55,11 @@ const LEVEL_FOR: Duration = Duration::from_secs(1);
 pub(crate) struct NodeWriter {
     node: Node,
     shared: Arc<Shared>,
-    inbox: mpsc::UnboundedReceiver<Message>,
+    inbox: mpsc::UnboundedReceiver<ToWriter>,
     waiting: WaitingWrites,
     /// Requests of the background threads, in order.
-    requests: VecDeque<Message>,
-    reading: Reading,
+    requests: VecDeque<ToWriter>,
+    reading: LogReading,
     /// Where the log is appended to, once it is open.
     log: Option<Arc<dyn Log>>,
     /// Appends without an answer, each with how far the log was read then.
@@ -101,7 +101,7 @@ impl NodeWriter {
     pub(crate) fn new(
         node: Node,
         shared: Arc<Shared>,
-        (inbox, news): (mpsc::UnboundedReceiver<Message>, mpsc::Receiver<News>),
+        (inbox, news): (mpsc::UnboundedReceiver<ToWriter>, mpsc::Receiver<News>),
         (disk, file): (Arc<dyn Disk>, ClusterFile),
     ) -> Self {
         let begun = clock::now();
@@ -110,7 +110,7 @@ impl NodeWriter {
             inbox,
             waiting: WaitingWrites::default(),
             requests: VecDeque::new(),
-            reading: Reading::new(news, begun),
+            reading: LogReading::new(news, begun),
             log: None,
             unanswered: Vec::new(),
             stored: Stored { disk, file, at: begun, bytes: 0 },
@@ -125,7 +125,7 @@ impl NodeWriter {
         }
     }
 
-    /// Runs until [`Message::Stop`], until it has to be opened again, or until storage or another
+    /// Runs until [`ToWriter::Stop`], until it has to be opened again, or until storage or another
     /// thread fails.
     pub(crate) fn run(mut self, reader: Thread) {
         self.reading.thread = Some(reader);
@@ -171,14 +171,14 @@ impl NodeWriter {
         }
     }
 
-    fn take(&mut self, message: Message) {
+    fn take(&mut self, message: ToWriter) {
         match message {
-            Message::Write(write) => self.waiting.push_back(write),
-            Message::Install { .. } | Message::Freeze { .. } | Message::Sync { .. } => {
+            ToWriter::Write(write) => self.waiting.push_back(write),
+            ToWriter::Install { .. } | ToWriter::Freeze { .. } | ToWriter::Sync { .. } => {
                 self.requests.push_back(message);
             }
-            Message::Log | Message::Fail => {}
-            Message::Stop => self.stop = true,
+            ToWriter::Log | ToWriter::Fail => {}
+            ToWriter::Stop => self.stop = true,
         }
     }
 
@@ -269,7 +269,7 @@ impl NodeWriter {
         Ok(after)
     }
 
-    fn read_entry(&mut self, entry: Entry) -> Result<Taken, StorageError> {
+    fn read_entry(&mut self, entry: LogEntry) -> Result<Taken, StorageError> {
         let led = self.node.chain().leads();
         let taken = self.node.read(&entry, self.now_ms())?;
         let was_at_end = std::mem::take(&mut self.reading.is_at_end);
@@ -451,23 +451,23 @@ impl NodeWriter {
         {
             // Whoever sent it may have stopped waiting, because the engine is closing.
             match request {
-                Message::Install { built, installed } => {
+                ToWriter::Install { built, installed } => {
                     let view = self.node.install(&built);
                     self.publish();
                     drop(installed.send(view));
                 }
-                Message::Freeze { frozen } => {
+                ToWriter::Freeze { frozen } => {
                     let state = self.node.freeze()?;
                     self.publish();
                     // A copy that is made of the snapshot needs no more of the log than follows.
                     self.store_position();
                     drop(frozen.send(state));
                 }
-                Message::Sync { synced } => {
+                ToWriter::Sync { synced } => {
                     self.sync()?;
                     drop(synced.send(self.node.settle()?));
                 }
-                Message::Write(_) | Message::Log | Message::Fail | Message::Stop => {}
+                ToWriter::Write(_) | ToWriter::Log | ToWriter::Fail | ToWriter::Stop => {}
             }
         }
         Ok(())

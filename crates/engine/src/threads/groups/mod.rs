@@ -12,7 +12,7 @@ use std::sync::atomic::Ordering;
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::time::Duration;
 
-use nearprint_index::groups::{BYTES_EACH, EvidenceSource as _, Groups, Search, SketchJudge};
+use nearprint_index::groups::{BYTES_EACH, EvidenceSource as _, Groups, PairSearch, SketchJudge};
 use nearprint_index::namespace_key::NamespaceKey;
 use nearprint_index::namespaces::NamespaceNumber;
 use nearprint_index::view::{Expired, Selection};
@@ -78,10 +78,10 @@ fn find(shared: &Arc<Shared>, run: &GroupsRun) -> Result<FoundGroups, JobFailure
         upto: view.sequence(),
         expired: Expired::Not(visibility.now_s),
     };
-    let mut search = Search::begin(view, selection, request.criteria.distance);
+    let mut search = PairSearch::begin(view, selection, request.criteria.distance);
     let pieces = search.pieces() as u64;
     let is_likely = request.criteria.search == SearchKind::Likely && view.may_have_sketches();
-    let likely_pieces = if is_likely { Search::LIKELY_PIECES as u64 } else { 0 };
+    let likely_pieces = if is_likely { PairSearch::LIKELY_PIECES as u64 } else { 0 };
     run.total.store(pieces + pieces / COLLECTED + likely_pieces, Ordering::Relaxed);
     let evidence = || RecordEvidence { shared, run, records: RecordReader::new(&state.records) };
     evidence().goes_on()?;

@@ -27,7 +27,7 @@ use nearprint_storage::sizes::Sizes;
 use nearprint_storage::{Reclaimer, RecordRef, StorageError, Sweep, SweepRange};
 
 use crate::api::replies::RecordSpace;
-use crate::shared::{Message, Shared};
+use crate::shared::{Shared, ToWriter};
 use crate::state::survey::Survey;
 use crate::threads::reclaimer::needed::{Needed, NeededPart};
 use crate::write::core::Durable;
@@ -283,7 +283,7 @@ impl ReclaimerThread {
     /// The newest state, once it is durable: a change that a power cut takes back must not decide
     /// which records are needed.
     fn durable_state(&self) -> Option<Durable> {
-        self.shared.send_and_wait(|synced| Message::Sync { synced })
+        self.shared.send_and_wait(|synced| ToWriter::Sync { synced })
     }
 
     /// Waits as long as this many bytes may take; false if it is stopped.

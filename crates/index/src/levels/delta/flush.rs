@@ -7,10 +7,10 @@ use super::{DeltaAt, DeltaEvent};
 use crate::document::Sequence;
 use crate::id_key::IdKey;
 use crate::labels::delta::DeltaText;
-use crate::labels::tables::{LabelTables, LabelledNumber, Target};
+use crate::labels::tables::{LabelTables, LabelTarget, LabelledNumber};
 use crate::levels::level::{Expected, Level};
 use crate::levels::posting::Common;
-use crate::levels::segment::Row;
+use crate::levels::segment::FingerprintRow;
 use crate::permutation::Permuted;
 use crate::plan::Plans;
 use crate::tables::table::Number;
@@ -29,7 +29,7 @@ impl DeltaAt<'_> {
         let count = self.delta.node_count.load(Ordering::Acquire);
         let small = plans.is_small(u64::from(count));
         let expected = Expected { plans, small, count: count as usize, common, oldest: false };
-        let add = |i: u32, row: &mut Row| {
+        let add = |i: u32, row: &mut FingerprintRow| {
             for (at, event) in self.events_of_node(self.delta.node(i)) {
                 match event {
                     DeltaEvent::Put { posting, .. } => row.put(*posting),
@@ -40,7 +40,7 @@ impl DeltaAt<'_> {
         };
         let numbers = RefCell::new(vec![NONE; count as usize]);
         let numbered = |i: u32, number| numbers.borrow_mut()[i as usize] = number;
-        let labels = |target: &Target<'_>| {
+        let labels = |target: &LabelTarget<'_>| {
             let numbers = numbers.borrow();
             let labelled = |text: &DeltaText| (text.keys, numbers[text.node as usize]);
             let texts = self.texts().map(labelled).filter(|&(_, number)| number != NONE);

@@ -17,7 +17,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use nearprint_fingerprint::{Distance, Sketch};
 
 use crate::chains::Chains;
-use crate::chains::cells::Cells;
+use crate::chains::cells::ChainCells;
 use crate::document::{Expiry, Sequence};
 use crate::id_key::IdKey;
 use crate::labels::LabelKeys;
@@ -40,8 +40,8 @@ pub struct Delta {
     chains: Chains,
     labels: DeltaLabels,
     id_heads: Box<[AtomicU32]>,
-    nodes: Cells<Node>,
-    events: Cells<Event>,
+    nodes: ChainCells<Node>,
+    events: ChainCells<Event>,
     node_count: AtomicU32,
     event_count: AtomicU32,
     tombstone_count: AtomicU32,
@@ -104,8 +104,8 @@ impl Delta {
             id_heads: empty(plan.tables()[0].key_bits),
             plan,
             after,
-            nodes: Cells::empty(capacity),
-            events: Cells::empty(capacity),
+            nodes: ChainCells::empty(capacity),
+            events: ChainCells::empty(capacity),
             node_count: AtomicU32::new(0),
             event_count: AtomicU32::new(0),
             tombstone_count: AtomicU32::new(0),

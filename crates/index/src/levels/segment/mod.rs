@@ -18,7 +18,7 @@ use removals::Removals;
 
 use crate::document::Sequence;
 use crate::id_key::IdKey;
-use crate::labels::tables::{LabelTables, Target};
+use crate::labels::tables::{LabelTables, LabelTarget};
 use crate::levels::ids::IdTable;
 use crate::levels::posting::{Common, Posting, Postings};
 use crate::levels::sorted;
@@ -300,9 +300,9 @@ impl Segment {
     }
 
     /// The segment as rows of labels see it. Calls `of` with it.
-    fn with_target<T>(&self, of: impl FnOnce(&Target<'_>) -> T) -> T {
+    fn with_target<T>(&self, of: impl FnOnce(&LabelTarget<'_>) -> T) -> T {
         let value = |number| self.sorted.value(number);
-        of(&Target { numbers: self.sorted.numbers(), value: &value })
+        of(&LabelTarget { numbers: self.sorted.numbers(), value: &value })
     }
 
     fn group(&self, number: Number) -> Option<usize> {
@@ -394,7 +394,7 @@ impl SegmentBuilder {
     /// Adds the row of the fingerprint with the next larger key, and returns its number if it has a
     /// document.
     #[inline]
-    pub fn push(&mut self, key: Key, row: &Row) -> Option<Number> {
+    pub fn push(&mut self, key: Key, row: &FingerprintRow) -> Option<Number> {
         let mut pushed = None;
         if let Some((oldest, later)) = row.postings.split_first() {
             let number = self.sorted.push(key);
@@ -423,7 +423,7 @@ impl SegmentBuilder {
     pub(crate) fn finish(
         mut self,
         ids: impl IntoIterator<Item = (IdKey, Permuted, Sequence)>,
-        labels: impl FnOnce(&Target<'_>) -> LabelTables,
+        labels: impl FnOnce(&LabelTarget<'_>) -> LabelTables,
     ) -> Segment {
         // Rows arrive by key, but numbers in extra lines come last.
         let (groups, later) = by_number(self.groups, &self.later);
@@ -501,7 +501,7 @@ impl Segment {
 
 /// The combined effect of a level's changes to one fingerprint, in order.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Row {
+pub struct FingerprintRow {
     /// Documents put and not removed, oldest first.
     pub postings: Vec<Posting>,
     /// Documents of older levels that were removed, by sequence.
@@ -510,7 +510,7 @@ pub struct Row {
     pub reset: Option<Sequence>,
 }
 
-impl Row {
+impl FingerprintRow {
     pub fn clear(&mut self) {
         self.postings.clear();
         self.removals.clear();

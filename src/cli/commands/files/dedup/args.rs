@@ -10,7 +10,7 @@ use nearprint_fingerprint::Distance;
 use crate::cli::collection::ClientCredentials;
 use crate::cli::commands::files::scanning::SearchRule;
 use crate::cli::document::MethodArgs;
-use crate::cli::import::options::{OnError, Reading};
+use crate::cli::import::options::{OnError, ReadingArgs};
 use crate::cli::measure::arguments::{count, distance, similarity};
 use crate::config::Config;
 
@@ -102,7 +102,7 @@ pub(crate) struct DedupArgs {
     #[arg(long)]
     pub(super) json: bool,
     #[command(flatten)]
-    pub(super) reading: Reading,
+    pub(super) reading: ReadingArgs,
 }
 
 /// The value of `--keep`.

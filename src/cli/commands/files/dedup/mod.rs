@@ -36,7 +36,7 @@ use nearprint_fingerprint::Threshold;
 
 pub(crate) use args::DedupArgs;
 
-use super::scanning::{self, SearchRule, Shown, threads};
+use super::scanning::{self, ScanDisplay, SearchRule, threads};
 use against::Against;
 use target::Target;
 
@@ -267,7 +267,7 @@ fn copied(
     let options = ReadOptions { form: RecordForm::Raw, ..options };
     let mut records = FileRecords::new(args.paths.clone(), options);
     let progress = ImportProgress::new(total, records.bytes_read());
-    let mut shown = Shown { progress, interrupt, closed: Closed::default() };
+    let mut shown = ScanDisplay { progress, interrupt, closed: Closed::default() };
     let written = copy.write(&mut records, &mut outputs, &mut shown);
     drop(shown);
     let copied = written.and_then(|copied| stamps.check().map(|()| copied)).map_err(failed)?;

@@ -23,10 +23,10 @@ use nearprint_machine::change::Record;
 use nearprint_storage::{Identity, RecordRef, StorageError, record_range};
 
 use crate::api::error::Refused;
-use crate::replication::chain::{Chain, Due, Halt, Outcome, Position, Whose};
-use crate::replication::log::Entry;
+use crate::replication::chain::{Chain, Due, EntryOutcome, Halt, Position, Whose};
+use crate::replication::log::LogEntry;
 use crate::replication::message::{
-    BadMessage, Digest, LeaderId, Message, ROOM_BYTES, Role, room_of,
+    BadMessage, Digest, LeaderId, Message, ROOM_BYTES, SenderRole, room_of,
 };
 use crate::replication::mutant::{self, Mutant};
 use crate::state::published::Published;
@@ -232,7 +232,7 @@ impl Node {
         };
         self.met_unreadable |= writes.iter().any(|write| write.met_unreadable());
         let leader = self.own_id();
-        let bytes = self.send(Role::Write, leader, (documents, writes), clocks.now_ms)?;
+        let bytes = self.send(SenderRole::Write, leader, (documents, writes), clocks.now_ms)?;
         Ok(Decided::Send(bytes, left))
     }
 
@@ -259,7 +259,7 @@ impl Node {
     pub(crate) fn lead(&mut self, id: LeaderId, clocks: Clocks) -> Result<Arc<[u8]>, StorageError> {
         self.touched = Some(Touched::new(&self.touches, clocks.now_ms));
         let address = Arc::clone(&self.settings.address);
-        self.send_alone(Role::Lead { address: &address }, id, clocks)
+        self.send_alone(SenderRole::Lead { address: &address }, id, clocks)
     }
 
     /// A message without changes: time passes, and it still leads.
@@ -268,7 +268,7 @@ impl Node {
     /// As [`Self::lead`].
     pub(crate) fn beat(&mut self, clocks: Clocks) -> Result<Arc<[u8]>, StorageError> {
         let leader = self.own_id();
-        self.send_alone(Role::Write, leader, clocks)
+        self.send_alone(SenderRole::Write, leader, clocks)
     }
 
     /// Its last message.
@@ -277,7 +277,7 @@ impl Node {
     /// As [`Self::lead`].
     pub(crate) fn resign(&mut self, clocks: Clocks) -> Result<Arc<[u8]>, StorageError> {
         let leader = self.own_id();
-        self.send_alone(Role::Resign, leader, clocks)
+        self.send_alone(SenderRole::Resign, leader, clocks)
     }
 
     fn own_id(&self) -> LeaderId {
@@ -286,7 +286,7 @@ impl Node {
 
     fn send_alone(
         &mut self,
-        role: Role<'_>,
+        role: SenderRole<'_>,
         leader: LeaderId,
         clocks: Clocks,
     ) -> Result<Arc<[u8]>, StorageError> {
@@ -298,7 +298,7 @@ impl Node {
     /// Makes a message of what was decided since the last one. `documents` are those before it.
     fn send(
         &mut self,
-        role: Role<'_>,
+        role: SenderRole<'_>,
         leader: LeaderId,
         (documents, mut writes): (u64, Vec<Box<dyn QueuedWrite>>),
         now_ms: u64,
@@ -347,7 +347,7 @@ impl Node {
     ///
     /// # Errors
     /// [`StorageError`]: the node must be opened again.
-    pub(crate) fn read(&mut self, entry: &Entry, now_ms: u64) -> Result<Taken, StorageError> {
+    pub(crate) fn read(&mut self, entry: &LogEntry, now_ms: u64) -> Result<Taken, StorageError> {
         if let Some(halt) = self.halted {
             return Ok(Taken::Halts(halt));
         }
@@ -368,9 +368,9 @@ impl Node {
         }
         let documents = self.is_level().then(|| self.counted.view.documents());
         let taken = match self.chain.read(entry.at, &decoded, documents, now_ms) {
-            Outcome::Counts(whose) => self.count(whose, &decoded, now_ms)?,
-            Outcome::Ignored(_) => Taken::Ignored,
-            Outcome::Halts(halt) => self.halt(halt),
+            EntryOutcome::Counts(whose) => self.count(whose, &decoded, now_ms)?,
+            EntryOutcome::Ignored(_) => Taken::Ignored,
+            EntryOutcome::Halts(halt) => self.halt(halt),
         };
         if matches!(taken, Taken::Counts | Taken::Ignored) {
             self.enacted.clone_from(self.chain.position());
