@@ -777,7 +777,7 @@ fn text_of_others_cannot_command_the_terminal() {
         (&["get", "a"], reply("200 OK", &document)),
         (&["query", "00000000000000ff"], reply("200 OK", &found)),
         (&["check", "00000000000000ff"], reply("200 OK", &found)),
-        (&["insert", "00000000000000ff"], reply("200 OK", &found)),
+        (&["insert", "00000000000000ff"], reply("400 Bad Request", &problem)),
     ] {
         let output = Service::with(&[given]).run(command).0;
         let said = format!("{}{}", out(&output), err(&output));
