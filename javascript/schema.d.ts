@@ -262,10 +262,10 @@ export interface paths {
          * @description With `Accept: application/x-ndjson`: all of them from `after` on as one stream, as of now, one
          *     document a line, and a blank line after each second in which it finds none. If the stream fails,
          *     its last line is an error. At most `server.exports_max` streams and exports run at one time; a
-         *     further one takes the place of one whose client has read nothing for `server.export_stall_ms`,
+         *     further one takes the place of one whose client has read nothing for five seconds,
          *     or of one of the client that has most, or gets 503.
          *
-         *     A page ends when it has looked at `engine.list_scan_max` documents: with a prefix it may have
+         *     A page ends when it has looked at 20,000 documents: with a prefix it may have
          *     few documents, or none, although `next` is given.
          */
         get: operations["get_documents"];
@@ -638,7 +638,7 @@ export interface paths {
          *     takes a snapshot and sends it with all records up to now; writes continue meanwhile. The
          *     checksums of a stream that was cut off do not match: `nearprint snapshot verify --export FILE`.
          *     At most `server.exports_max` exports and streams of documents run at one time; a further one
-         *     takes the place of one whose client has read nothing for `server.export_stall_ms`, or gets 503.
+         *     takes the place of one whose client has read nothing for five seconds, or gets 503.
          */
         get: operations["get_export"];
         put?: never;
@@ -1404,8 +1404,8 @@ export interface components {
             /** @description A dense vector, for recipes of vectors: as many numbers as the recipe has dimensions, read in single precision, not all zero. */
             vector?: number[];
         } & (unknown & (unknown | unknown | unknown | unknown | unknown) & unknown & unknown);
-        /** @description A job. */
-        JobReply: components["schemas"]["WorkReply"] & {
+        /** @description A job. Numbers that are missing are not those of its kind. */
+        JobReply: {
             /** @description It concerns the documents of all namespaces; otherwise missing. */
             all_namespaces?: boolean;
             /**
@@ -1414,12 +1414,29 @@ export interface components {
              */
             begun_at_ms: number;
             /**
+             * Format: int32
+             * @description `groups`: the largest distance of two near-duplicates.
+             */
+            distance?: number;
+            /**
+             * Format: int64
+             * @description `groups`: how many documents they have.
+             */
+            documents?: number;
+            /** @description `purge`: it counts documents and removes none. */
+            dry_run?: boolean;
+            /**
              * Format: int64
              * @description When it ended, in milliseconds since 1970; null until then.
              */
             ended_at_ms?: number | null;
             /** @description Why it failed; otherwise missing. */
             error?: string;
+            /**
+             * Format: int64
+             * @description `groups`: how many groups it found.
+             */
+            groups?: number;
             /**
              * @description Its name.
              * @example 8b0c5e1f7a92d3641c0de9f2a7b35846
@@ -1431,16 +1448,53 @@ export interface components {
              */
             kind: string;
             /**
+             * Format: int64
+             * @description `purge`: how many documents it has found.
+             */
+            matched?: number;
+            /**
+             * Format: int32
+             * @description `groups`: the smallest number of documents of a group.
+             */
+            min_size?: number;
+            /**
              * @description The namespace whose documents it concerns; null for the default namespace, missing with
              *     `all_namespaces`.
              */
             namespace?: string | null;
             /**
+             * Format: int64
+             * @description `groups`: how many fingerprints have more than 256 sketches, of which 256 were compared, and
+             *     others near them that are in other groups, so that they may belong together; otherwise
+             *     missing.
+             */
+            partly_compared?: number;
+            /** @description `purge`: only documents whose ids begin so. */
+            prefix?: string;
+            /**
              * Format: double
              * @description 0 to 1; 1 once it is done. Missing before if the token is limited to namespaces.
              */
             progress?: number;
+            /**
+             * Format: int64
+             * @description `purge`: how many documents it has removed.
+             */
+            removed?: number;
+            /**
+             * Format: int64
+             * @description `groups`: the last change that it sees; null until it runs, missing if the token is limited
+             *     to namespaces.
+             */
+            sequence?: number | null;
             state: components["schemas"]["State"];
+            /**
+             * Format: int64
+             * @description `purge`: only documents that were stored before this time, in seconds since 1970.
+             */
+            stored_before?: number;
+            /** @description `groups`: whether pairs that sketches refute do not count. */
+            verified?: boolean;
         };
         /** @description Jobs, each kind oldest first. */
         JobsReply: {
@@ -1946,66 +2000,6 @@ export interface components {
              * @description The last change of the sweep.
              */
             upto: number;
-        };
-        /**
-         * @description What a job does, and what has come of it: the fields of its kind. In one object, since not every
-         *     tool joins a choice with the other fields of a job.
-         */
-        WorkReply: {
-            /**
-             * Format: int32
-             * @description `groups`: the largest distance of two near-duplicates.
-             */
-            distance?: number;
-            /**
-             * Format: int64
-             * @description `groups`: how many documents they have.
-             */
-            documents?: number;
-            /** @description `purge`: it counts documents and removes none. */
-            dry_run?: boolean;
-            /**
-             * Format: int64
-             * @description `groups`: how many groups it found.
-             */
-            groups?: number;
-            /**
-             * Format: int64
-             * @description `purge`: how many documents it has found.
-             */
-            matched?: number;
-            /**
-             * Format: int32
-             * @description `groups`: the smallest number of documents of a group.
-             */
-            min_size?: number;
-            /**
-             * Format: int64
-             * @description `groups`: how many fingerprints have more than 256 sketches, of which 256 were compared, and
-             *     others near them that are in other groups, so that they may belong together; otherwise
-             *     missing.
-             */
-            partly_compared?: number;
-            /** @description `purge`: only documents whose ids begin so. */
-            prefix?: string;
-            /**
-             * Format: int64
-             * @description `purge`: how many documents it has removed.
-             */
-            removed?: number;
-            /**
-             * Format: int64
-             * @description `groups`: the last change that it sees; null until it runs, missing if the token is limited
-             *     to namespaces.
-             */
-            sequence?: number | null;
-            /**
-             * Format: int64
-             * @description `purge`: only documents that were stored before this time, in seconds since 1970.
-             */
-            stored_before?: number;
-            /** @description `groups`: whether pairs that sketches refute do not count. */
-            verified?: boolean;
         };
     };
     responses: never;

@@ -40,7 +40,6 @@ sections! {
         reply_bytes_max: u64,
         replies_held_bytes_max: u64,
         exports_max: u64,
-        export_stall_ms: u64,
         header_timeout_ms: u64,
         body_timeout_ms: u64,
         idle_timeout_ms: u64,
@@ -77,26 +76,15 @@ sections! {
     /// `[engine]`: queues, files and limits.
     engine: EngineKeys {
         lookup_threads: u64,
-        list_threads: u64,
-        list_scan_max: u64,
-        delta_events: u64,
-        queue_changes_max: u64,
-        group_changes_max: u64,
         journal_file_bytes: u64,
         snapshot_interval_ms: u64,
         snapshot_changes: u64,
         memory_bytes_max: String,
         disk_free_bytes_min: u64,
-        clock_behind_ms_max: u64,
         expired_kept_ms: u64,
-    }
-    /// `[originals]`: how often documents were named as originals.
-    originals: OriginalsKeys {
-        counted_max: u64,
     }
     /// `[groups]`: jobs that find groups of near-duplicates.
     groups: GroupsKeys {
-        kept_max: u64,
         memory_bytes_max: u64,
     }
     /// `[access]`: tokens.

@@ -23,7 +23,7 @@ mod variables;
 pub use error::{ConfigError, UnknownVariable};
 pub use keys::{
     AccessKeys, ClusterKeys, Config, DEFAULT_TOML, DataKeys, DocumentsKeys, EngineKeys, FollowKeys,
-    GroupsKeys, LogKeys, OriginalsKeys, QueryKeys, ServerKeys,
+    GroupsKeys, LogKeys, QueryKeys, ServerKeys,
 };
 pub use layers::Sources;
 pub use variables::OPTION_VARIABLES;

@@ -27,7 +27,6 @@ const WEEK_MS: u64 = 604_800_000;
 const CENTURY_S: u64 = 3_155_760_000;
 /// Enough for one hit with ten ids of the largest size if every character needs an escape.
 const REPLY_BYTES_MIN: u64 = 1 << 17;
-const QUEUE_MAX: u64 = 1 << 24;
 const GIB: u64 = 1 << 30;
 const TIB: u64 = 1 << 40;
 
@@ -155,7 +154,7 @@ fn http_options(config: &Config, memory: MemoryLimits) -> Result<http::HttpOptio
         line_bytes_max: length(key!(config.server.line_bytes_max), 1_024..=GIB)?,
         bodies_held_bytes_max,
         exports_max: length(key!(config.server.exports_max), 1..=1_024)?,
-        export_stall: ms(key!(config.server.export_stall_ms), MS_MIN..=HOUR_MS)?,
+        export_stall: http::EXPORT_STALL,
         body_timeout: ms(key!(config.server.body_timeout_ms), MS_MIN..=HOUR_MS)?,
         requests_in_flight_max: length(key!(config.server.requests_in_flight_max), 1..=1_000_000)?,
         memory_bytes_max: memory.all,
@@ -196,35 +195,23 @@ fn engine_options(
     memory: MemoryLimits,
 ) -> Result<nearprint_engine::Options, ConfigError> {
     let data = &config.data;
-    let queue = within(key!(config.engine.queue_changes_max), 1..=QUEUE_MAX)?;
     Ok(nearprint_engine::Options {
-        data: data.directory.clone(),
-        recipe: recipe(config)?,
         model_file: model_file(config)?,
         model_check: model::CHECK,
         distance_max: distance(key!(config.data.distance_max), Distance::LOOKUP_MAX)?,
         has_labels: search("data.search", &config.data.search)? == SearchKind::Likely,
         durability: durability(config)?,
         lookup_threads: length(key!(config.engine.lookup_threads), 0..=1_024)?,
-        list_threads: length(key!(config.engine.list_threads), 0..=1_024)?,
-        list_scan_max: length(key!(config.engine.list_scan_max), 100..=1_000_000_000)?,
-        delta_events: length(key!(config.engine.delta_events), 1_024..=1 << 24)?,
-        small_segment_max: nearprint_engine::SMALL_SEGMENT_MAX,
-        queue_changes_max: length(key!(config.engine.queue_changes_max), 1..=QUEUE_MAX)?,
-        group_changes_max: length(key!(config.engine.group_changes_max), 1..=queue)?,
         journal_file_bytes: within(key!(config.engine.journal_file_bytes), 65_536..=64 * GIB)?,
         snapshot_interval_ms: within(key!(config.engine.snapshot_interval_ms), 1_000..=WEEK_MS)?,
         snapshot_changes: within(key!(config.engine.snapshot_changes), 1_000..=1_000_000_000_000)?,
         memory_bytes_max: memory.index,
-        originals_max: length(key!(config.originals.counted_max), 0..=1 << 30)?,
-        groups_kept_max: length(key!(config.groups.kept_max), 1..=1_000)?,
         groups_memory_bytes_max: within(key!(config.groups.memory_bytes_max), 1 << 20..=256 * GIB)?
             .min(memory.groups),
         disk_free_bytes_min: within(key!(config.engine.disk_free_bytes_min), 0..=1 << 60)?,
-        clock_behind_ms_max: Some(within(key!(config.engine.clock_behind_ms_max), 1_000..=DAY_MS)?),
         expired_kept_ms: within(key!(config.engine.expired_kept_ms), 0..=DAY_MS)?,
         follows: !config.follow.url.is_empty(),
-        is_node: false,
+        ..nearprint_engine::Options::new(data.directory.clone(), recipe(config)?)
     })
 }
 

@@ -39,7 +39,7 @@ mod service;
 pub(crate) use crate::http::middleware::guard::Guarded;
 pub(crate) use crate::http::middleware::observe::is_probe;
 pub use host::{BadHostNames, HostNames};
-pub use options::HttpOptions;
+pub use options::{EXPORT_STALL, HttpOptions};
 pub(crate) use problem::too_many_connections;
 pub(crate) use request::body::ReadingStopped;
 pub(crate) use request::caller::PeerAddress;

@@ -6,6 +6,10 @@ use nearprint_service::ServiceOptions;
 
 use crate::http::host::HostNames;
 
+/// An export or a stream of documents whose client has read nothing for this long gives its place
+/// to a new one, when all are taken.
+pub const EXPORT_STALL: Duration = Duration::from_secs(5);
+
 /// The limits of the API.
 #[derive(Debug, Clone)]
 pub struct HttpOptions {

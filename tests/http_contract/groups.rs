@@ -239,10 +239,10 @@ fn a_removed_job_is_gone_and_so_are_all_jobs_after_a_restart() {
 
 #[test]
 fn the_oldest_ended_job_makes_room_and_the_memory_is_limited() {
-    let server = Server::with(|config| {
-        config.groups.kept_max = 2;
-        config.groups.memory_bytes_max = 1 << 20;
-    });
+    let server = Server::tuned(
+        |config| config.groups.memory_bytes_max = 1 << 20,
+        |settings| settings.engine.groups_kept_max = 2,
+    );
     let jobs = [(); 3].map(|()| found(&server, &json!({})));
     let kept = server.get("/v1/jobs").json();
     let kept: Vec<&Value> =

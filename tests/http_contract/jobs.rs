@@ -2,6 +2,7 @@
 //! cancelled.
 
 use nearprint::access::Token;
+use nearprint::server::Settings;
 use serde_json::{Value, json};
 
 use crate::limits::poll;
@@ -9,7 +10,7 @@ use crate::support::{Server, hex, name};
 
 /// A server with one document, and a purge and a search for groups, begun in turns.
 fn with_jobs(count: usize) -> (Server, Vec<Value>) {
-    let server = Server::with(|config| config.groups.kept_max = 100);
+    let server = Server::tuned(|_| {}, |settings| settings.engine.groups_kept_max = 100);
     server.insert("a", &hex(1));
     let begin = |_| {
         let purge = server.post("/v1/purge", &json!({"namespace": "x"})).accepted();
@@ -159,11 +160,9 @@ fn a_limited_token_sees_and_cancels_no_job_of_other_namespaces() {
 #[test]
 fn the_jobs_of_a_token_leave_room_for_those_of_others_and_never_take_their_place() {
     let [one, other] = [(); 2].map(|()| Token::generate().unwrap());
-    let server = Server::with(|config| {
-        config.groups.kept_max = 4;
-        config.access.tokens =
-            format!("one read,write {}\nother read,write {}", one.digest(), other.digest());
-    });
+    let tokens = format!("one read,write {}\nother read,write {}", one.digest(), other.digest());
+    let few = |settings: &mut Settings| settings.engine.groups_kept_max = 4;
+    let server = Server::tuned(|config| config.access.tokens = tokens, few);
     let send = |token: &Token, line: &str, body: &str| {
         let bearer = format!("Bearer {}", token.reveal());
         let headers = [("content-type", "application/json"), ("authorization", bearer.as_str())];

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use nearprint::access::Token;
 use nearprint::config::Config;
+use nearprint::server::Settings;
 use serde_json::{Value, json};
 
 use crate::limits::poll;
@@ -24,16 +25,17 @@ impl Tokens {
         Self([(); 3].map(|()| Token::generate().unwrap()))
     }
 
-    fn server(&self, change: impl FnOnce(&mut Config)) -> Server {
+    fn server(&self, change: impl FnOnce(&mut Config), tune: impl FnOnce(&mut Settings)) -> Server {
         let [a, b, all] = [0, 1, 2].map(|at: usize| self.0[at].digest());
-        Server::with(|config| {
+        let with_tokens = |config: &mut Config| {
             config.access.tokens = format!(
                 "a read,write,admin {a} namespaces=a\n\
                  b read,write,admin {b} namespaces=b/*\n\
                  all read,write,admin {all}"
             );
             change(config);
-        })
+        };
+        Server::tuned(with_tokens, tune)
     }
 
     fn client<'s>(&self, server: &'s Server, at: usize) -> Client<'s> {
@@ -259,10 +261,10 @@ fn at_work<'s>(other: &'s Client<'_>, operator: &'s Client<'_>) -> impl FnMut() 
 #[test]
 fn a_limited_token_learns_the_same_whatever_others_do() {
     let tokens = Tokens::new();
-    let quiet = tokens.server(|_| {});
+    let quiet = tokens.server(|_| {}, |_| {});
     let alone = all_calls(&tokens.client(&quiet, 0), || {});
     // So small that the namespaces of others take several looks.
-    let busy = tokens.server(|config| config.engine.list_scan_max = 100);
+    let busy = tokens.server(|_| {}, |settings| settings.engine.list_scan_max = 100);
     let (other, operator) = (tokens.client(&busy, 1), tokens.client(&busy, 2));
     let among_others = all_calls(&tokens.client(&busy, 0), at_work(&other, &operator));
     assert!(alone.len() > 40, "{}", alone.len());
@@ -277,7 +279,7 @@ fn a_limited_token_learns_the_same_whatever_others_do() {
 #[test]
 fn an_unlimited_token_sees_sequences_and_how_far_jobs_have_come() {
     let tokens = Tokens::new();
-    let server = tokens.server(|_| {});
+    let server = tokens.server(|_| {}, |_| {});
     let operator = tokens.client(&server, 2);
     let insert = |id: &str| {
         let document = json!({"id": id, "fingerprint": hex(1), "namespace": "a"});
@@ -294,7 +296,7 @@ fn an_unlimited_token_sees_sequences_and_how_far_jobs_have_come() {
 #[test]
 fn a_limited_token_cannot_ask_how_much_is_written() {
     let tokens = Tokens::new();
-    let server = tokens.server(|_| {});
+    let server = tokens.server(|_| {}, |_| {});
     let document = json!({"id": "1", "fingerprint": hex(1), "namespace": "a"});
     tokens.client(&server, 2).send("POST /v1/insert", &document).json();
     let document = "GET /v1/documents/1?namespace=a";
@@ -313,7 +315,7 @@ fn a_limited_token_cannot_ask_how_much_is_written() {
 #[test]
 fn a_failed_job_of_a_limited_token_does_not_tell_how_much_memory_others_take() {
     let tokens = Tokens::new();
-    let server = tokens.server(|config| config.groups.memory_bytes_max = 1 << 20);
+    let server = tokens.server(|config| config.groups.memory_bytes_max = 1 << 20, |_| {});
     let (limited, operator) = (tokens.client(&server, 0), tokens.client(&server, 2));
     let many = vec![7; 20_000];
     operator.packed("POST /v1/insert/batch", &many).json();

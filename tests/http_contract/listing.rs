@@ -1,6 +1,9 @@
 //! Lists of documents: pages with cursors, streams, the documents of a fingerprint.
 
+use std::time::Duration;
+
 use nearprint::config::Config;
+use nearprint::server::Settings;
 use serde_json::{Value, json};
 
 use crate::groups::found;
@@ -231,10 +234,8 @@ fn a_stream_shows_one_moment() {
 
 #[test]
 fn few_streams_run_at_one_time_and_end_with_their_clients() {
-    let server = Server::with(|config| {
-        config.server.exports_max = 2;
-        config.server.export_stall_ms = 3_600_000;
-    });
+    let never = |settings: &mut Settings| settings.http.export_stall = Duration::from_hours(1);
+    let server = Server::tuned(|config| config.server.exports_max = 2, never);
     let id = |i: u64| format!("{i}/{}", "x".repeat(2_000));
     server.insert_all((0..8_000_u64).map(|i| json!({"id": id(i), "fingerprint": hex(i)})));
     let unread: Vec<_> = (0..2)
@@ -255,8 +256,8 @@ fn few_streams_run_at_one_time_and_end_with_their_clients() {
 }
 
 /// A server with more documents than what the operating system and the service buffer of a stream.
-fn with_long_stream(change: impl FnOnce(&mut Config)) -> Server {
-    let server = Server::with(change);
+fn with_long_stream(change: impl FnOnce(&mut Config), tune: impl FnOnce(&mut Settings)) -> Server {
+    let server = Server::tuned(change, tune);
     let id = |i: u64| format!("{i}/{}", "x".repeat(2_000));
     server.insert_all((0..8_000_u64).map(|i| json!({"id": id(i), "fingerprint": hex(i)})));
     server
@@ -272,10 +273,8 @@ fn unread(server: &Server, path: &str) -> Connection {
 
 #[test]
 fn a_stream_that_nobody_reads_gives_its_place_to_a_new_one() {
-    let server = with_long_stream(|config| {
-        config.server.exports_max = 2;
-        config.server.export_stall_ms = 300;
-    });
+    let soon = |settings: &mut Settings| settings.http.export_stall = Duration::from_millis(300);
+    let server = with_long_stream(|config| config.server.exports_max = 2, soon);
     let mut abandoned = unread(&server, "GET /v1/documents");
     let export = unread(&server, "GET /v1/snapshots/export");
     poll(|| Some(stream(&server, "/v1/documents")).filter(|reply| reply.status == 200));
@@ -299,13 +298,13 @@ fn a_stream_that_nobody_reads_gives_its_place_to_a_new_one() {
     let last: Value = serde_json::from_str(text.lines().last().unwrap()).unwrap();
     assert_eq!(last["error"]["code"], "overloaded");
     let detail = last["error"]["detail"].as_str().unwrap();
-    assert!(detail.contains("server.export_stall_ms"), "{detail}");
+    assert!(detail.contains("was read for 300 ms"), "{detail}");
     drop(export);
 }
 
 #[test]
 fn a_hundred_abandoned_streams_keep_no_stream_out() {
-    let server = with_long_stream(|_| {});
+    let server = with_long_stream(|_| {}, |_| {});
     let abandoned: Vec<_> = (0..100).map(|_| unread(&server, "GET /v1/documents")).collect();
     assert_eq!(stream(&server, "/v1/documents").lines().len(), 8_000);
     assert_eq!(server.get("/v1/snapshots/export").status, 200);
@@ -325,11 +324,9 @@ fn metric(server: &Server, name: &str) -> u64 {
 fn a_search_without_a_match_ends_soon_after_its_client_has_closed() {
     const STREAMS: u64 = 100;
     const DOCUMENTS: u64 = 20_000;
-    let server = Server::with(|config| {
-        config.server.exports_max = STREAMS;
-        // They take turns, so that none ends before its client has left.
-        config.engine.list_threads = 1;
-    });
+    // They take turns, so that none ends before its client has left.
+    let in_turns = |settings: &mut Settings| settings.engine.list_threads = 1;
+    let server = Server::tuned(|config| config.server.exports_max = STREAMS, in_turns);
     server.insert_all((0..DOCUMENTS).map(|i| json!({"id": i.to_string(), "fingerprint": hex(i)})));
     let items = || metric(&server, "nearprint_list_items_total");
     let before = items();
@@ -353,7 +350,7 @@ fn a_follower_that_has_closed_gives_its_place_back() {
 
 #[test]
 fn a_page_with_a_prefix_looks_at_some_documents_and_says_where_it_ended() {
-    let server = Server::with(|config| config.engine.list_scan_max = 1_000);
+    let server = Server::tuned(|_| {}, |settings| settings.engine.list_scan_max = 1_000);
     server.insert_all((0..5_000).map(|i| json!({"id": format!("{i:04}"), "fingerprint": hex(i)})));
     let page = server.get("/v1/documents?prefix=zzz").json();
     assert_eq!(listed(&page).len(), 0);

@@ -108,7 +108,7 @@ fn counts_survive_a_restart_when_nothing_else_has_changed() {
 
 #[test]
 fn the_limit_forgets_and_0_counts_nothing() {
-    let server = Server::with(|config| config.originals.counted_max = 0);
+    let server = Server::tuned(|_| {}, |settings| settings.engine.originals_max = 0);
     server.insert("a", &hex(0));
     check(&server, &json!({"fingerprint": hex(1)}), 1);
     assert!(listed(&server, "").is_empty());

@@ -3,6 +3,9 @@
 //! Sixty-four stored fingerprints lie within one bit of 0, each with ten ids of 2,000 bytes: a
 //! reply that lists them all has 1.3 MB.
 
+use std::time::Duration;
+
+use nearprint::server::Settings;
 use serde_json::{Value, json};
 
 use crate::limits::poll;
@@ -160,10 +163,8 @@ fn a_line_of_a_batch_waits_for_the_budget_instead_of_failing() {
 
 #[test]
 fn unread_exports_delay_nothing_and_further_ones_are_refused() {
-    let server = Server::with(|config| {
-        config.server.exports_max = 2;
-        config.server.export_stall_ms = 3_600_000;
-    });
+    let never = |settings: &mut Settings| settings.http.export_stall = Duration::from_hours(1);
+    let server = Server::tuned(|config| config.server.exports_max = 2, never);
     // Eight megabytes: more than the operating system and the queue of pieces buffer.
     let document = |number| json!({"id": id(number, 0, "x"), "fingerprint": hex(number as u64)});
     let lines: Vec<_> = (0..4_000).map(|number| document(number).to_string()).collect();

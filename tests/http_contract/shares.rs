@@ -2,6 +2,7 @@
 
 use nearprint::access::Token;
 use nearprint::config::Config;
+use nearprint::server::Settings;
 use serde_json::json;
 
 use crate::limits::poll;
@@ -12,16 +13,23 @@ const JSON: (&str, &str) = ("content-type", "application/json");
 
 /// A server, and clients with tokens of their own.
 fn with_clients<const N: usize>(change: impl FnOnce(&mut Config)) -> (Server, [Client; N]) {
+    with_tuned_clients(change, |_| {})
+}
+
+fn with_tuned_clients<const N: usize>(
+    change: impl FnOnce(&mut Config),
+    tune: impl FnOnce(&mut Settings),
+) -> (Server, [Client; N]) {
     let clients = [(); N].map(|()| Client(Token::generate().unwrap()));
     let line = |(at, Client(token)): (usize, &Client)| {
         format!("client-{at} read,write,admin {}", token.digest())
     };
     let lines: Vec<String> = clients.iter().enumerate().map(line).collect();
-    let server = Server::with(|config| {
+    let with_tokens = |config: &mut Config| {
         config.access.tokens = lines.join("\n");
         change(config);
-    });
-    (server, clients)
+    };
+    (Server::tuned(with_tokens, tune), clients)
 }
 
 struct Client(Token);
@@ -142,7 +150,8 @@ fn clients_share_the_places_of_streams() {
 
 #[test]
 fn kept_groups_of_some_clients_make_room_for_those_of_another() {
-    let (server, [one, two, three]) = with_clients(|config| config.groups.kept_max = 4);
+    let few = |settings: &mut Settings| settings.engine.groups_kept_max = 4;
+    let (server, [one, two, three]) = with_tuned_clients(|_| {}, few);
     let groups = |client: &Client| {
         let begun = client.send(&server, "POST /v1/groups", "{}").accepted();
         let path = format!("GET /v1/groups/{}", name(&begun));

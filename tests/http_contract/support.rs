@@ -7,7 +7,7 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use nearprint::config::Config;
-use nearprint::server::{self, ServeError};
+use nearprint::server::{self, ServeError, Settings};
 use serde_json::Value;
 use tokio::sync::oneshot;
 
@@ -32,15 +32,28 @@ impl Server {
 
     /// A server whose configuration differs from the default.
     pub(crate) fn with(change: impl FnOnce(&mut Config)) -> Self {
-        Self::over(tempfile::tempdir().unwrap(), change)
+        Self::tuned(change, |_| {})
     }
 
-    fn over(directory: tempfile::TempDir, change: impl FnOnce(&mut Config)) -> Self {
+    /// The same with other values of what has no key, too.
+    pub(crate) fn tuned(
+        change: impl FnOnce(&mut Config),
+        tune: impl FnOnce(&mut Settings),
+    ) -> Self {
+        Self::over(tempfile::tempdir().unwrap(), change, tune)
+    }
+
+    fn over(
+        directory: tempfile::TempDir,
+        change: impl FnOnce(&mut Config),
+        tune: impl FnOnce(&mut Settings),
+    ) -> Self {
         let mut config = Config::default();
         config.data.directory = directory.path().join("data");
         config.engine.disk_free_bytes_min = 0;
         change(&mut config);
-        let settings = config.validated().unwrap();
+        let mut settings = config.validated().unwrap();
+        tune(&mut settings);
         nearprint::metrics::install();
         let (stop, stopped) = oneshot::channel();
         let (sender, address) = std::sync::mpsc::channel();
@@ -61,7 +74,7 @@ impl Server {
     /// Stops the server as SIGTERM does and starts another over the same directory.
     pub(crate) fn restarted(mut self) -> Self {
         self.stop().unwrap();
-        Self::over(self.directory.take().unwrap(), |_| {})
+        Self::over(self.directory.take().unwrap(), |_| {}, |_| {})
     }
 
     /// Asks the server to stop, without waiting.

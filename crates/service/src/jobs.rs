@@ -200,7 +200,7 @@ fn job_not_found() -> Refusal {
 
 fn groups_not_found() -> Refusal {
     let detail = "No job that finds groups has this name. Such jobs are kept in memory: a restart \
-                  ends them, and newer ones take their place (groups.kept_max, \
-                  groups.memory_bytes_max). POST /v1/groups begins another.";
+                  ends them, and newer ones take their place \
+                  (groups.memory_bytes_max). POST /v1/groups begins another.";
     Refusal::new(Code::GroupsNotFound, detail)
 }

@@ -191,9 +191,9 @@ fn too_many_jobs(max: usize, is_of_owner: bool) -> Refusal {
 
 fn too_many_groups(max: usize, is_of_owner: bool) -> Refusal {
     let which = if is_of_owner {
-        "of this client run or wait already, its share of groups.kept_max (half of what others leave)"
+        "of this client run or wait already, its share of all (half of what others leave)"
     } else {
-        "run or wait already (groups.kept_max)"
+        "run or wait already"
     };
     let next = "Wait for one to end, or cancel one: DELETE /v1/jobs/{job}.";
     Refusal::new(Code::TooManyJobs, format!("{max} jobs that find groups {which}. {next}"))

@@ -120,7 +120,6 @@ fn every_key_has_an_effect() {
             s.http.service.replies_held_bytes_max.to_string()
         }),
         ("SERVER__EXPORTS_MAX", "5", |s| s.http.exports_max.to_string()),
-        ("SERVER__EXPORT_STALL_MS", "70", |s| s.http.export_stall.as_millis().to_string()),
         ("SERVER__HEADER_TIMEOUT_MS", "101", |s| s.server.header_timeout.as_millis().to_string()),
         ("SERVER__BODY_TIMEOUT_MS", "102", |s| s.http.body_timeout.as_millis().to_string()),
         ("SERVER__IDLE_TIMEOUT_MS", "103", |s| s.server.idle_timeout.as_millis().to_string()),
@@ -155,11 +154,6 @@ fn every_key_has_an_effect() {
             s.http.service.defaults.expires_in_s.unwrap_or_default().to_string()
         }),
         ("ENGINE__LOOKUP_THREADS", "9", |s| s.engine.lookup_threads.to_string()),
-        ("ENGINE__LIST_THREADS", "3", |s| s.engine.list_threads.to_string()),
-        ("ENGINE__LIST_SCAN_MAX", "1234", |s| s.engine.list_scan_max.to_string()),
-        ("ENGINE__DELTA_EVENTS", "2048", |s| s.engine.delta_events.to_string()),
-        ("ENGINE__QUEUE_CHANGES_MAX", "20000", |s| s.engine.queue_changes_max.to_string()),
-        ("ENGINE__GROUP_CHANGES_MAX", "109", |s| s.engine.group_changes_max.to_string()),
         ("ENGINE__JOURNAL_FILE_BYTES", "70000", |s| s.engine.journal_file_bytes.to_string()),
         ("ENGINE__SNAPSHOT_INTERVAL_MS", "1001", |s| s.engine.snapshot_interval_ms.to_string()),
         ("ENGINE__SNAPSHOT_CHANGES", "1002", |s| s.engine.snapshot_changes.to_string()),
@@ -167,13 +161,8 @@ fn every_key_has_an_effect() {
         ("ENGINE__MEMORY_BYTES_MAX", "335544321", |s| {
             (s.engine.memory_bytes_max + (1 << 28) + (1 << 26)).to_string()
         }),
-        ("ORIGINALS__COUNTED_MAX", "7", |s| s.engine.originals_max.to_string()),
-        ("GROUPS__KEPT_MAX", "7", |s| s.engine.groups_kept_max.to_string()),
         ("GROUPS__MEMORY_BYTES_MAX", "1048577", |s| s.engine.groups_memory_bytes_max.to_string()),
         ("ENGINE__DISK_FREE_BYTES_MIN", "1004", |s| s.engine.disk_free_bytes_min.to_string()),
-        ("ENGINE__CLOCK_BEHIND_MS_MAX", "1005", |s| {
-            s.engine.clock_behind_ms_max.unwrap_or_default().to_string()
-        }),
         ("ENGINE__EXPIRED_KEPT_MS", "1006", |s| s.engine.expired_kept_ms.to_string()),
     ];
     for (key, value, seen) in keys {
@@ -394,11 +383,6 @@ fn a_value_outside_its_range_is_refused_by_name() {
             "automatic",
             "`engine.memory_bytes_max` is automatic; it must be \"auto\", 0, or above server.bodies_held_bytes_max and server.replies_held_bytes_max together (335544320) and at most 2^60",
         ),
-        (
-            "ENGINE__GROUP_CHANGES_MAX",
-            "65537",
-            "`engine.group_changes_max` is 65537; it must be 1 to 65536",
-        ),
     ] {
         assert_eq!(refusal(&[(&format!("NEARPRINT_{variable}"), value)]), refused);
     }
@@ -408,16 +392,10 @@ fn a_value_outside_its_range_is_refused_by_name() {
 fn a_limit_of_what_is_kept_outside_its_range_is_refused_by_name() {
     for (variable, value, refused) in [
         (
-            "ORIGINALS__COUNTED_MAX",
-            "1073741825",
-            "`originals.counted_max` is 1073741825; it must be 0 to 1073741824",
-        ),
-        (
             "ENGINE__EXPIRED_KEPT_MS",
             "86400001",
             "`engine.expired_kept_ms` is 86400001; it must be 0 to 86400000",
         ),
-        ("GROUPS__KEPT_MAX", "0", "`groups.kept_max` is 0; it must be 1 to 1000"),
         (
             "GROUPS__MEMORY_BYTES_MAX",
             "1048575",

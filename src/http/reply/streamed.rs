@@ -3,7 +3,7 @@
 //! Each has a place among `server.exports_max`. It works only when its client wants the next piece,
 //! so one that nobody reads costs a few buffers and the state that it reads. When all places are
 //! taken, a new reply takes the place of the one that has waited longest for its client, if that is
-//! at least `server.export_stall_ms`. If there is none, it takes the place of the newest reply of
+//! at least five seconds. If there is none, it takes the place of the newest reply of
 //! whoever has most places, provided that its own client has fewer even then. So neither clients
 //! that stop reading nor those that begin many replies keep others out.
 //!
@@ -93,10 +93,7 @@ impl StreamPlaces {
                 Some(displaced) => displaced,
                 None => self.displace_above_share(&mut taken, &held.client)?,
             };
-            tracing::info!(
-                "an export or stream has ended for a new one (server.exports_max, \
-                 server.export_stall_ms)"
-            );
+            tracing::info!("an export or stream has ended for a new one (server.exports_max)");
             metrics::export_displaced();
             taken.push(Arc::clone(&held));
             drop(taken);
@@ -117,8 +114,8 @@ impl StreamPlaces {
             return None;
         }
         let why = format!(
-            "Nothing of this reply was read for {} ms or longer (server.export_stall_ms), and \
-             another one has taken its place (server.exports_max).",
+            "Nothing of this reply was read for {} ms or longer, and another one has taken its place \
+             (server.exports_max).",
             self.stall.as_millis()
         );
         Some(taken.remove(at).displace(Problem::new(Code::Overloaded, why)))
@@ -322,7 +319,7 @@ mod tests {
             "the first one does not, and the third one has not begun"
         );
         let last = next(&mut second).await.unwrap();
-        assert!(last.contains("server.export_stall_ms"), "{last}");
+        assert!(last.contains("was read for"), "{last}");
         assert_eq!(next(&mut second).await, None);
         assert_eq!(next(&mut first).await.unwrap(), "piece");
         drop(second);

@@ -111,7 +111,7 @@ pub enum OpenError {
     /// The newest change was made later than the clock says.
     #[error(
         "the newest change in the data directory was made at {stored}, and the clock of this \
-         machine says {clock}, which is {behind} earlier (engine.clock_behind_ms_max is {max_ms}); \
+         machine says {clock}, which is {behind} earlier, and more than {max} is too much; \
          nothing was changed; if the clock is wrong, set it right; if the clock was wrong then, \
          start once with `nearprint serve --accept-time`, which goes on with the time of the clock: \
          documents keep the expiries that they have, and count as stored now if they were stored \
@@ -119,6 +119,7 @@ pub enum OpenError {
         stored = clock::utc(*.stored_ms),
         clock = clock::utc(*.clock_ms),
         behind = clock::duration(stored_ms.saturating_sub(*.clock_ms)),
+        max = clock::duration(*.max_ms),
     )]
     ClockBehind {
         /// When the newest change was made, in milliseconds since 1970.

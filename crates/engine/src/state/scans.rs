@@ -2,10 +2,10 @@
 //!
 //! A page with a prefix looks at documents whether or not they have it, and a pass looks at
 //! everything in memory. Such work runs off the async threads, in slices of [`SLICE`] documents, on
-//! the `engine.list_threads` threads of a [fair queue](crate::state::fair_queue): so many lists
+//! the threads of a [fair queue](crate::state::fair_queue): so many lists
 //! share a few cores, and the others are left to look-ups and writes. Between two slices the
 //! request may end, because its client has left, and a page ends when it has looked at
-//! `engine.list_scan_max` documents. Pages that list what they look at do not wait there: they cost
+//! 20,000 documents. Pages that list what they look at do not wait there: they cost
 //! their own length.
 
 use std::sync::Arc;

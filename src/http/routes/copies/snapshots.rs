@@ -46,7 +46,7 @@ pub(crate) async fn get_snapshots(
 /// takes a snapshot and sends it with all records up to now; writes continue meanwhile. The
 /// checksums of a stream that was cut off do not match: `nearprint snapshot verify --export FILE`.
 /// At most `server.exports_max` exports and streams of documents run at one time; a further one
-/// takes the place of one whose client has read nothing for `server.export_stall_ms`, or gets 503.
+/// takes the place of one whose client has read nothing for five seconds, or gets 503.
 #[utoipa::path(get, path = "/v1/snapshots/export", tag = "operations",
     responses((status = 200, description = "The export", body = PackedBody,
         content_type = "application/octet-stream")))]

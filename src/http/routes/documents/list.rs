@@ -21,10 +21,10 @@ use crate::http::service::HttpService;
 /// With `Accept: application/x-ndjson`: all of them from `after` on as one stream, as of now, one
 /// document a line, and a blank line after each second in which it finds none. If the stream fails,
 /// its last line is an error. At most `server.exports_max` streams and exports run at one time; a
-/// further one takes the place of one whose client has read nothing for `server.export_stall_ms`,
+/// further one takes the place of one whose client has read nothing for five seconds,
 /// or of one of the client that has most, or gets 503.
 ///
-/// A page ends when it has looked at `engine.list_scan_max` documents: with a prefix it may have
+/// A page ends when it has looked at 20,000 documents: with a prefix it may have
 /// few documents, or none, although `next` is given.
 #[utoipa::path(get, path = "/v1/documents", tag = "documents",
     params(ListParameters),
