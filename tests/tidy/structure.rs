@@ -34,14 +34,13 @@ const LONG_FUNCTIONS: &[&str] = &[
     "crates/storage/src/journal/recovery.rs: read_files",
     "crates/files/src/dedup/layout/types.rs: converted",
     "src/cli/commands/files/import.rs: run",
-    "src/http/batch/records/mod.rs: expand_first",
     "src/http/router.rs: routes",
 ];
 
 /// The most lines of code of each layer, in the order in which a document passes them.
 const LAYERS: &[(&str, usize)] = &[
     ("src/server", 1_180),
-    ("src/http", 6_840),
+    ("src/http", 6_270),
     ("src/access", 440),
     ("src/cli", 6_910),
     ("python", 2_110),

@@ -9,12 +9,14 @@ use futures_util::FutureExt as _;
 use nearprint_engine::{Admission, Checked, Inserted, Shown};
 use nearprint_service::budget::{ByteShare, OWN_BYTES, SHORT_BYTES, Shorten, WhenSpent};
 use nearprint_service::{Operation, Prepared, answers, prepare, previous};
+use serde::Serialize;
 use tokio::sync::mpsc;
 use tokio::task::{self, JoinHandle};
 use tokio::time::Instant;
 
-use crate::http::batch::records::{PackedReply, ReplyRecords};
-use crate::http::batch::replies::{Finishing, Reply, Slot, error_line, finished};
+use crate::http::batch::replies::{
+    Finishing, Reply, Slot, error_line, finished, line_of, write_line,
+};
 use crate::http::batch::run::{Batch, request_of};
 use crate::http::batch::source::{self, LineContent, Numbered, PackedWords};
 use crate::http::problem::{Code, Problem};
@@ -159,12 +161,8 @@ impl Batch {
     }
 
     /// Replies to the first documents, as long as the replies are short and have room.
-    async fn look_up_ahead(
-        &self,
-        documents: Numbered<Prepared>,
-        mut room: ByteShare,
-    ) -> PreparedPiece {
-        let (mut replies, mut left) = (ReplyRecords::default(), Vec::new());
+    async fn look_up_ahead(&self, documents: Numbered<Prepared>, room: ByteShare) -> PreparedPiece {
+        let (mut replies, mut left) = (Vec::new(), Vec::new());
         let mut turn = Instant::now();
         for (line, document) in documents {
             // Look-ups of crowded fingerprints take long, and never wait for anything.
@@ -172,8 +170,8 @@ impl Batch {
                 task::yield_now().await;
                 turn = Instant::now();
             }
-            let has_room = left.is_empty()
-                && replies.bytes.len() <= ROOM_BYTES.saturating_sub(ReplyRecords::BYTES_MAX_EACH);
+            let has_room =
+                left.is_empty() && replies.len() <= ROOM_BYTES.saturating_sub(SHORT_BYTES);
             let replied = match &document {
                 Ok(document) if has_room => self.reply_shortly(document, &mut replies).await,
                 Err(problem) if has_room => Err(problem.clone()),
@@ -182,27 +180,26 @@ impl Batch {
             match replied {
                 Ok(true) => {}
                 Ok(false) => left.push((line, document)),
-                Err(problem) => replies.push_bytes(&error_line(problem, line)),
+                Err(problem) => replies.extend_from_slice(&error_line(problem, line)),
             }
         }
-        room.shrink_to(replies.bytes.len());
-        let any = !replies.bytes.is_empty();
-        (any.then_some(Reply::Short(replies, Some(room))), left)
+        let any = !replies.is_empty();
+        (any.then(|| Reply::new(replies, Some(room))), left)
     }
 
     /// Appends the reply to a document that is not to be stored; false if it is long.
     async fn reply_shortly(
         &self,
         document: &Prepared,
-        replies: &mut ReplyRecords,
+        replies: &mut Vec<u8>,
     ) -> Result<bool, Problem> {
         if self.operation == Operation::Fingerprint {
             let recipe = self.http.service.recipe();
-            return Ok(replies.push_short(&answers::fingerprint(document, recipe)));
+            return Ok(append_short(replies, &answers::fingerprint(document, recipe)));
         }
         let found = self.http.service.find(&self.caller, document).await?;
         let Shown::All(findings) = found.show(SHORT_BYTES).await? else { return Ok(false) };
-        let is_short = replies.push_short(&answers::query(document, &findings));
+        let is_short = append_short(replies, &answers::query(document, &findings));
         if is_short {
             count_hits(&findings);
         }
@@ -224,14 +221,10 @@ impl Batch {
     }
 
     /// The reply to the line whose reply is finished next, with the share of its hits.
-    async fn line(&self, reply: impl Shorten + PackedReply, share: Option<ByteShare>) -> Reply {
-        let mut records = ReplyRecords::default();
-        if share.is_none() && records.push(&reply) {
-            return Reply::Short(records, None);
-        }
+    async fn line(&self, reply: impl Shorten, share: Option<ByteShare>) -> Reply {
         let (line, share) =
             self.http.service.replies().line(&self.caller.client, reply, share).await;
-        Reply::of_bytes(line, share)
+        Reply::new(line, share)
     }
 
     /// Begins what is left for its turn.
@@ -270,7 +263,7 @@ impl Batch {
                 count_verdict(written.verdict);
                 let written = (written, previous(before).await);
                 let reach = &batch.caller.namespaces;
-                Ok(Reply::of_short(&answers::insert(&subject, written, reach)))
+                Ok(Reply::new(line_of(&answers::insert(&subject, written, reach)), None))
             };
             return Ok((0, reply.boxed()));
         }
@@ -289,4 +282,15 @@ impl Batch {
         };
         Ok((bytes, reply.boxed()))
     }
+}
+
+/// Appends the line of a reply; false, and none, if it is long.
+fn append_short(lines: &mut Vec<u8>, reply: &impl Serialize) -> bool {
+    let before = lines.len();
+    write_line(lines, reply);
+    let is_short = lines.len().saturating_sub(before) <= SHORT_BYTES;
+    if !is_short {
+        lines.truncate(before);
+    }
+    is_short
 }

@@ -1,144 +1,203 @@
-//! Finished replies that wait for their client.
+//! Finished replies that wait for their client: pages of bytes as they are sent, the older ones of
+//! many compressed, to about a tenth.
 
+use std::cell::RefCell;
 use std::collections::VecDeque;
-use std::sync::Arc;
+use std::mem;
 
-use bytes::{Bytes, BytesMut};
-use nearprint_service::Service;
-use nearprint_service::budget::{self, ByteShare};
+use bytes::Bytes;
+use nearprint_service::budget::{self, ByteShare, Replies};
+use zstd::bulk::{Compressor, Decompressor};
 
-use crate::http::batch::records;
 use crate::http::batch::replies::Reply;
 
-/// The memory of a page of records. Each batch may have one that does not count.
+/// What is sent at one time, and compressed at one time, which takes some 50 microseconds. The page
+/// that is being filled does not count as held.
 const PAGE_BYTES: usize = 16 << 10;
 
-/// Replies are sent once they fill about this, or when the next one is not finished yet.
-const PIECE_BYTES: usize = 16 << 10;
+/// Full pages that are not compressed, as long as there is room for them.
+const PLAIN_PAGES_MAX: usize = 32;
+
+/// The fastest that still finds what is the same in each line.
+const ZSTD_LEVEL: i32 = 1;
+
+thread_local! {
+    // Their tables are larger than a page, and take as long to make as a page takes.
+    static COMPRESSOR: RefCell<Compressor<'static>> =
+        Compressor::new(ZSTD_LEVEL).expect("the level exists").into();
+    static DECOMPRESSOR: RefCell<Decompressor<'static>> =
+        Decompressor::new().expect("it needs no dictionary").into();
+}
 
 /// Finished replies in their order.
+#[derive(Debug, Default)]
 pub(super) struct Held {
-    service: Arc<Service>,
-    parts: VecDeque<Part>,
-    /// The memory of all parts.
+    /// Full pages, the compressed ones first.
+    full: VecDeque<Page>,
+    /// How many of them are compressed.
+    compressed: usize,
+    /// The memory of all full pages.
     bytes: usize,
-    /// About how long they are when they are sent.
-    expanded_bytes: usize,
+    /// The page that is being filled.
+    open: Vec<u8>,
 }
 
-enum Part {
-    Page(Page),
-    /// A long reply, with its share.
-    Long(Vec<u8>, Option<ByteShare>),
-}
-
+#[derive(Debug)]
 struct Page {
-    records: Vec<u8>,
-    /// Where the records begin that were not sent.
-    unsent: usize,
-    _share: Option<ByteShare>,
-}
-
-impl Page {
-    const fn has_room(&self, bytes: usize) -> bool {
-        self.records.capacity().saturating_sub(self.records.len()) >= bytes
-    }
+    bytes: Vec<u8>,
+    is_compressed: bool,
+    share: ByteShare,
 }
 
 impl Held {
-    pub(super) fn new(service: Arc<Service>) -> Self {
-        Self { service, parts: VecDeque::new(), bytes: 0, expanded_bytes: 0 }
-    }
-
     pub(super) fn is_empty(&self) -> bool {
-        self.parts.is_empty()
+        self.full.is_empty() && self.open.is_empty()
     }
 
     /// Whether it has as much as is sent at one time.
-    pub(super) const fn fills_a_piece(&self) -> bool {
-        self.expanded_bytes >= PIECE_BYTES
+    pub(super) fn fills_a_piece(&self) -> bool {
+        !self.full.is_empty() || self.open.len() >= PAGE_BYTES
     }
 
-    /// Adds a reply at the end. Gives it back if it has no room, which the only one always has once
-    /// replies may be sent.
-    pub(super) fn push(&mut self, reply: Reply, may_send: bool) -> Option<Reply> {
-        let expanded_bytes = reply.expanded_bytes();
-        let is_next = may_send && self.is_empty();
-        match reply {
-            Reply::Short(records, own_share) => {
-                let length = records.bytes.len();
-                if let Some(Part::Page(page)) = self.parts.back_mut()
-                    && page.has_room(length)
-                {
-                    page.records.extend_from_slice(&records.bytes);
-                } else {
-                    let capacity = length.max(PAGE_BYTES);
-                    let share = if self.is_empty() && capacity == PAGE_BYTES {
-                        None
-                    } else {
-                        match self.share(capacity) {
-                            Some(share) => Some(share),
-                            None if is_next => own_share,
-                            None => return Some(Reply::Short(records, own_share)),
-                        }
-                    };
-                    let mut page = Vec::with_capacity(capacity);
-                    page.extend_from_slice(&records.bytes);
-                    self.bytes = self.bytes.saturating_add(page.capacity());
-                    self.parts.push_back(Part::Page(Page {
-                        records: page,
-                        unsent: 0,
-                        _share: share,
-                    }));
-                }
+    /// Adds a reply at the end. Gives back the rest that has no room, which is less than all of it
+    /// if nothing is held.
+    pub(super) fn push(&mut self, mut reply: Reply, budget: &Replies) -> Option<Reply> {
+        loop {
+            let room = PAGE_BYTES.saturating_sub(self.open.len());
+            let taken = reply.bytes.split_to(room.min(reply.bytes.len()));
+            self.open.extend_from_slice(&taken);
+            if reply.bytes.is_empty() {
+                return None;
             }
-            Reply::Long(bytes, own_share) => {
-                let share = match self.share(bytes.capacity()) {
-                    Some(share) => Some(share),
-                    None if is_next => own_share,
-                    None => return Some(Reply::Long(bytes, own_share)),
-                };
-                self.bytes = self.bytes.saturating_add(bytes.capacity());
-                self.parts.push_back(Part::Long(bytes, share));
+            if !self.close_page(budget) {
+                return Some(reply);
             }
         }
-        self.expanded_bytes = self.expanded_bytes.saturating_add(expanded_bytes);
-        None
     }
 
-    fn share(&self, bytes: usize) -> Option<ByteShare> {
-        self.service.replies().held(bytes, self.bytes)
+    /// Closes the page that is full; false if there is no room for another one.
+    fn close_page(&mut self, budget: &Replies) -> bool {
+        if self.full.len().saturating_sub(self.compressed) >= PLAIN_PAGES_MAX {
+            self.compress_page();
+        }
+        let share = loop {
+            match budget.held(PAGE_BYTES, self.bytes) {
+                Some(share) => break share,
+                None if self.compress_page() => {}
+                None => return false,
+            }
+        };
+        let bytes = mem::take(&mut self.open);
+        self.bytes = self.bytes.saturating_add(PAGE_BYTES);
+        self.full.push_back(Page { bytes, is_compressed: false, share });
+        true
     }
 
-    /// Takes the first long reply, or about [`PIECE_BYTES`] of short ones.
+    /// Compresses the oldest page that is not; false if there is none.
+    fn compress_page(&mut self) -> bool {
+        let Some(page) = self.full.get_mut(self.compressed) else { return false };
+        self.compressed = self.compressed.saturating_add(1);
+        let compressed = COMPRESSOR.with_borrow_mut(|zstd| zstd.compress(&page.bytes));
+        if let Some(mut bytes) = compressed.ok().filter(|bytes| bytes.len() < PAGE_BYTES) {
+            bytes.shrink_to_fit();
+            page.share.shrink_to(bytes.len());
+            (page.bytes, page.is_compressed) = (bytes, true);
+            let freed = PAGE_BYTES.saturating_sub(page.memory());
+            self.bytes = self.bytes.saturating_sub(freed);
+        }
+        true
+    }
+
+    /// Takes what is sent next: the oldest full page, or what there is of the only one.
     pub(super) fn take_piece(&mut self) -> Bytes {
-        if let Some(Part::Long(..)) = self.parts.front()
-            && let Some(Part::Long(bytes, share)) = self.parts.pop_front()
-        {
-            self.took(bytes.capacity(), bytes.len());
-            return budget::counted(bytes, share);
+        let Some(page) = self.full.pop_front() else { return mem::take(&mut self.open).into() };
+        self.compressed = self.compressed.saturating_sub(1);
+        self.bytes = self.bytes.saturating_sub(page.memory());
+        if page.is_compressed {
+            let plain =
+                DECOMPRESSOR.with_borrow_mut(|zstd| zstd.decompress(&page.bytes, PAGE_BYTES));
+            return plain.expect("it was compressed here").into();
         }
-        let recipe = self.service.recipe();
-        let mut piece = BytesMut::with_capacity(self.expanded_bytes.min(PIECE_BYTES));
-        let mut freed = 0_usize;
-        while piece.len() < PIECE_BYTES
-            && let Some(Part::Page(page)) = self.parts.front_mut()
-        {
-            let (_, unsent) = page.records.split_at(page.unsent);
-            let rest = records::expand_first(unsent, recipe, &mut piece).len();
-            page.unsent = page.records.len().saturating_sub(rest);
-            if rest == 0 {
-                freed = freed.saturating_add(page.records.capacity());
-                self.parts.pop_front();
-            }
-        }
-        self.took(freed, piece.len());
-        piece.freeze()
+        budget::counted(page.bytes, Some(page.share))
+    }
+}
+
+impl Page {
+    /// What it counts.
+    const fn memory(&self) -> usize {
+        if self.is_compressed { self.bytes.len() } else { PAGE_BYTES }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    const BUDGET: usize = 4 << 20;
+
+    /// Lines that differ as those of an insert do.
+    fn lines(from: u64, count: u64) -> Vec<u8> {
+        let line = |at: u64| {
+            let bits = at.wrapping_mul(0x9e37_79b9_7f4a_7c15);
+            format!(
+                "{{\"fingerprint\":\"{bits:016x}\",\"short\":false,\"outcome\":\"inserted\",\
+                 \"stored\":true,\"sequence\":{at}}}\n"
+            )
+        };
+        (from..).take(usize::try_from(count).unwrap()).map(line).collect::<String>().into_bytes()
     }
 
-    fn took(&mut self, bytes: usize, expanded_bytes: usize) {
-        self.bytes = self.bytes.saturating_sub(bytes);
-        self.expanded_bytes =
-            if self.is_empty() { 0 } else { self.expanded_bytes.saturating_sub(expanded_bytes) };
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(32))]
+
+        /// The oracle is what was pushed, one after the other.
+        #[test]
+        fn what_is_taken_is_what_was_pushed_and_a_budget_is_never_exceeded(
+            steps in proptest::collection::vec((0..2_000_u64, 0..3_usize), 1..200),
+            noise in proptest::collection::vec(any::<u8>(), 0..60_000),
+        ) {
+            let budget = Replies::new(BUDGET / 8, BUDGET);
+            let (mut held, mut pushed, mut taken) = (Held::default(), Vec::new(), Vec::new());
+            let mut at = 0;
+            for (count, pieces) in steps {
+                let bytes = if count == 7 { noise.clone() } else { lines(at, count) };
+                at = at.saturating_add(count);
+                pushed.extend_from_slice(&bytes);
+                let mut rest = held.push(Reply::new(bytes, None), &budget);
+                for _ in 0..pieces {
+                    taken.extend_from_slice(&held.take_piece());
+                }
+                while let Some(blocked) = rest {
+                    let left = blocked.bytes.len();
+                    taken.extend_from_slice(&held.take_piece());
+                    rest = held.push(blocked, &budget);
+                    let is_less = rest.as_ref().is_none_or(|rest| rest.bytes.len() < left);
+                    prop_assert!(is_less || !held.is_empty());
+                }
+                prop_assert!(budget.bytes_in_memory() <= BUDGET / 2);
+                prop_assert_eq!(budget.bytes_in_memory(), held.bytes);
+            }
+            while !held.is_empty() {
+                let piece = held.take_piece();
+                prop_assert!(!piece.is_empty() && piece.len() <= PAGE_BYTES);
+                taken.extend_from_slice(&piece);
+            }
+            prop_assert!(taken == pushed);
+            prop_assert_eq!(budget.bytes_in_memory(), 0);
+        }
+    }
+
+    #[test]
+    fn a_line_of_an_insert_takes_at_most_thirteen_bytes_while_it_waits() {
+        let budget = Replies::new(BUDGET / 8, BUDGET);
+        let mut held = Held::default();
+        let mut count = 0;
+        while held.push(Reply::new(lines(count, 64), None), &budget).is_none() {
+            count += 64;
+        }
+        assert!(held.bytes as u64 <= 13 * count, "{} bytes for {count} lines", held.bytes);
+        assert!(count > BUDGET as u64 / 2 * 3 / 5 / 13, "{count} lines");
     }
 }

@@ -11,11 +11,10 @@
 //!   into the queue of the engine in the order of their lines, which is the order of effect;
 //! - [`packed`] begins chunks of fingerprints, which need no preparation and have no lines;
 //! - [`replies`] finishes all replies in order, and sends them once they may be sent;
-//! - [`held`] keeps what is finished until the client takes it, as [`records`];
+//! - [`held`] keeps what is finished until the client takes it;
 //! - [`flow`] tells when the reply may begin: when the body has ended, for proxies that stop
 //!   sending once it begins, and for plain clients, which send everything before they read
-//!   anything;
-//! - [`direct`] is for commands that have opened the data directory themselves.
+//!   anything.
 //!
 //! Tasks are joined by bounded channels. A slow client, a slow disk or a full write queue blocks
 //! the task before it, and in the end the reading of the body (back-pressure). Many writes wait for
@@ -34,7 +33,6 @@ mod documents;
 mod flow;
 mod held;
 mod packed;
-mod records;
 pub(crate) mod replies;
 mod run;
 mod source;

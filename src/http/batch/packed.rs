@@ -154,7 +154,7 @@ impl Nearest {
             let inserted = (nearest.len() as u64).saturating_sub(duplicates);
             metrics::written(WriteOutcome::Duplicate, duplicates);
             metrics::written(WriteOutcome::Inserted, inserted);
-            Ok(Reply::of_bytes(nearest, None))
+            Ok(Reply::new(nearest, None))
         };
         Ok(reply.boxed())
     }
@@ -163,7 +163,7 @@ impl Nearest {
         let engine = self.batch.http.service.engine_for(&self.batch.caller);
         let nearest = engine.nearest_scheduled(&self.share, chunk, &self.query).await?;
         count_hits(&nearest);
-        Ok(Reply::of_bytes(nearest, None))
+        Ok(Reply::new(nearest, None))
     }
 }
 

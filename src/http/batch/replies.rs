@@ -9,7 +9,8 @@ use axum::body::Body;
 use bytes::Bytes;
 use futures_util::future::{self, BoxFuture};
 use futures_util::{FutureExt as _, stream};
-use nearprint_service::budget::{ByteShare, SHORT_BYTES};
+use nearprint_service::Service;
+use nearprint_service::budget::ByteShare;
 use nearprint_wire::answer;
 use serde::Serialize;
 use tokio::sync::{mpsc, oneshot};
@@ -17,50 +18,27 @@ use tokio::time::{Instant, sleep_until};
 
 use crate::http::batch::flow::Flow;
 use crate::http::batch::held::Held;
-use crate::http::batch::records::{PackedReply, ReplyRecords};
 use crate::http::batch::run::Batch;
 use crate::http::problem::Problem;
 use crate::http::request::body;
 
-/// Finished replies that follow each other, with their share.
+/// Most lines are not longer.
+const LINE_BYTES: usize = 128;
+
+/// Finished replies that follow each other, as they are sent.
 #[derive(Debug)]
-pub(super) enum Reply {
-    /// Each of at most [`SHORT_BYTES`].
-    Short(ReplyRecords, Option<ByteShare>),
-    Long(Vec<u8>, Option<ByteShare>),
+pub(super) struct Reply {
+    pub(super) bytes: Bytes,
+    /// Covers them, if they are long.
+    _share: Option<ByteShare>,
 }
 
 impl Reply {
-    /// Bytes that are sent as they are.
-    pub(super) fn of_bytes(bytes: Vec<u8>, share: Option<ByteShare>) -> Self {
-        if bytes.len() <= SHORT_BYTES {
-            let mut records = ReplyRecords::default();
-            records.push_bytes(&bytes);
-            return Self::Short(records, None);
-        }
-        let shrunk = |mut share: ByteShare| {
+    pub(super) fn new(bytes: Vec<u8>, mut share: Option<ByteShare>) -> Self {
+        if let Some(share) = &mut share {
             share.shrink_to(bytes.capacity());
-            share
-        };
-        let share = share.map(shrunk);
-        Self::Long(bytes, share)
-    }
-
-    /// A reply that is always short.
-    pub(super) fn of_short(reply: &(impl PackedReply + Serialize)) -> Self {
-        let mut records = ReplyRecords::default();
-        if records.push(reply) {
-            return Self::Short(records, None);
         }
-        Self::of_bytes(line_of(reply), None)
-    }
-
-    /// About how long it is when it is sent.
-    pub(super) const fn expanded_bytes(&self) -> usize {
-        match self {
-            Self::Short(records, _) => records.expanded_bytes,
-            Self::Long(bytes, _) => bytes.len(),
-        }
+        Self { bytes: bytes.into(), _share: share }
     }
 }
 
@@ -86,10 +64,10 @@ pub(super) fn finished<T: Send + 'static>(reply: Result<T, Problem>) -> Finishin
 pub(super) async fn streamed(batch: &Batch, slots: mpsc::Receiver<Slot<Reply>>) -> Body {
     let (to_client, mut pieces) = mpsc::channel(2);
     let (release, released) = oneshot::channel();
-    let service = Arc::clone(&batch.http.service);
     let out = Outgoing {
+        service: Arc::clone(&batch.http.service),
         give_up_after: batch.http.bodies.timeout.checked_div(2).unwrap_or_default(),
-        held: Held::new(service),
+        held: Held::default(),
         flow: Arc::clone(&batch.flow),
         release: Some(release),
         blocked: None,
@@ -133,7 +111,7 @@ impl Finished {
         let Slot { line, share, reply: _ } = self.current.take()?;
         drop(share);
         Some(match (finished, line) {
-            (Err(problem), Some(line)) => Ok(Reply::of_bytes(error_line(problem, line), None)),
+            (Err(problem), Some(line)) => Ok(Reply::new(error_line(problem, line), None)),
             (finished, _) => finished,
         })
     }
@@ -143,6 +121,7 @@ type ToClient = mpsc::Sender<io::Result<Bytes>>;
 
 /// Replies on their way to the client.
 struct Outgoing {
+    service: Arc<Service>,
     held: Held,
     flow: Arc<Flow>,
     /// Lets the head of the reply go out; `None` once it has.
@@ -161,7 +140,7 @@ impl Outgoing {
         let mut end: Option<Result<(), Problem>> = None;
         loop {
             if let Some(reply) = self.blocked.take() {
-                self.blocked = self.held.push(reply, self.release.is_none());
+                self.blocked = self.held.push(reply, self.service.replies());
             }
             while end.is_none()
                 && self.has_room()
@@ -217,7 +196,7 @@ impl Outgoing {
             Some(Err(problem)) => return Some(Err(problem)),
             None => return Some(Ok(())),
         };
-        self.blocked = self.held.push(reply, self.release.is_none());
+        self.blocked = self.held.push(reply, self.service.replies());
         self.flow.set_holds_replies(self.release.is_some());
         None
     }
@@ -275,7 +254,13 @@ pub(crate) fn last_line(problem: &Problem) -> Vec<u8> {
 }
 
 pub(super) fn line_of(reply: &impl Serialize) -> Vec<u8> {
-    let mut line = serde_json::to_vec(reply).expect("replies are JSON");
-    line.push(b'\n');
+    let mut line = Vec::with_capacity(LINE_BYTES);
+    write_line(&mut line, reply);
     line
+}
+
+/// Appends the line of a reply.
+pub(super) fn write_line(lines: &mut Vec<u8>, reply: &impl Serialize) {
+    serde_json::to_writer(&mut *lines, reply).expect("replies are JSON");
+    lines.push(b'\n');
 }
