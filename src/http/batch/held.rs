@@ -6,7 +6,7 @@ use std::collections::VecDeque;
 use std::mem;
 
 use bytes::Bytes;
-use nearprint_service::budget::{self, ByteShare, Replies};
+use nearprint_service::budget::{self, ByteShare, OWN_BYTES, Replies};
 use zstd::bulk::{Compressor, Decompressor};
 
 use crate::http::batch::replies::Reply;
@@ -17,6 +17,9 @@ const PAGE_BYTES: usize = 16 << 10;
 
 /// Full pages that are not compressed, as long as there is room for them.
 const PLAIN_PAGES_MAX: usize = 32;
+
+/// Full pages that each batch may have when the budget is spent.
+const OWN_PAGES_MAX: usize = OWN_BYTES / PAGE_BYTES;
 
 /// The fastest that still finds what is the same in each line.
 const ZSTD_LEVEL: i32 = 1;
@@ -36,7 +39,9 @@ pub(super) struct Held {
     full: VecDeque<Page>,
     /// How many of them are compressed.
     compressed: usize,
-    /// The memory of all full pages.
+    /// How many of them have no share.
+    own: usize,
+    /// The memory of all of them.
     bytes: usize,
     /// The page that is being filled.
     open: Vec<u8>,
@@ -46,7 +51,8 @@ pub(super) struct Held {
 struct Page {
     bytes: Vec<u8>,
     is_compressed: bool,
-    share: ByteShare,
+    /// `None` if the budget was spent.
+    share: Option<ByteShare>,
 }
 
 impl Held {
@@ -80,16 +86,21 @@ impl Held {
         if self.full.len().saturating_sub(self.compressed) >= PLAIN_PAGES_MAX {
             self.compress_page();
         }
-        let share = loop {
-            match budget.held(PAGE_BYTES, self.bytes) {
-                Some(share) => break share,
-                None if self.compress_page() => {}
-                None => return false,
-            }
-        };
+        let mut share = budget.held(PAGE_BYTES, self.bytes);
+        while share.is_none() && self.compress_page() {
+            share = budget.held(PAGE_BYTES, self.bytes);
+        }
+        let is_own = share.is_none();
+        if is_own && self.own >= OWN_PAGES_MAX {
+            return false;
+        }
         let bytes = mem::take(&mut self.open);
         self.bytes = self.bytes.saturating_add(PAGE_BYTES);
         self.full.push_back(Page { bytes, is_compressed: false, share });
+        if is_own {
+            self.own = self.own.saturating_add(1);
+            self.compress_page();
+        }
         true
     }
 
@@ -100,7 +111,9 @@ impl Held {
         let compressed = COMPRESSOR.with_borrow_mut(|zstd| zstd.compress(&page.bytes));
         if let Some(mut bytes) = compressed.ok().filter(|bytes| bytes.len() < PAGE_BYTES) {
             bytes.shrink_to_fit();
-            page.share.shrink_to(bytes.len());
+            if let Some(share) = &mut page.share {
+                share.shrink_to(bytes.len());
+            }
             (page.bytes, page.is_compressed) = (bytes, true);
             let freed = PAGE_BYTES.saturating_sub(page.memory());
             self.bytes = self.bytes.saturating_sub(freed);
@@ -113,17 +126,18 @@ impl Held {
         let Some(page) = self.full.pop_front() else { return mem::take(&mut self.open).into() };
         self.compressed = self.compressed.saturating_sub(1);
         self.bytes = self.bytes.saturating_sub(page.memory());
+        self.own = self.own.saturating_sub(usize::from(page.share.is_none()));
         if page.is_compressed {
             let plain =
                 DECOMPRESSOR.with_borrow_mut(|zstd| zstd.decompress(&page.bytes, PAGE_BYTES));
             return plain.expect("it was compressed here").into();
         }
-        budget::counted(page.bytes, Some(page.share))
+        budget::counted(page.bytes, page.share)
     }
 }
 
 impl Page {
-    /// What it counts.
+    /// What it takes.
     const fn memory(&self) -> usize {
         if self.is_compressed { self.bytes.len() } else { PAGE_BYTES }
     }
@@ -177,7 +191,9 @@ mod tests {
                     prop_assert!(is_less || !held.is_empty());
                 }
                 prop_assert!(budget.bytes_in_memory() <= BUDGET / 2);
-                prop_assert_eq!(budget.bytes_in_memory(), held.bytes);
+                let own: usize = held.full.iter().filter(|page| page.share.is_none()).map(Page::memory).sum();
+                prop_assert!(own <= OWN_BYTES);
+                prop_assert_eq!(budget.bytes_in_memory(), held.bytes.saturating_sub(own));
             }
             while !held.is_empty() {
                 let piece = held.take_piece();
