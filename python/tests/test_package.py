@@ -110,7 +110,7 @@ def test_the_version_is_that_of_the_service(root: pathlib.Path) -> None:
 
 
 def test_every_code_of_the_service_is_a_class(root: pathlib.Path) -> None:
-    source = (root / "src" / "http" / "problem.rs").read_text()
+    source = (root / "crates" / "wire" / "src" / "code.rs").read_text()
     table = source[source.index("codes! {\n") : source.index("\n}\n", source.index("codes! {\n"))]
     codes = dict(re.findall(r'(\w+) = \w+, "(\w+)"', table))
     assert len(codes) > 40
