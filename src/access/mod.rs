@@ -5,7 +5,8 @@
 //! rounds only help passwords that people choose. The service never stores a token itself: not in a
 //! file, a log or an error, nor in memory after the request that carried it.
 //!
-//! - [`permission`] defines what a token allows, and [`namespaces`] on which documents.
+//! - [`permission`] defines what a token allows, and [`nearprint_service::namespaces`] on which
+//!   documents.
 //! - [`token`] makes tokens and their digests, and compares digests in constant time.
 //! - [`table`] parses the lines that define tokens, and finds the token of a request.
 //!

@@ -34,7 +34,7 @@
 //! In reading order: [`plan`] (which tables an index has), [`tables`] (how a table lies in memory;
 //! [`mod@kernel`] compares its lines), [`buckets`] (the tables of small segments), [`levels`]
 //! (deltas and segments), [`view`], [`lookup`], [`compaction`] (merging), [`groups`] (of documents
-//! that are near each other), [`in_memory`] and [`cost`] (estimates).
+//! that are near each other), [`in_memory`] and [`estimate`] (of memory).
 //!
 //! For each fingerprint the index stores the [`levels::posting::Posting`]s of its documents: the
 //! sequence of each, its namespace and expiry, and which optional parts its journal record has; a
