@@ -13,11 +13,11 @@ use std::time::Duration;
 use governor::clock::{Clock as _, DefaultClock};
 use governor::{DefaultDirectRateLimiter, Quota, RateLimiter};
 use nearprint_engine::operator_file;
+use nearprint_service::namespaces::{AllowedNamespaces, BadNamespaces};
 use subtle::{Choice, ConditionallySelectable as _};
 
 use super::permission::Permissions;
 use super::token::TokenDigest;
-use nearprint_service::namespaces::{AllowedNamespaces, BadNamespaces};
 
 /// The largest number of tokens: each is compared with the token of every request.
 pub const TOKENS_MAX: usize = 1_000;

@@ -5,11 +5,11 @@ use std::path::Path;
 use std::time::Duration;
 
 use axum::http::StatusCode;
+use nearprint_client::{EXPORT_BEGINS, Peer, PeerError};
 use nearprint_engine::OpenError;
 use nearprint_engine::cluster::seeding;
 
 use super::ClusterOptions;
-use nearprint_client::{EXPORT_BEGINS, Peer, PeerError};
 
 /// A node that has not answered in this time is passed over.
 const ANSWERS: Duration = Duration::from_secs(10);

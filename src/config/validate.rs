@@ -11,6 +11,7 @@ use nearprint_engine::{Durability, SearchKind};
 use nearprint_fingerprint::Distance;
 use nearprint_service::{RequestDefaults, ServiceOptions};
 use nearprint_text::{Extract, Recipe, UnknownRecipe};
+use nearprint_wire::offer::{ExpiresIn, OfferOptions};
 
 use super::error::ConfigError;
 use super::keys::Config;
@@ -23,8 +24,6 @@ pub(super) const MINUTES_10_MS: u64 = 600_000;
 const HOUR_MS: u64 = 3_600_000;
 const DAY_MS: u64 = 86_400_000;
 const WEEK_MS: u64 = 604_800_000;
-/// A hundred years of 365.25 days.
-const CENTURY_S: u64 = 3_155_760_000;
 /// Enough for one hit with ten ids of the largest size if every character needs an escape.
 const REPLY_BYTES_MIN: u64 = 1 << 17;
 const GIB: u64 = 1 << 30;
@@ -175,7 +174,7 @@ fn defaults(config: &Config, distance_max: Distance) -> Result<RequestDefaults, 
         extract: extract(config)?,
         distance: distance(key!(config.query.distance), distance_max)?,
         distance_max,
-        limit: length(key!(config.query.limit), 1..=RequestDefaults::LIMIT_MAX as u64)?,
+        limit: length(key!(config.query.limit), 1..=OfferOptions::LIMIT_MAX)?,
         min_similarity: config.query.min_similarity,
         min_numbers: config.query.min_numbers,
         search: search("query.search", &config.query.search)?,
@@ -186,7 +185,7 @@ fn defaults(config: &Config, distance_max: Distance) -> Result<RequestDefaults, 
 
 /// How long a document is kept if its request names no expiry; `None` keeps it until it is removed.
 fn expiry(config: &Config) -> Result<Option<u64>, ConfigError> {
-    let seconds = within(key!(config.documents.expires_in_s), 0..=CENTURY_S)?;
+    let seconds = within(key!(config.documents.expires_in_s), 0..=ExpiresIn::SECONDS_MAX)?;
     Ok(Some(seconds).filter(|&seconds| seconds > 0))
 }
 

@@ -4,10 +4,10 @@ use std::io::Read;
 use std::path::Path;
 use std::time::Duration;
 
+use nearprint_client::{EXPORT_BEGINS, Peer, PeerError};
 use nearprint_engine::following::{FollowerPosition, follower};
 
 use super::{FollowError, FollowOptions};
-use nearprint_client::{EXPORT_BEGINS, Peer, PeerError};
 
 /// The changes of the primary after a position, as a stream that does not end.
 pub(super) fn changes(

@@ -6,13 +6,13 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
+use nearprint_client::PeerError;
 use nearprint_engine::Engine;
 use nearprint_engine::following::FollowEnd;
+use nearprint_wire::code::Code;
 
 use super::primary;
 use super::state::{Following, SILENCE_MAX};
-use nearprint_client::PeerError;
-use nearprint_wire::code::Code;
 
 /// How long it waits before it asks the primary again: at first, and at most.
 const AGAIN: [Duration; 2] = [Duration::from_millis(200), Duration::from_secs(5)];

@@ -22,12 +22,12 @@ use hyper_util::client::legacy::connect::HttpConnector;
 use hyper_util::client::legacy::{self as client, Client};
 use hyper_util::rt::TokioExecutor;
 use nearprint_client::{RemoteError, trust};
+use nearprint_service::shares::{ShareSpent, SharedPlaces};
 
 use crate::http::middleware::guard::Guarded;
 use crate::http::middleware::head::SEC_FETCH_SITE;
 use crate::http::problem::{Code, Problem};
 use crate::http::request::caller::client_of;
-use nearprint_service::shares::{ShareSpent, SharedPlaces};
 
 /// Marks a request that was passed on.
 const FORWARDED: HeaderName = HeaderName::from_static("nearprint-forwarded");

@@ -4,12 +4,12 @@
 use std::path::Path;
 use std::sync::Arc;
 
+use nearprint_client::RemoteError;
 use nearprint_engine::cluster::member::{NodeState, NodeStatus};
 
 use crate::follow::{FollowOptions, Following};
 use crate::http::forward::{ForwardTarget, Forwarder};
 use crate::http::problem::{Code, Problem};
-use nearprint_client::RemoteError;
 
 /// What a service is among others.
 #[derive(Debug)]

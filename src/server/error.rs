@@ -2,13 +2,13 @@
 
 use std::net::SocketAddr;
 
+use nearprint_client::RemoteError;
 use nearprint_engine::OpenError;
 
 use super::tls::TlsError;
 use crate::access::AccessError;
 use crate::cluster::SeedError;
 use crate::follow::FollowError;
-use nearprint_client::RemoteError;
 
 /// Why the server does not start, or stops by itself.
 #[derive(Debug, thiserror::Error)]

@@ -788,6 +788,21 @@ fn text_of_others_cannot_command_the_terminal() {
 }
 
 #[test]
+fn why_an_import_waits_cannot_command_the_terminal() {
+    let page = concat!(env!("CARGO_MANIFEST_DIR"), "/README.md");
+    let busy = r#"{"error": {"status": 503, "code": "overloaded", "detail": "d\u001b[2J"}}"#;
+    let stored = r#"{"fingerprint": "00000000000000ff", "outcome": "inserted", "stored": true}"#;
+    let replies = [
+        reply("200 OK", "{}"),
+        reply("200 OK", &format!("{busy}\n")),
+        reply("200 OK", &format!("{stored}\n")),
+    ];
+    let output = Service::with(&replies).run(&["import", page]).0;
+    assert_eq!(code(&output), 0, "{}", err(&output));
+    assert!(err(&output).contains("d\\u{1b}[2J (overloaded); trying again"), "{}", err(&output));
+}
+
+#[test]
 fn what_is_refused_comes_with_advice() {
     let problem = r#"{"code": "forbidden", "detail": "The token does not allow this."}"#;
     let output = Service::with(&[reply("403 Forbidden", problem)]).run(&["namespaces"]).0;

@@ -97,7 +97,7 @@ impl Recording {
                 disk.apply(events.len(), &end);
                 events.push(Event { time, step: end });
             }
-            if let Some(call) = unseen(&disk.image(), &left) {
+            if is_killed && let Some(call) = unseen(&disk.image(), &left) {
                 for step in [Step::Begin(call), Step::End(events.len(), true)] {
                     disk.apply(events.len(), &step);
                     events.push(Event { time, step });
@@ -160,13 +160,13 @@ fn unseen(recorded: &Image, left: &Image) -> Option<Call> {
     })
 }
 
-/// What was written where the record of a file has nothing, or zeros.
+/// What was written where the record of a file has nothing, or zeros to its end.
 fn unseen_write(name: &str, recorded: Option<&Vec<u8>>, left: Option<&Vec<u8>>) -> Option<Call> {
     let (recorded, left) = (recorded?, left?);
     let differs = |at: &usize| recorded.get(*at) != left.get(*at);
     let first = (0..left.len()).find(differs)?;
     let last = (first..left.len()).rfind(differs)?;
-    let before = recorded.get(first..recorded.len().min(last + 1)).unwrap_or_default();
+    let before = recorded.get(first..).unwrap_or_default();
     let is_new = before.iter().all(|byte| *byte == 0);
     is_new.then(|| Call::Write(name.to_owned(), first, left[first..=last].to_vec()))
 }
@@ -189,8 +189,9 @@ fn a_last_write_is_taken_from_the_disk_and_no_other() {
     assert_eq!(write(&[1, 2, 0, 0], &[1, 2, 3, 0]), Some((2, vec![3])));
     assert_eq!(write(&[1, 2], &[1, 2, 3, 4]), Some((2, vec![3, 4])));
     assert_eq!(write(&[1, 2, 0, 0], &[1, 2, 0, 0]), None);
-    // A write that is missing between others is a record that proves nothing.
+    // A record without a write before others proves nothing.
     assert_eq!(write(&[1, 2, 0, 0], &[1, 9, 3, 0]), None);
+    assert_eq!(write(&[1, 0, 0, 4], &[1, 2, 3, 4]), None);
 }
 
 /// Starts a server on what a power cut has left, and compares.

@@ -10,7 +10,7 @@ use serde_json::json;
 
 use crate::strace::{self, ThreadFault};
 use crate::support::server::{self, Client, Server};
-use crate::support::wait::until;
+use crate::support::wait::{until, until_within};
 
 /// A grace that no test waits for, in milliseconds.
 const LONG_GRACE: &str = "600000";
@@ -83,7 +83,7 @@ fn a_signal_during_recovery_ends_it_in_order() {
     until("the handler of signals", || handles_signals(recovering.id()));
     server::signal(&recovering, "TERM");
     let mut ended = None;
-    until("the end", || {
+    until_within(Duration::from_secs(20), "the end", || {
         ended = recovering.try_wait().unwrap();
         ended.is_some()
     });

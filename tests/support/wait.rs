@@ -8,10 +8,15 @@ const DEADLINE: Duration = Duration::from_mins(1);
 
 /// Looks again until the condition holds. A look may take long, and the last one counts whenever
 /// it ends.
-pub(crate) fn until(what: &str, mut is_so: impl FnMut() -> bool) {
+pub(crate) fn until(what: &str, is_so: impl FnMut() -> bool) {
+    until_within(DEADLINE, what, is_so);
+}
+
+/// The same of what must not take longer than this.
+pub(crate) fn until_within(deadline: Duration, what: &str, mut is_so: impl FnMut() -> bool) {
     let begun = now();
     while !is_so() {
-        assert!(begun.elapsed() < DEADLINE, "it never came: {what}");
+        assert!(begun.elapsed() < deadline, "it never came: {what}");
         thread::park_timeout(Duration::from_millis(10));
     }
 }

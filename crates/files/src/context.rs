@@ -5,6 +5,7 @@ use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use bytes::Bytes;
+use nearprint_wire::offer::Content;
 
 use super::entry::{
     BadEntry, DOCUMENT_BYTES_MAX, Entry, FilePosition, FileRecord, Item, Other, Parsed, Place, Raw,
@@ -13,7 +14,6 @@ use super::escape::escaped_path;
 use super::mapping::{self, Fields, FingerprintFormat, Mapping, Rules, shortened};
 use super::source::Charset;
 use crate::ReadOptions;
-use nearprint_wire::offer::Content;
 
 /// The most files whose understanding is explained; all files of one kind count once.
 const NOTES_MAX: usize = 20;

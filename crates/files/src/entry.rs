@@ -7,12 +7,12 @@ use std::sync::Arc;
 use arrow_array::RecordBatch;
 use bytes::Bytes;
 use nearprint_machine::document::DocumentId;
-
-use crate::escape::escaped_path;
 use nearprint_wire::offer::{
     Content, DocumentFields, Fault, FieldSet as _, FieldValue as _, Offer, OfferOptions, OfferedId,
     Value,
 };
+
+use crate::escape::escaped_path;
 
 /// The longest record in bytes, after decompression. Longer ones are reported and skipped.
 pub const DOCUMENT_BYTES_MAX: usize = 8 << 20;

@@ -9,6 +9,7 @@
 use std::io::BufRead as _;
 use std::path::{Path, PathBuf};
 
+use nearprint_wire::offer::Content;
 use walkdir::{DirEntry, FilterEntry, WalkDir};
 
 use super::detect::names::{self, NameKind};
@@ -18,7 +19,6 @@ use super::formats::document;
 use super::reader::{Items, Opener};
 use super::source::{self, Charset, SavedStreams};
 use crate::ReadOptions;
-use nearprint_wire::offer::Content;
 
 const UNKNOWN: &str = "files in unknown formats";
 const EMPTY: &str = "empty or binary files";

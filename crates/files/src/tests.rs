@@ -11,10 +11,10 @@ use std::sync::Arc;
 use arrow_array::{ArrayRef, RecordBatch, StringArray};
 use flate2::Compression;
 use flate2::write::GzEncoder;
+use nearprint_wire::offer::Content;
 use parquet::arrow::ArrowWriter;
 
 use super::*;
-use nearprint_wire::offer::Content;
 
 /// The documents of `tests/fixtures/bulk/make.py`: name and text.
 const DOCUMENTS: [(&str, &str); 4] = [

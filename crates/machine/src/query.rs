@@ -35,6 +35,16 @@ pub enum SearchKind {
     Likely,
 }
 
+impl SearchKind {
+    /// Its name in the API.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Exact => "exact",
+            Self::Likely => "likely",
+        }
+    }
+}
+
 /// How a look-up of one document finds another.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum FoundBy {

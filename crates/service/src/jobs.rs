@@ -190,7 +190,7 @@ fn finds_groups(job: &Job) -> bool {
 fn reaches(reach: &NamespaceAccess, job: &Job) -> bool {
     match job.work.reach() {
         NamespaceFilter::Namespace(name) => reach.admits(name.as_ref().map(Namespace::as_str)),
-        NamespaceFilter::All => reach.check_all().is_ok(),
+        NamespaceFilter::All => reach.is_unlimited(),
     }
 }
 
@@ -200,7 +200,6 @@ fn job_not_found() -> Refusal {
 
 fn groups_not_found() -> Refusal {
     let detail = "No job that finds groups has this name. Such jobs are kept in memory: a restart \
-                  ends them, and newer ones take their place \
-                  (groups.memory_bytes_max). POST /v1/groups begins another.";
+                  ends them, and newer ones take their place (groups.memory_bytes_max). POST /v1/groups begins another.";
     Refusal::new(Code::GroupsNotFound, detail)
 }

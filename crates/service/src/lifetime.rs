@@ -1,16 +1,11 @@
 //! When a document expires: what the request says, else what the configuration says.
 
-use std::ops::RangeInclusive;
-
 use nearprint_engine::Refused;
 use nearprint_engine::document::Expiry;
 use nearprint_wire::offer::{ExpiresIn, OfferOptions};
 
 use crate::options::RequestDefaults;
 use crate::refusal::Refusal;
-
-/// `expires_in` in seconds: up to a hundred years of 365.25 days.
-const EXPIRES_IN: RangeInclusive<u64> = 1..=3_155_760_000;
 
 /// How long a document is kept.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -41,13 +36,16 @@ impl Lifetime {
                 "A document has either expires_in or expires_at, not both.",
             )),
             (Some(ExpiresIn::Never), None) => Ok(Self::Unlimited),
-            (Some(ExpiresIn::Seconds(seconds)), None) if EXPIRES_IN.contains(&seconds) => {
+            (Some(ExpiresIn::Seconds(seconds)), None)
+                if (1..=ExpiresIn::SECONDS_MAX).contains(&seconds) =>
+            {
                 Ok(Self::Seconds(seconds))
             }
             (Some(ExpiresIn::Seconds(seconds)), None) => Err(Refusal::invalid(
                 "expires_in",
                 format!(
-                    "expires_in is {seconds}; it takes whole seconds, 1 to 3155760000, or `never`."
+                    "expires_in is {seconds}; it takes whole seconds, 1 to {}, or `never`.",
+                    ExpiresIn::SECONDS_MAX
                 ),
             )),
             (None, Some(_)) if Expiry::MAX.has_passed(now_ms) => {

@@ -22,7 +22,7 @@ pub struct ServiceOptions {
 pub struct RequestDefaults {
     /// The recipe of the service.
     pub recipe: Recipe,
-    /// The model of the recipe; [`Service::new`](crate::Service::new) takes it from the engine.
+    /// The model of the recipe; [`Service::new`](crate::Service::new) sets it.
     pub model: Option<&'static SpectralModel>,
     /// Which text of a page of HTML counts.
     pub extract: Extract,
@@ -42,9 +42,4 @@ pub struct RequestDefaults {
     pub metadata_bytes_max: usize,
     /// How many seconds a document is kept; `None` is for ever.
     pub expires_in_s: Option<u64>,
-}
-
-impl RequestDefaults {
-    /// The maximum number of hits in a reply.
-    pub const LIMIT_MAX: usize = 1_000;
 }

@@ -257,12 +257,13 @@ pub fn query_options(
     };
     let limit = match options.limit {
         None => defaults.limit,
-        Some(limit) => usize::try_from(limit)
-            .ok()
-            .filter(|limit| (1..=RequestDefaults::LIMIT_MAX).contains(limit))
-            .ok_or_else(|| {
-                Refusal::invalid("limit", format!("limit is {limit}; it takes 1 to 1000."))
-            })?,
+        Some(limit) => {
+            let max = OfferOptions::LIMIT_MAX;
+            let within = Some(limit).filter(|limit| (1..=max).contains(limit));
+            within.and_then(|limit| usize::try_from(limit).ok()).ok_or_else(|| {
+                Refusal::invalid("limit", format!("limit is {limit}; it takes 1 to {max}."))
+            })?
+        }
     };
     let threshold = least(options, defaults)?.threshold();
     let max_age_s = options.max_age.map(max_age).transpose()?;

@@ -90,6 +90,12 @@ impl Refusal {
         self
     }
 
+    /// A line of a batch has more than `max` bytes.
+    pub fn line_too_large(max: usize) -> Self {
+        let detail = format!("A line may have {max} bytes (server.line_bytes_max).");
+        Self::new(Code::LineTooLarge, detail)
+    }
+
     /// When the same request may succeed, if the code alone does not say that; `None` for never.
     #[must_use]
     pub fn retry_after(mut self, wait: Option<Duration>) -> Self {
@@ -153,8 +159,10 @@ pub fn quoted(text: &str) -> &str {
 impl From<Refused> for Refusal {
     fn from(refused: Refused) -> Self {
         match refused {
-            Refused::TooManyJobs { max, is_of_owner } => too_many_jobs(max, is_of_owner),
-            Refused::TooManyGroups { max, is_of_owner } => too_many_groups(max, is_of_owner),
+            Refused::TooManyJobs { max, is_of_owner } => too_many("jobs", max, is_of_owner),
+            Refused::TooManyGroups { max, is_of_owner } => {
+                too_many("jobs that find groups", max, is_of_owner)
+            }
             Refused::DistanceAboveMax { asked, max } => {
                 let detail = format!("distance is {asked}; this service looks up at most {max}.");
                 Self::new(Code::DistanceAboveMax, detail).of_field("distance")
@@ -176,27 +184,17 @@ impl From<Refused> for Refusal {
     }
 }
 
-fn too_many_jobs(max: usize, is_of_owner: bool) -> Refusal {
+fn too_many(jobs: &str, max: usize, is_of_owner: bool) -> Refusal {
     let whose = if is_of_owner {
         " of this client, its share of all (half of what others leave),"
     } else {
         ""
     };
     let detail = format!(
-        "{max} jobs{whose} run or wait already. Wait for one to end, or cancel one: DELETE \
+        "{max} {jobs}{whose} run or wait already. Wait for one to end, or cancel one: DELETE \
          /v1/jobs/{{job}}."
     );
     Refusal::new(Code::TooManyJobs, detail)
-}
-
-fn too_many_groups(max: usize, is_of_owner: bool) -> Refusal {
-    let which = if is_of_owner {
-        "of this client run or wait already, its share of all (half of what others leave)"
-    } else {
-        "run or wait already"
-    };
-    let next = "Wait for one to end, or cancel one: DELETE /v1/jobs/{job}.";
-    Refusal::new(Code::TooManyJobs, format!("{max} jobs that find groups {which}. {next}"))
 }
 
 impl From<EmptyDocument> for Refusal {

@@ -16,11 +16,9 @@ use nearprint_service::{
 use nearprint_wire::answer::{Answer, GroupReply, JobReply, MemberReply};
 use nearprint_wire::code::Code;
 use nearprint_wire::offer::Offer;
-use serde::Serialize;
-use serde::de::DeserializeOwned;
 use tokio::runtime::{self, Runtime};
 
-use super::{BatchRequest, GroupSearch, Which, offer_options};
+use super::{BatchRequest, GroupSearch, Which};
 use crate::cli::configuration;
 use crate::cli::error_report::ErrorReport;
 use crate::config::Sources;
@@ -85,7 +83,8 @@ impl OpenedDirectory {
         [metadata, sketch]: [bool; 2],
     ) -> Result<impl BufRead + use<'_>> {
         let prefix = which.prefix.map(Into::into);
-        let selected = Selected { namespaces: namespaces(which)?, prefix };
+        let selected =
+            Selected { namespaces: namespaces(which.namespace, which.all_namespaces)?, prefix };
         let parts = SelectionParts { metadata, sketch };
         let source = self.service.document_lines(&Caller::of_process(), (selected, None), parts);
         let source = source.map_err(|why| refused(&why))?;
@@ -95,9 +94,9 @@ impl OpenedDirectory {
     /// Begins to find groups.
     pub(super) fn begin_groups(&self, search: &GroupSearch<'_>) -> Result<JobReply> {
         let _runtime = self.runtime.enter();
-        let options = offer_options(&search.options).map_err(|fault| anyhow!("{fault}"))?;
-        let namespaces = namespaces(search.which)?;
-        let request = self.service.groups_request(&options, namespaces, Some(search.min_size));
+        let namespaces = namespaces(search.namespace, search.all_namespaces)?;
+        let request =
+            self.service.groups_request(&search.options, namespaces, Some(search.min_size));
         let begun =
             request.and_then(|request| self.service.begin_groups(&Caller::of_process(), request));
         begun.map_err(|why| refused(&why))
@@ -121,7 +120,8 @@ impl OpenedDirectory {
             let (job, listed) = self.service.groups(&caller, job, (page, false)).await?;
             let listed = listed.ok_or_else(|| Refusal::new(Code::GroupsNotReady, ""))?;
             let reply = answers::groups(job, Some(&listed.page), None, &caller.namespaces);
-            Ok((owned(&reply.found), listed.next))
+            let found = reply.found.unwrap_or_default();
+            Ok((found.into_iter().map(GroupReply::into_owned).collect(), listed.next))
         })
     }
 
@@ -136,7 +136,7 @@ impl OpenedDirectory {
             let caller = Caller::of_process();
             let listed = self.service.members(&caller, (job, group), (page, false)).await?;
             let reply = answers::members(group, &listed.page, None, &caller.namespaces);
-            Ok((owned(&reply.documents), listed.next))
+            Ok((reply.documents.into_iter().map(MemberReply::into_owned).collect(), listed.next))
         })
     }
 
@@ -182,19 +182,13 @@ fn refused(why: &Refusal) -> Error {
     Error::new(problem).context(refused)
 }
 
-fn namespaces(which: Which<'_>) -> Result<NamespaceFilter> {
-    if which.all_namespaces {
+fn namespaces(name: Option<&str>, all: bool) -> Result<NamespaceFilter> {
+    if all {
         return Ok(NamespaceFilter::All);
     }
-    let named = which.namespace.map(Namespace::new).transpose();
+    let named = name.map(Namespace::new).transpose();
     let named = named.map_err(|bad| refused(&bad.into()))?;
     Ok(NamespaceFilter::Namespace(named))
-}
-
-/// The same answer with texts of its own.
-fn owned<T: DeserializeOwned>(answer: &impl Serialize) -> T {
-    let json = serde_json::to_vec(answer).expect("answers are JSON");
-    serde_json::from_slice(&json).expect("answers can be read")
 }
 
 /// Lines that are read as they are made.

@@ -93,9 +93,7 @@ impl CollectionArgs {
     /// # Errors
     /// As [`OpenedDirectory::open`] and [`ServiceArgs::open`].
     pub(super) fn open_or_create(&self) -> Result<Collection> {
-        let Some(data) = &self.data else {
-            return Ok(Collection::Service(self.service.open()?.into()));
-        };
+        let Some(data) = &self.data else { return self.open() };
         Ok(Collection::Directory(Box::new(OpenedDirectory::open(data, self.config.as_deref())?)))
     }
 
@@ -212,9 +210,10 @@ pub(super) struct Which<'a> {
 /// A search for groups.
 #[derive(Debug)]
 pub(super) struct GroupSearch<'a> {
-    /// `distance`, `min_similarity`, `min_numbers` and `search`, as a query parameter has them.
-    pub(super) options: Vec<(&'static str, Option<String>)>,
-    pub(super) which: Which<'a>,
+    /// Of which only the thresholds and `search` count.
+    pub(super) options: OfferOptions,
+    pub(super) namespace: Option<&'a str>,
+    pub(super) all_namespaces: bool,
     pub(super) min_size: u64,
 }
 
@@ -342,6 +341,12 @@ pub(super) fn foreign(why: impl Into<Error>) -> ErrorReport {
 /// The code of the problem with which a collection refused something.
 pub(super) fn code_of(error: &Error) -> Option<Code> {
     error.chain().find_map(|cause| cause.downcast_ref::<ProblemReply<'static>>())?.code()
+}
+
+/// The body of a request from those fields that have a value.
+pub(super) fn without_nulls(mut fields: serde_json::Value) -> serde_json::Value {
+    fields.as_object_mut().expect("it is an object").retain(|_, value| !value.is_null());
+    fields
 }
 
 /// A path of the service with those query parameters that have a value.

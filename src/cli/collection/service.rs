@@ -9,14 +9,15 @@ use axum::http::header::CONTENT_TYPE;
 use axum::http::{HeaderMap, Method, Response, StatusCode};
 use bytes::Bytes;
 use nearprint_client::{ClientError, RemoteError, ServiceClient, Trust, read_token};
+use nearprint_engine::SearchKind;
 use nearprint_files::Entry;
 use nearprint_wire::answer::{Answer, JobReply, ProblemReply};
 use nearprint_wire::code::Code;
 use serde::de::DeserializeOwned;
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 
 use super::waiting::{NoticedBody, WaitNotice};
-use super::{GroupSearch, Which, foreign, item, path, wait};
+use super::{GroupSearch, Which, foreign, item, path, wait, without_nulls};
 use crate::cli::error_report::ErrorReport;
 use crate::cli::printable::printable;
 
@@ -169,21 +170,17 @@ impl RemoteService {
 
     /// Begins to find groups.
     pub(crate) fn begin_groups(&self, search: &GroupSearch<'_>) -> Result<JobReply> {
-        let mut request = Map::new();
-        for (name, value) in &search.options {
-            let value = value.as_deref().map(|text| {
-                text.parse()
-                    .map_or_else(|_| json!(text), |number: serde_json::Number| json!(number))
-            });
-            request.extend(value.map(|value| ((*name).to_owned(), value)));
-        }
-        let Which { namespace, all_namespaces, prefix: _ } = search.which;
-        request.extend(namespace.map(|name| ("namespace".to_owned(), json!(name))));
-        if all_namespaces {
-            request.insert("all_namespaces".to_owned(), json!(true));
-        }
-        request.insert("min_size".to_owned(), json!(search.min_size));
-        self.post_json("/v1/groups", &request.into())
+        let options = &search.options;
+        let request = without_nulls(json!({
+            "distance": options.distance,
+            "min_similarity": options.min_similarity,
+            "min_numbers": options.min_numbers,
+            "search": options.search.map(SearchKind::name),
+            "namespace": search.namespace,
+            "all_namespaces": search.all_namespaces.then_some(true),
+            "min_size": search.min_size,
+        }));
+        self.post_json("/v1/groups", &request)
     }
 
     /// The job with this name.

@@ -3,12 +3,10 @@
 use std::io::{self, Write};
 
 use nearprint_files::Entry;
+use nearprint_wire::answer::{Answer, PreviousReply, ProblemReply};
 
 use crate::cli::measure::times;
 use crate::cli::printable::printable;
-use nearprint_wire::answer::Answer;
-use nearprint_wire::answer::PreviousReply;
-use nearprint_wire::answer::ProblemReply;
 
 /// A table of changed documents, a line each as they come.
 #[derive(Debug, Default)]

@@ -4,14 +4,13 @@ use std::time::Duration;
 
 use anyhow::{Result, anyhow, bail};
 use nearprint_files::Entry;
-use nearprint_service::{DryBatch, Operation, Refusal};
+use nearprint_service::{DryBatch, Operation, Refusal, RequestDefaults};
 use nearprint_wire::answer::{Answer, ProblemReply};
-use nearprint_wire::code::Code;
 use nearprint_wire::offer::{DuplicateAction, Offer};
 
 use super::options::ImportOptions;
 use crate::cli::collection::{self, BatchRequest, Collection, offer};
-use crate::http::HttpOptions;
+use crate::cli::printable::printable;
 
 /// How often lines are sent to a service that is too busy for them.
 const ROUNDS_MAX: usize = 60;
@@ -42,8 +41,7 @@ impl DryRun {
         if entry.to_json().len() <= max {
             return offer(entry);
         }
-        let detail = format!("A line may have {max} bytes (server.line_bytes_max).");
-        Err(Refusal::new(Code::LineTooLarge, detail))
+        Err(Refusal::line_too_large(max))
     }
 }
 
@@ -57,17 +55,21 @@ impl Sink {
         Self { destination: Destination::Collection(collection), request }
     }
 
-    /// A destination that refuses what a service with this configuration would refuse, and stores
-    /// nothing.
+    /// A destination that refuses what a service with these defaults, and lines of at most so many
+    /// bytes, would refuse, and stores nothing.
     ///
     /// # Errors
     /// An option that is wrong for every document.
-    pub(crate) fn of_dry_run(http: &HttpOptions, options: &ImportOptions) -> Result<Self> {
+    pub(crate) fn of_dry_run(
+        defaults: RequestDefaults,
+        line_bytes_max: usize,
+        options: &ImportOptions,
+    ) -> Result<Self> {
         let request = request(options);
         let read = request.read();
         let read = read.map_err(|fault| anyhow!("a service would take no documents: {fault}"))?;
-        let batch = DryBatch::new(http.service.defaults, Operation::Insert, read);
-        let run = DryRun { batch, line_bytes_max: http.line_bytes_max };
+        let batch = DryBatch::new(defaults, Operation::Insert, read);
+        let run = DryRun { batch, line_bytes_max };
         Ok(Self { destination: Destination::Nothing(Box::new(run)), request })
     }
 
@@ -134,7 +136,9 @@ impl Sink {
             let unsent: Vec<&Entry> = waiting.iter().map(|&at| &documents[at]).collect();
             for (at, reply) in waiting.into_iter().zip(self.send(&unsent)?) {
                 match &reply.error {
-                    Some(error) if error.is_temporary() => refused = Some(error.to_string()),
+                    Some(error) if error.is_temporary() => {
+                        refused = Some(printable(&error.to_string()).into_owned());
+                    }
                     _ => answers[at] = Some(reply),
                 }
             }

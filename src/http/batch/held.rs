@@ -11,21 +11,21 @@ use zstd::bulk::{Compressor, Decompressor};
 
 use crate::http::batch::replies::Reply;
 
-/// What is sent at one time, and compressed at one time, which takes some 50 microseconds. The page
-/// that is being filled does not count as held.
+/// How much is sent at one time, and compressed at one time. The page that is being filled counts
+/// for nothing in the budget.
 const PAGE_BYTES: usize = 16 << 10;
 
 /// Full pages that are not compressed, as long as there is room for them.
 const PLAIN_PAGES_MAX: usize = 32;
 
-/// Full pages that each batch may have when the budget is spent.
+/// Full pages that a batch may add when the budget is spent.
 const OWN_PAGES_MAX: usize = OWN_BYTES / PAGE_BYTES;
 
 /// The fastest that still finds what is the same in each line.
 const ZSTD_LEVEL: i32 = 1;
 
 thread_local! {
-    // Their tables are larger than a page, and take as long to make as a page takes.
+    // One for each thread: to make one takes as long as to compress a page.
     static COMPRESSOR: RefCell<Compressor<'static>> =
         Compressor::new(ZSTD_LEVEL).expect("the level exists").into();
     static DECOMPRESSOR: RefCell<Decompressor<'static>> =
@@ -35,9 +35,9 @@ thread_local! {
 /// Finished replies in their order.
 #[derive(Debug, Default)]
 pub(super) struct Held {
-    /// Full pages, the compressed ones first.
+    /// Full pages, oldest first.
     full: VecDeque<Page>,
-    /// How many of them are compressed.
+    /// How many of them, from the oldest, were compressed, or do not become smaller.
     compressed: usize,
     /// How many of them have no share.
     own: usize,
@@ -65,8 +65,8 @@ impl Held {
         !self.full.is_empty() || self.open.len() >= PAGE_BYTES
     }
 
-    /// Adds a reply at the end. Gives back the rest that has no room, which is less than all of it
-    /// if nothing is held.
+    /// Adds a reply at the end. Gives back the rest for which there is no room; if nothing was held,
+    /// some of the reply always has room.
     pub(super) fn push(&mut self, mut reply: Reply, budget: &Replies) -> Option<Reply> {
         loop {
             let room = PAGE_BYTES.saturating_sub(self.open.len());
@@ -137,7 +137,7 @@ impl Held {
 }
 
 impl Page {
-    /// What it takes.
+    /// How many bytes it counts.
     const fn memory(&self) -> usize {
         if self.is_compressed { self.bytes.len() } else { PAGE_BYTES }
     }
@@ -176,7 +176,7 @@ mod tests {
             let (mut held, mut pushed, mut taken) = (Held::default(), Vec::new(), Vec::new());
             let mut at = 0;
             for (count, pieces) in steps {
-                let bytes = if count == 7 { noise.clone() } else { lines(at, count) };
+                let bytes = if count % 16 == 7 { noise.clone() } else { lines(at, count) };
                 at = at.saturating_add(count);
                 pushed.extend_from_slice(&bytes);
                 let mut rest = held.push(Reply::new(bytes, None), &budget);
@@ -184,15 +184,17 @@ mod tests {
                     taken.extend_from_slice(&held.take_piece());
                 }
                 while let Some(blocked) = rest {
-                    let left = blocked.bytes.len();
                     taken.extend_from_slice(&held.take_piece());
+                    let (left, was_empty) = (blocked.bytes.len(), held.is_empty());
                     rest = held.push(blocked, &budget);
                     let is_less = rest.as_ref().is_none_or(|rest| rest.bytes.len() < left);
-                    prop_assert!(is_less || !held.is_empty());
+                    prop_assert!(is_less || !was_empty);
                 }
                 prop_assert!(budget.bytes_in_memory() <= BUDGET / 2);
-                let own: usize = held.full.iter().filter(|page| page.share.is_none()).map(Page::memory).sum();
+                let own = held.full.iter().filter(|page| page.share.is_none());
+                let own: usize = own.map(Page::memory).sum();
                 prop_assert!(own <= OWN_BYTES);
+                prop_assert!(held.full.len().saturating_sub(held.compressed) <= PLAIN_PAGES_MAX);
                 prop_assert_eq!(budget.bytes_in_memory(), held.bytes.saturating_sub(own));
             }
             while !held.is_empty() {

@@ -9,6 +9,7 @@ use axum::response::Response;
 use nearprint_engine::QueryOptions;
 use nearprint_engine::document::Namespace;
 use nearprint_service::budget::{ByteBudget, ByteShare, OWN_BYTES};
+use nearprint_service::shares::RequestPlace;
 use nearprint_service::{Caller, Lifetime, NamespaceAccess, Operation, prepare};
 use nearprint_wire::offer::OfferOptions;
 use tokio::sync::{Semaphore, mpsc};
@@ -24,7 +25,6 @@ use crate::http::request::types::{
     CHECK_AND_INSERT, FINGERPRINT, INSERT, Parameters, QUERY, RequestKind,
 };
 use crate::http::service::HttpService;
-use nearprint_service::shares::RequestPlace;
 
 /// The requests that its lines are.
 pub(super) const fn request_of(operation: Operation) -> &'static RequestKind {

@@ -9,13 +9,13 @@ use bytes::{Bytes, BytesMut};
 use futures_util::FutureExt as _;
 use http_body_util::Full;
 use nearprint_fingerprint::Fingerprint;
+use nearprint_service::Refusal;
 use nearprint_service::budget::ByteShare;
 use tokio::time::timeout_at;
 
 use crate::http::batch::documents::ToBegin;
 use crate::http::batch::run::Batch;
 use crate::http::middleware::guard::Guarded;
-use crate::http::options::HttpOptions;
 use crate::http::problem::{Code, Problem};
 use crate::http::request::body;
 use crate::lines::{LineCutter, StreamLine};
@@ -45,12 +45,6 @@ impl LineContent {
     }
 }
 
-fn line_too_large(options: &HttpOptions) -> Problem {
-    let max = options.line_bytes_max;
-    let detail = format!("A line may have {max} bytes (server.line_bytes_max).");
-    Problem::new(Code::LineTooLarge, detail)
-}
-
 /// Reads lines until the end of the body; an error ends the batch at the line it names.
 pub(super) async fn lines(
     batch: &Arc<Batch>,
@@ -59,7 +53,12 @@ pub(super) async fn lines(
 ) -> Result<(), (u64, Problem)> {
     let options = &batch.http.options;
     let content = |StreamLine { number, bytes }| {
-        (number, bytes.map(LineContent::Json).ok_or_else(|| line_too_large(options)))
+        (
+            number,
+            bytes
+                .map(LineContent::Json)
+                .ok_or_else(|| Refusal::line_too_large(options.line_bytes_max).into()),
+        )
     };
     let mut cutter = LineCutter::new(options.line_bytes_max);
     let mut reserved = batch.http.bodies.share(batch.place.client());

@@ -3,13 +3,13 @@
 
 pub(crate) mod problems;
 
+use nearprint_wire::answer::ProblemReply;
 use utoipa::ToSchema;
 use utoipa::openapi::{ComponentsBuilder, InfoBuilder, LicenseBuilder, OpenApi, OpenApiBuilder};
 
 use crate::http::batch::replies::ErrorLine;
 use crate::http::request::selection::NamedDocument;
 use crate::http::request::types::ComparedDocument;
-use nearprint_wire::answer::ProblemReply;
 
 /// The document without its routes.
 pub(crate) fn head() -> OpenApi {

@@ -9,6 +9,7 @@ use axum::http::{HeaderValue, Method};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use nearprint_engine::Client;
+use nearprint_service::NamespaceAccess;
 use utoipa::openapi::OpenApi;
 use utoipa::openapi::path::{Operation, PathItem, Paths};
 use utoipa::openapi::security::{HttpAuthScheme, HttpBuilder, SecurityRequirement, SecurityScheme};
@@ -17,7 +18,6 @@ use crate::access::{Admitted, Denied, Need, Permission};
 use crate::http::problem::{Code, Problem};
 use crate::http::routes::jobs;
 use crate::http::service::HttpService;
-use nearprint_service::NamespaceAccess;
 
 /// The ways to present a token: names in the OpenAPI document, and what they are.
 const SCHEMES: [(&str, HttpAuthScheme, &str); 2] = [

@@ -9,6 +9,7 @@ use axum::http::header::HeaderName;
 use axum::http::{HeaderMap, HeaderValue, Uri};
 use axum::response::Response;
 use nearprint_engine::document::Sequence;
+use nearprint_service::cipher::CursorKind;
 use nearprint_wire::fields;
 use nearprint_wire::offer::FieldKind;
 use tokio::time::timeout;
@@ -17,7 +18,6 @@ use crate::http::problem::{Code, Problem};
 use crate::http::request::caller::namespaces_of;
 use crate::http::request::parameters;
 use crate::http::service::HttpService;
-use nearprint_service::cipher::CursorKind;
 
 /// The longest wait for a change.
 const WAIT_MAX: Duration = Duration::from_secs(1);

@@ -21,6 +21,8 @@ use axum::http::{HeaderMap, HeaderValue, Method, StatusCode};
 use axum::middleware::Next;
 use axum::response::{IntoResponse as _, Response};
 use futures_util::FutureExt as _;
+use nearprint_service::shares::RequestPlace;
+use nearprint_wire::answer::Hex;
 use tokio::time::Instant;
 
 use crate::http::middleware::access;
@@ -36,8 +38,6 @@ use crate::http::role::{Decider, Role};
 use crate::http::routes::jobs;
 use crate::http::service::HttpService;
 use crate::metrics;
-use nearprint_service::shares::RequestPlace;
-use nearprint_wire::answer::Hex;
 
 const CROSS_ORIGIN_RESOURCE_POLICY: HeaderName =
     HeaderName::from_static("cross-origin-resource-policy");

@@ -24,12 +24,12 @@ use axum::http::header::CONTENT_TYPE;
 use axum::response::Response;
 use futures_util::{Stream, StreamExt as _};
 use nearprint_engine::Client;
+use nearprint_service::shares::ShareSpent;
 use tokio::sync::mpsc;
 use tokio::time::{Instant, timeout};
 
 use crate::http::problem::{Code, Problem};
 use crate::metrics;
-use nearprint_service::shares::ShareSpent;
 
 /// The maximum number of pieces of a thread that wait for a slow client; then the thread waits.
 const PIECES_MAX: usize = 2;

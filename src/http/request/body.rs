@@ -12,6 +12,8 @@ use bytes::{Bytes, BytesMut};
 use http_body_util::BodyExt as _;
 use hyper::body::{Frame, SizeHint};
 use nearprint_engine::Client;
+use nearprint_service::budget::{ByteShare, DividedBudget};
+use nearprint_service::shares::{RequestPlace, ShareSpent};
 use nearprint_text::{ContentType, PageSyntax, charset};
 use tokio::sync::oneshot;
 use tokio::time::{Instant, timeout};
@@ -19,8 +21,6 @@ use tokio::time::{Instant, timeout};
 use crate::http::options::HttpOptions;
 use crate::http::problem::{Code, Problem, quoted};
 use crate::http::request::coding::{self, Undecodable};
-use nearprint_service::budget::{ByteShare, DividedBudget};
-use nearprint_service::shares::{RequestPlace, ShareSpent};
 
 /// Smaller bodies do not count towards the bytes of all bodies: each connection has a buffer of
 /// this size anyway.

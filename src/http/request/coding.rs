@@ -15,13 +15,13 @@ use bytes::{Buf as _, Bytes};
 use flate2::{Decompress, FlushDecompress, Status};
 use hyper::body::Frame;
 use nearprint_engine::Client;
+use nearprint_service::budget::ByteShare;
 use zstd::zstd_safe::{
     DCtx, DParameter, InBuffer, OutBuffer, get_error_name, get_frame_content_size,
 };
 
 use crate::http::problem::{Code, Problem, quoted};
 use crate::http::request::body::{self, Bodies};
-use nearprint_service::budget::ByteShare;
 
 /// The codings that are taken, as the header of a refusal.
 const TAKEN: HeaderValue = HeaderValue::from_static("gzip, zstd");

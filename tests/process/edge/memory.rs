@@ -7,10 +7,11 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::Arc;
+use std::time::Duration;
 
 use super::client::{Connection, mixed, post};
 use super::server::{Server, write};
-use crate::support::wait::until;
+use crate::support::wait::{until, until_within};
 
 pub(crate) const GROUP_BYTES: u64 = 512 << 20;
 const INDEX_BYTES: &str = "318767104";
@@ -177,7 +178,7 @@ async fn the_memory_of_inserts_goes_back_when_the_server_is_idle() {
         assert_eq!(connection.ask(&request).await.unwrap().status, 200);
     }
     let settled = || server.memory_bytes() - before < IDLE_BYTES_EACH * IDLE_COUNT;
-    until("no more than the index is left", settled);
+    until_within(Duration::from_secs(20), "no more than the index is left", settled);
 }
 
 /// As JSON, whose page is copied without its escapes, and as a raw body.

@@ -5,12 +5,12 @@ use std::io;
 
 use nearprint_fingerprint::{Fingerprint, Sketch};
 use nearprint_text::{Analysis, Method, Wanted};
+use nearprint_wire::offer::Content;
 
 use crate::batch::in_order;
 use crate::dedup::columns::{Bits, Fingerprints, Texts};
 use crate::dedup::spill::{Spill, SpillWriter};
 use crate::{BadEntry, BatchOptions, DocumentBatch, Documents, Entry};
-use nearprint_wire::offer::Content;
 
 /// The batches that threads take.
 pub(super) const BATCH: BatchOptions =

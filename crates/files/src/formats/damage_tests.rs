@@ -4,8 +4,9 @@
 
 use std::ops::Range;
 
-use crate::{Entry, FileRecord, FileRecords, Format, HEADERS};
 use nearprint_wire::offer::Content;
+
+use crate::{Entry, FileRecord, FileRecords, Format, HEADERS};
 
 /// A file of records: its bytes, and where each record is, with what separates it from the others.
 struct Sample {

@@ -5,13 +5,13 @@ use std::io::{self, BufRead, Read as _};
 use std::path::Path;
 
 use nearprint_text::charset;
+use nearprint_wire::offer::Content;
 
 use crate::detect::foreign;
 use crate::detect::names::NameKind;
 use crate::entry::{BadEntry, DOCUMENT_BYTES_MAX, Entry, Place, Raw};
 use crate::escape::escaped_path;
 use crate::source::{self, BytesRead, SavedStreams};
-use nearprint_wire::offer::Content;
 
 /// Reads one whole file (`-` is the standard input) as a document: as HTML if its name or `html`
 /// says so, or else as plain text. `None` for a binary file.

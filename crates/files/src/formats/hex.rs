@@ -1,9 +1,9 @@
 //! Lines of hex: a fingerprint, alone or with an id in front of it or after it.
 
 use nearprint_fingerprint::Fingerprint;
+use nearprint_wire::offer::Content;
 
 use crate::entry::Parsed;
-use nearprint_wire::offer::Content;
 
 /// Parses `HEX`, `HEX<tab>ID` or `ID HEX`. Behind an id of decimal digits, `HEX` may lack its zeros
 /// in front, as in files of go-simstore.

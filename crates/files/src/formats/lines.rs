@@ -1,6 +1,7 @@
 //! Files of one record a line: NDJSON, lines of hex, lines of text.
 
 use memchr::memchr;
+use nearprint_wire::offer::Content;
 
 use super::hex;
 use crate::context::{File, RecordForm, too_long};
@@ -8,7 +9,6 @@ use crate::detect::content;
 use crate::entry::{BadEntry, DOCUMENT_BYTES_MAX, Item, NUL, Parsed, Place, Raw};
 use crate::mapping::JsonFields;
 use crate::source::{Charset, Window};
-use nearprint_wire::offer::Content;
 
 /// What a line is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

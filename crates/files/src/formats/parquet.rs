@@ -13,6 +13,7 @@ use std::sync::Arc;
 use arrow_array::cast::AsArray as _;
 use arrow_array::{Array, RecordBatch};
 use arrow_schema::{DataType, Field, FieldRef, Fields as Columns, Schema};
+use nearprint_wire::offer::Content;
 use parquet::arrow::ProjectionMask;
 use parquet::arrow::arrow_reader::{
     ArrowReaderMetadata, ArrowReaderOptions, ParquetRecordBatchReader,
@@ -28,7 +29,6 @@ use crate::context::{File, FingerprintSample, RecordForm, too_long};
 use crate::entry::{DOCUMENT_BYTES_MAX, Item, Parsed, Place, Raw};
 use crate::mapping::{Fields, RecordValue, is_wanted, within};
 use crate::source::{self, BytesRead};
-use nearprint_wire::offer::Content;
 
 /// About how many bytes of cells a batch has.
 const BATCH_BYTES: u64 = 16 << 20;

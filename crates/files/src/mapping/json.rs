@@ -4,10 +4,10 @@ use std::borrow::Cow;
 
 use smallvec::SmallVec;
 
+use nearprint_wire::offer::{Value, escapes, is_integer, json};
 use serde_json::value::RawValue;
 
 use super::fields::{Fields, RecordValue};
-use nearprint_wire::offer::{Value, escapes, is_integer, json};
 
 /// The outermost fields of an object, each a slice of its text; nothing is unescaped or built that
 /// is not asked for.

@@ -12,8 +12,9 @@ mod values;
 
 use std::borrow::Cow;
 
-use super::entry::Parsed;
 use nearprint_wire::offer::Content;
+
+use super::entry::Parsed;
 
 pub use fields::{BodyKind, FingerprintFormat, Mapping};
 pub(super) use fields::{Fields, RecordValue, Rules, shortened};

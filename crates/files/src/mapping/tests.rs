@@ -1,9 +1,9 @@
 //! The parts of documents in JSON objects; the readers test the other formats.
 
 use nearprint_fingerprint::Fingerprint;
+use nearprint_wire::offer::Content;
 
 use super::*;
-use nearprint_wire::offer::Content;
 
 fn parse_with(line: &str, mapping: &Mapping) -> Result<Parsed, String> {
     assemble(&JsonFields::parse(line)?, mapping, Rules::default())

@@ -3,12 +3,12 @@
 use std::borrow::Cow;
 
 use nearprint_fingerprint::Fingerprint;
+use nearprint_wire::offer::{Content, Fault, FieldValue as _, Value, is_integer};
 use serde_json::Value as Json;
 use serde_json::value::RawValue;
 
 use super::fields::{BodyKind, FingerprintFormat, RecordValue, shortened};
 use super::json::JsonFields;
-use nearprint_wire::offer::{Content, Fault, FieldValue as _, Value, is_integer};
 
 /// Above this, a number with a fraction or an exponent may have lost digits.
 const EXACT_MAX: f64 = 9_007_199_254_740_992.0;

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use nearprint_fingerprint::Fingerprint;
 use proptest::prelude::*;
 
 use super::{empty, key, settle, settle_deltas};
@@ -11,7 +12,6 @@ use crate::levels::delta::DeltaAt;
 use crate::namespace_key::NamespaceKey;
 use crate::view::{COUNTED_MAX, Expired, Listed, Located, Put, Selection, View};
 use crate::visibility::Visibility;
-use nearprint_fingerprint::Fingerprint;
 
 const NOW_MS: u64 = 1_000_000;
 

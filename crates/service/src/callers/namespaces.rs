@@ -14,14 +14,12 @@ use std::fmt;
 use std::str::FromStr;
 use std::sync::Arc;
 
+use nearprint_engine::document::Namespace;
 use percent_encoding::{AsciiSet, CONTROLS, percent_decode_str, utf8_percent_encode};
 
 /// The largest number of names in the line of a token: each is compared with the namespace of every
 /// document in a request.
 pub const NAMESPACES_MAX: usize = 100;
-
-/// The longest name of a namespace.
-const NAME_BYTES_MAX: usize = 256;
 
 /// What is encoded in a line: whatever would end the name, the column or the line, and `*`, which
 /// would make a prefix of it. White space outside ASCII is encoded like everything outside ASCII.
@@ -129,7 +127,7 @@ impl NamePattern {
     fn checked(name: String, is_prefix: bool) -> Result<Self, BadNamespaces> {
         // `*` alone is the prefix of every name.
         let least = usize::from(!is_prefix);
-        if (least..=NAME_BYTES_MAX).contains(&name.len()) {
+        if (least..=Namespace::BYTES_MAX).contains(&name.len()) {
             Ok(Self { name, is_prefix })
         } else {
             Err(BadNamespaces::Length)
@@ -255,7 +253,7 @@ mod tests {
     #[test]
     fn a_list_out_of_bounds_is_refused() {
         let refusal = |list: &str| list.parse::<AllowedNamespaces>().unwrap_err();
-        let longest = "x".repeat(NAME_BYTES_MAX);
+        let longest = "x".repeat(Namespace::BYTES_MAX);
         assert!(parsed(&longest).admits(Some(&longest)));
         assert!(parsed(&format!("{longest}*")).admits(Some(&longest)));
         for wrong in ["", "a,", ",a", "a,,b", &format!("{longest}x"), &format!("{longest}x*")] {
@@ -268,6 +266,6 @@ mod tests {
         assert!(parsed(&many).admits(Some("a")));
         assert_eq!(refusal(&format!("{many},a")), BadNamespaces::TooMany);
         assert!(BadNamespaces::TooMany.to_string().contains(&NAMESPACES_MAX.to_string()));
-        assert!(BadNamespaces::Length.to_string().contains(&NAME_BYTES_MAX.to_string()));
+        assert!(BadNamespaces::Length.to_string().contains(&Namespace::BYTES_MAX.to_string()));
     }
 }

@@ -66,6 +66,33 @@ pub struct MemberReply<'a> {
     pub metadata: Option<Cow<'a, RawValue>>,
 }
 
+impl GroupReply<'_> {
+    /// The same with texts of its own.
+    pub fn into_owned(self) -> GroupReply<'static> {
+        GroupReply {
+            namespace: self.namespace.map(|name| name.into_owned().into()),
+            oldest: self.oldest.into_owned(),
+            group: self.group,
+            size: self.size,
+        }
+    }
+}
+
+impl MemberReply<'_> {
+    /// The same with texts of its own.
+    pub fn into_owned(self) -> MemberReply<'static> {
+        MemberReply {
+            id: self.id.map(|id| id.into_owned().into()),
+            metadata: self.metadata.map(|json| Cow::Owned(json.into_owned())),
+            sequence: self.sequence,
+            fingerprint: self.fingerprint,
+            gone: self.gone,
+            stored_at_ms: self.stored_at_ms,
+            expires_at: self.expires_at,
+        }
+    }
+}
+
 /// A page of the documents of a group, oldest first.
 #[derive(Debug, Serialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]

@@ -114,6 +114,11 @@ pub enum ExpiresIn {
     Never,
 }
 
+impl ExpiresIn {
+    /// The longest time: a hundred years of 365.25 days.
+    pub const SECONDS_MAX: u64 = 3_155_760_000;
+}
+
 impl fmt::Display for ExpiresIn {
     /// As a query parameter has it.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -165,7 +170,7 @@ crate::fields! {
         /// The largest Hamming distance of a hit, 0 to the configured maximum.
         distance: u64 [FieldKind::Whole(0, Distance::LOOKUP_MAX.get() as u64)],
         /// How many hits are listed.
-        limit: u64 [FieldKind::Whole(1, 1_000)],
+        limit: u64 [FieldKind::Whole(1, OfferOptions::LIMIT_MAX)],
         /// The similarity that confirms a hit; 0 switches verification off.
         min_similarity: f64 [FieldKind::SIMILARITY],
         /// The share of their numbers that two texts must have in common for a hit to count, 0 to
@@ -192,7 +197,7 @@ crate::fields! {
         max_age: u64 [FieldKind::Whole(1, u32::MAX as u64)],
         /// In how many seconds the document expires. `never` keeps it until it is removed, whatever
         /// the default, and takes the expiry off a stored document that has its id and fingerprint.
-        expires_in: ExpiresIn [FieldKind::WholeOr(1, 3_155_760_000, "never")],
+        expires_in: ExpiresIn [FieldKind::WholeOr(1, ExpiresIn::SECONDS_MAX, "never")],
         /// When the document expires, in seconds since 1970.
         expires_at: u64 [FieldKind::Whole(1, u32::MAX as u64)],
         /// Any JSON object; opaque to the service.
@@ -216,6 +221,9 @@ impl FieldValue<'_> for HitParts {
 }
 
 impl OfferOptions {
+    /// The maximum number of hits in a reply.
+    pub const LIMIT_MAX: u64 = 1_000;
+
     /// These options of a line; those that are missing come from its batch. An expiry of the line
     /// takes the place of that of the batch, whichever way either is given.
     #[must_use]

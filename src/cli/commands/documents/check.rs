@@ -3,11 +3,11 @@
 use std::io::Write;
 
 use anyhow::Result;
+use nearprint_wire::answer::{Answer, Outcome};
 use nearprint_wire::offer::DuplicateAction;
 
 use super::hits;
 use super::options::{DocumentArgs, ReplyArgs, SearchArgs, StoringArgs, add};
-use nearprint_wire::answer::{Answer, Outcome};
 
 const AFTER_HELP: &str = "\
 Exit codes:

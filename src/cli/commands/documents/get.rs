@@ -3,6 +3,8 @@
 use std::io::{self, Write};
 
 use anyhow::Result;
+use nearprint_wire::answer::DocumentReply;
+use nearprint_wire::code::Code;
 use serde_json::value::RawValue;
 
 use super::options::{NamespaceArgs, ReplyArgs};
@@ -10,8 +12,6 @@ use crate::cli::collection;
 use crate::cli::measure::numbers::count;
 use crate::cli::measure::times;
 use crate::cli::printable::printable;
-use nearprint_wire::answer::DocumentReply;
-use nearprint_wire::code::Code;
 
 const AFTER_HELP: &str = "\
 Exit codes:

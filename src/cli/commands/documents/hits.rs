@@ -2,12 +2,11 @@
 
 use std::io::{self, Write};
 
+use nearprint_wire::answer::{Answer, HitDocumentReply, HitReply, PreviousReply};
+
 use crate::cli::measure::numbers::count;
 use crate::cli::measure::times;
 use crate::cli::printable::printable;
-use nearprint_wire::answer::Answer;
-use nearprint_wire::answer::PreviousReply;
-use nearprint_wire::answer::{HitDocumentReply, HitReply};
 
 /// Prints the hits of a reply as a table.
 pub(super) fn print(reply: &Answer, out: &mut dyn Write) -> io::Result<()> {

@@ -4,6 +4,7 @@ use std::io::{self, Write};
 
 use anyhow::{Result, anyhow};
 use clap::builder::NonEmptyStringValueParser;
+use nearprint_wire::answer::Answer;
 use nearprint_wire::offer::{ExpiresIn, IdSource};
 use serde::de::DeserializeOwned;
 use serde_json::value::RawValue;
@@ -12,7 +13,6 @@ use serde_json::{Map, Value, json};
 use crate::cli::collection::{ServiceArgs, foreign};
 use crate::cli::document::{self, FormArgs};
 use crate::cli::import::options::expires_in;
-use nearprint_wire::answer::Answer;
 
 /// The fields of a request.
 pub(super) type Request = Map<String, Value>;

@@ -18,6 +18,7 @@ use anyhow::Result;
 use nearprint_files::{
     Checkpoint, DocumentBatch, Documents, ReadOptions, batches, expand, is_stream,
 };
+use nearprint_wire::answer::{Answer, ProblemReply};
 
 use crate::cli::collection::CollectionArgs;
 use crate::cli::commands::files::scanning;
@@ -34,7 +35,6 @@ use crate::cli::import::state::{self, ImportState};
 use crate::cli::import::summary::Summary;
 use crate::cli::outputs;
 use crate::config::Sources;
-use nearprint_wire::answer::{Answer, ProblemReply};
 
 /// How many batches wait while one is being stored.
 const BATCHES_WAITING_MAX: usize = 2;
@@ -329,7 +329,8 @@ fn read_options(args: &ImportArgs) -> ReadOptions {
 fn open(args: &ImportArgs) -> Result<Sink> {
     if args.dry_run {
         let (_, settings) = configuration::load(&Sources::of_process(None))?;
-        return Sink::of_dry_run(&settings.http, &args.options);
+        let http = settings.http;
+        return Sink::of_dry_run(http.service.defaults, http.line_bytes_max, &args.options);
     }
     let collection = args.collection.open_or_create()?;
     collection.check_ready()?;

@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 use std::thread;
 
 use anyhow::Result;
+use nearprint_engine::SearchKind;
 use nearprint_files::dedup::scan::{
     DOCUMENT_BYTES, FIXED_BYTES, ScanError, Scanned, Watcher, Wishes,
 };
@@ -145,10 +146,16 @@ impl SearchRule {
     }
 
     /// Its name in the API.
-    pub(crate) const fn name(self) -> &'static str {
-        match self {
-            Self::Likely => "likely",
-            Self::Exact => "exact",
+    pub(crate) fn name(self) -> &'static str {
+        SearchKind::from(self).name()
+    }
+}
+
+impl From<SearchRule> for SearchKind {
+    fn from(rule: SearchRule) -> Self {
+        match rule {
+            SearchRule::Likely => Self::Likely,
+            SearchRule::Exact => Self::Exact,
         }
     }
 }

@@ -6,11 +6,13 @@
 use std::io::Write;
 
 use anyhow::Result;
+use nearprint_engine::SearchKind;
 use nearprint_wire::answer::{GroupReply, JobReply, MemberReply, State};
+use nearprint_wire::offer::OfferOptions;
 use serde::Serialize;
 
 use super::jobs;
-use crate::cli::collection::{CollectionArgs, GroupSearch, Which};
+use crate::cli::collection::{CollectionArgs, GroupSearch};
 use crate::cli::columns::{Column, json_lines, table};
 use crate::cli::commands::files::SearchRule;
 use crate::cli::error_report::ErrorReport;
@@ -112,15 +114,16 @@ pub(crate) fn run(args: &GroupsArgs, out: &mut dyn Write) -> Result<()> {
 }
 
 fn search(args: &GroupsArgs) -> GroupSearch<'_> {
-    let (namespace, all_namespaces) = (args.namespace.as_deref(), args.all_namespaces);
     GroupSearch {
-        options: vec![
-            ("distance", args.distance.map(|distance| distance.to_string())),
-            ("min_similarity", args.min_similarity.map(|similarity| similarity.to_string())),
-            ("min_numbers", args.min_numbers.map(|share| share.to_string())),
-            ("search", args.search.map(|search| search.name().to_owned())),
-        ],
-        which: Which { namespace, all_namespaces, prefix: None },
+        options: OfferOptions {
+            distance: args.distance,
+            min_similarity: args.min_similarity,
+            min_numbers: args.min_numbers,
+            search: args.search.map(SearchKind::from),
+            ..OfferOptions::default()
+        },
+        namespace: args.namespace.as_deref(),
+        all_namespaces: args.all_namespaces,
         min_size: args.min_size,
     }
 }

@@ -42,7 +42,7 @@ pub(crate) struct JobsArgs {
 
 #[derive(Debug, clap::Subcommand)]
 enum Action {
-    /// Cancel a job, or remove a search for groups that has ended with its result
+    /// Cancel a job; a search for groups that has ended already is removed, with its result
     Cancel {
         /// Its name
         job: String,
@@ -84,12 +84,6 @@ fn show(job: &JobReply, bar: &ProgressBar) {
         }
         _ => job.state.name().to_owned(),
     });
-}
-
-/// The body of a request from those fields that have a value.
-pub(super) fn request(mut fields: Value) -> Value {
-    fields.as_object_mut().expect("it is an object").retain(|_, value| !value.is_null());
-    fields
 }
 
 /// Shows the progress of a job, on a terminal, until it has ended or the user interrupts.

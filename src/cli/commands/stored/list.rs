@@ -5,12 +5,12 @@
 use std::io::{self, BufRead, BufWriter, Write};
 
 use anyhow::{Result, anyhow};
+use nearprint_wire::answer::Answer;
 
 use super::selection::SelectionArgs;
 use crate::cli::collection::{ServiceArgs, foreign};
 use crate::cli::error_report::ErrorReport;
 use crate::cli::standard_output::{Closed, StandardOutput};
-use nearprint_wire::answer::Answer;
 
 /// Lines are written once they fill this.
 const BUFFER_BYTES: usize = 64 << 10;

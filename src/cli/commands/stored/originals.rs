@@ -3,12 +3,12 @@
 use std::io::Write;
 
 use anyhow::Result;
+use nearprint_wire::answer::DocumentReply;
 
 use crate::cli::collection::{self, ServiceArgs};
 use crate::cli::columns::{Column, json_lines, table};
 use crate::cli::measure::numbers::count;
 use crate::cli::measure::times;
-use nearprint_wire::answer::DocumentReply;
 
 const EXAMPLES: &str = "\
 Examples:

@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 
 use super::jobs;
 use super::selection::SelectionArgs;
-use crate::cli::collection::{RemoteService, ServiceArgs};
+use crate::cli::collection::{RemoteService, ServiceArgs, without_nulls};
 use crate::cli::error_report::ErrorReport;
 use crate::cli::exit_code;
 use crate::cli::import::interrupt::Interrupt;
@@ -106,7 +106,7 @@ fn what(args: &PurgeArgs) -> String {
 
 fn request(args: &PurgeArgs) -> Value {
     let SelectionArgs { namespace, all_namespaces, prefix } = &args.selection;
-    jobs::request(json!({
+    without_nulls(json!({
         "namespace": namespace,
         "all_namespaces": all_namespaces.then_some(true),
         "prefix": prefix,

@@ -3,11 +3,12 @@
 use std::io::BufReader;
 use std::path::Path;
 
+use nearprint_wire::offer::Content;
+
 use super::*;
 use crate::context::{Context, RecordForm};
 use crate::detect::content;
 use crate::mapping::Mapping;
-use nearprint_wire::offer::Content;
 
 /// Id, text and bytes of each record, or what is wrong with it.
 fn read(text: &str, piece: usize) -> Vec<String> {

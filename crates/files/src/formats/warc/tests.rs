@@ -3,11 +3,12 @@
 use std::io::BufReader;
 use std::path::Path;
 
+use nearprint_wire::offer::Content;
+
 use super::*;
 use crate::context::{Context, RecordForm};
 use crate::entry::FileRecord;
 use crate::mapping::Mapping;
-use nearprint_wire::offer::Content;
 
 /// Id and content of each page, the names of other records, or what is wrong with them.
 fn read(bytes: &[u8], piece: usize) -> Vec<String> {

@@ -11,15 +11,6 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
 use indicatif::{ProgressBar, ProgressStyle};
-
-use crate::cli::error_report::ErrorReport;
-use crate::cli::import::interrupt::Interrupt;
-use crate::cli::import::options::OnError;
-use crate::cli::import::progress::{ImportProgress, input_bytes};
-use crate::cli::measure::numbers::count;
-use crate::cli::messages::StandardError;
-use crate::cli::outputs::{self, cut_short};
-use crate::cli::standard_output::Closed;
 use nearprint_files::dedup::choice::Choice;
 use nearprint_files::dedup::copy::{Copied, Copy, CopyError, Stamps};
 use nearprint_files::dedup::grouping::{DuplicateGroups, GroupingCriteria, Index};
@@ -33,6 +24,15 @@ use nearprint_files::{
     Documents, FileRecords, ReadOptions, RecordForm, SavedStreams, batches, expand,
 };
 use nearprint_fingerprint::Threshold;
+
+use crate::cli::error_report::ErrorReport;
+use crate::cli::import::interrupt::Interrupt;
+use crate::cli::import::options::OnError;
+use crate::cli::import::progress::{ImportProgress, input_bytes};
+use crate::cli::measure::numbers::count;
+use crate::cli::messages::StandardError;
+use crate::cli::outputs::{self, cut_short};
+use crate::cli::standard_output::Closed;
 
 pub(crate) use args::DedupArgs;
 
