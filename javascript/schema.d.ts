@@ -1032,7 +1032,7 @@ export interface components {
             id?: string | null;
             /**
              * Format: int64
-             * @description When last, in milliseconds since 1970, to the second.
+             * @description When it was last named so, in milliseconds since 1970, to the second.
              */
             last_duplicate_at_ms?: number;
             /** @description Missing if it has none; in lists with `include=metadata`. */

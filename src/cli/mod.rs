@@ -63,7 +63,7 @@ enum Command {
     Health(health::HealthArgs),
     /// Show the state of a running service in numbers
     Stats(stats::StatsArgs),
-    /// Estimate memory and latency for an index of a given size, and the alternatives
+    /// Estimate the memory of an index of a given size
     Plan(plan::PlanArgs),
     /// Ask a running service what is stored near a document
     Query(query::QueryArgs),

@@ -1,7 +1,7 @@
 //! The HTTP API: routes, bodies, streams, middleware, and the OpenAPI description.
 //!
-//! A handler extracts, makes one call into [`nearprint_service`] and renders what it says; it has
-//! no rules of matching, storing or sharing of its own. `proto-free-api.md` is the public
+//! A handler extracts, calls [`nearprint_service`] and renders what it says; it has no rules of
+//! matching, storing or sharing of its own. `proto-free-api.md` is the public
 //! description.
 //!
 //! - [`mod@router`] lists every route; [`routes`] holds the handlers, one file a resource.

@@ -26,7 +26,7 @@ use targets::TARGETS;
 const INPUTS: u64 = 2_000;
 /// A hostile page comes with this many mutated inputs: it is larger than they are.
 const INPUTS_PER_HOSTILE_PAGE: u64 = 40;
-/// So many have each kind of token.
+/// Enough for each pair of `REPEATED` (`tests/support/hostile.rs`) to occur.
 const HOSTILE_PAGES_MIN: u64 = 500;
 const HOSTILE_PAGE_BYTES: usize = 16_384;
 /// Inputs grow by splicing; longer ones are cut.

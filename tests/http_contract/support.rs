@@ -35,7 +35,7 @@ impl Server {
         Self::tuned(change, |_| {})
     }
 
-    /// The same with other values of what has no key, too.
+    /// The same, which also changes settings that have no key in the configuration.
     pub(crate) fn tuned(
         change: impl FnOnce(&mut Config),
         tune: impl FnOnce(&mut Settings),

@@ -19,7 +19,7 @@ pub(crate) struct Server {
     /// Host and port.
     pub(crate) address: String,
     url: String,
-    /// Where it works, if that goes away with it.
+    /// The directory of its data and log, if that is removed with it.
     directory: Option<TempDir>,
 }
 
@@ -59,7 +59,7 @@ impl Server {
         server
     }
 
-    /// Starts one that may not accept requests for long, at an address that its command names.
+    /// Starts one without waiting until it listens, at the address that its command names.
     pub(crate) fn begin(mut command: Command, address: String) -> Self {
         command.stdout(Stdio::null());
         Self::at(address, command.spawn().expect("the binary starts"))
@@ -123,7 +123,7 @@ impl Server {
         child.wait().expect("it is our child")
     }
 
-    /// How it ends.
+    /// Waits for its end.
     pub(crate) fn wait(&self) -> ExitStatus {
         self.child().wait().expect("it is our child")
     }

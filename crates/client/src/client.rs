@@ -31,6 +31,9 @@ pub enum ClientError {
     /// The file of certificates cannot be used.
     #[error(transparent)]
     Credentials(#[from] RemoteError),
+    /// The token cannot be sent.
+    #[error("the token has characters that a header cannot have")]
+    Token,
     /// No answer.
     #[error("{0}")]
     NoAnswer(String),
@@ -55,7 +58,7 @@ impl ServiceClient {
     /// connects with the first request.
     ///
     /// # Errors
-    /// [`ClientError::Credentials`], [`ClientError::Thread`].
+    /// [`ClientError::Credentials`], [`ClientError::Token`], [`ClientError::Thread`].
     pub fn new(
         url: &str,
         token: Option<&str>,
@@ -78,9 +81,7 @@ impl ServiceClient {
             http: Client::builder(TokioExecutor::new()).build(connector),
             runtime: Arc::new(runtime.map_err(ClientError::Thread)?),
             url: format!("{scheme}{url}"),
-            authorization: authorization.map_err(|_| {
-                ClientError::NoAnswer("the token is not one of a header".to_owned())
-            })?,
+            authorization: authorization.map_err(|_| ClientError::Token)?,
             silence_max,
         })
     }

@@ -69,7 +69,7 @@ impl Peer {
         let client = ServiceClient::new(url, token.as_deref(), ca_file.into(), silence_max);
         client.map(Self).map_err(|error| match error {
             ClientError::Credentials(error) => PeerError::Credentials(error),
-            source @ (ClientError::NoAnswer(_) | ClientError::Thread(_)) => {
+            source @ (ClientError::Token | ClientError::NoAnswer(_) | ClientError::Thread(_)) => {
                 PeerError::Unreachable { url: url.to_owned(), source }
             }
         })
@@ -107,7 +107,7 @@ impl Peer {
         Ok(serde_json::from_reader(reply).unwrap_or_default())
     }
 
-    /// An export, as it comes. The log tells how much of it has come.
+    /// An export, as it comes. Logs its progress.
     ///
     /// # Errors
     /// [`PeerError`].

@@ -3,13 +3,13 @@
 use std::sync::{Arc, OnceLock};
 use std::thread;
 
-use nearprint_engine::{Admission, Checked, Engine, Findings, Inserted, Written};
+use nearprint_engine::{Admission, Checked, Engine, Inserted, PreviousUnread};
 use nearprint_text::Recipe;
-use nearprint_wire::answer::{Answer, HitReply};
+use nearprint_wire::answer::{Answer, PreviousReply};
 use nearprint_wire::offer::{Content, Offer, OfferOptions};
 use tokio::runtime::Handle;
 
-use crate::answers::{self, Subject};
+use crate::answers;
 use crate::callers::Caller;
 use crate::documents::{Begun, previous};
 use crate::lifetime::Lifetime;
@@ -104,7 +104,7 @@ impl OfferBatch {
         };
         answers
             .into_iter()
-            .map(|answer| answer.unwrap_or_else(|refusal| refused(&refusal)))
+            .map(|answer| answer.unwrap_or_else(|refusal| refusal.problem().into()))
             .collect()
     }
 
@@ -116,8 +116,7 @@ impl OfferBatch {
     async fn find(&self, document: &Prepared) -> Result<Answer, Refusal> {
         let found = self.service.find(&Caller::of_process(), document).await?;
         let findings = found.show(usize::MAX).await?.into_findings();
-        let subject = Subject::from(document);
-        Ok(found_answer(&subject, &findings))
+        Ok(answers::query(document, &findings).into())
     }
 
     async fn write(
@@ -152,48 +151,26 @@ impl OfferBatch {
     }
 
     async fn written(&self, write: Write) -> Result<Answer, Refusal> {
-        let (answer, written, before) = match write {
+        let reach = &Caller::of_process().namespaces;
+        Ok(match write {
             Write::Insert(begun) => {
                 let (subject, Inserted { written, previous }) = begun.done().await?;
-                (base(&subject), written, previous)
+                let before = self.shown(previous).await;
+                answers::insert(&subject, (written, before), reach).into()
             }
             Write::Check(begun) => {
                 let (subject, Checked { written, found, previous }) = begun.done().await?;
                 let findings = found.show(usize::MAX).await?.into_findings();
-                let numbers_differ = answers::drops_other_numbers((&findings, written));
-                let answer = Answer { numbers_differ, ..found_answer(&subject, &findings) };
-                (answer, written, previous)
+                let before = self.shown(previous).await;
+                answers::check_and_insert(&subject, (written, before), &findings, reach).into()
             }
-        };
-        let Written { verdict, sequence } = written;
-        Ok(Answer {
-            outcome: Some(verdict.into()),
-            stored: verdict.is_stored(),
-            sequence: Some(sequence.get()),
-            previous: if self.shows_previous { previous(before).await } else { None },
-            ..answer
         })
     }
-}
 
-fn base(subject: &Subject) -> Answer {
-    let fingerprint = Some(subject.fingerprint.into());
-    Answer { fingerprint, short: subject.short, ..Answer::default() }
-}
-
-fn found_answer(subject: &Subject, findings: &Findings) -> Answer {
-    let hits = answers::hits(findings, subject.least);
-    Answer {
-        duplicate: findings.duplicate,
-        hits: hits.into_iter().map(HitReply::into_owned).collect(),
-        hit_count: findings.hit_count as u64,
-        ..base(subject)
+    /// The document that the id had before, if answers have it.
+    async fn shown(&self, before: Option<Box<PreviousUnread>>) -> Option<PreviousReply> {
+        if self.shows_previous { previous(before).await } else { None }
     }
-}
-
-/// An answer that says why there is no other.
-fn refused(refusal: &Refusal) -> Answer {
-    Answer { error: Some(refusal.problem().into_owned()), ..Answer::default() }
 }
 
 /// A batch that stores nothing: each document goes through all that it would before the engine has
@@ -229,7 +206,7 @@ impl DryBatch {
         }
         let refusal = |item: &T| self.prepare(offer(item)?).err().map_or(Ok(()), Err);
         let answer =
-            |item: &T| refusal(item).err().map_or_else(Answer::default, |why| refused(&why));
+            |item: &T| refusal(item).err().map_or_else(Answer::default, |why| why.problem().into());
         on_all_cores(items, &answer)
     }
 

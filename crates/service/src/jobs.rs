@@ -10,8 +10,8 @@ use nearprint_wire::code::Code;
 use nearprint_wire::offer::OfferOptions;
 
 use crate::answers;
+use crate::callers::AllowedNamespaces;
 use crate::callers::Caller;
-use crate::callers::NamespaceAccess;
 use crate::cipher::{CursorKind, Purpose};
 use crate::listing::{ListedPage, PageRequest};
 use crate::prepare;
@@ -164,10 +164,10 @@ impl Service {
     /// Whether the job with this name is a search for groups, which is a job of this service and of
     /// no other.
     pub fn is_search(&self, name: &str) -> bool {
-        self.find_job(&NamespaceAccess::ALL, name).as_ref().is_some_and(finds_groups)
+        self.find_job(&AllowedNamespaces::ALL, name).as_ref().is_some_and(finds_groups)
     }
 
-    fn find_job(&self, reach: &NamespaceAccess, name: &str) -> Option<Job> {
+    fn find_job(&self, reach: &AllowedNamespaces, name: &str) -> Option<Job> {
         let number = self.cipher.decrypt(&CursorKind::Job.into(), name)?;
         let job = self.engine.job(number.try_into().ok()?)?;
         reaches(reach, &job).then_some(job)
@@ -187,10 +187,10 @@ fn finds_groups(job: &Job) -> bool {
     matches!(job.work, Work::Groups(_))
 }
 
-fn reaches(reach: &NamespaceAccess, job: &Job) -> bool {
+fn reaches(reach: &AllowedNamespaces, job: &Job) -> bool {
     match job.work.reach() {
         NamespaceFilter::Namespace(name) => reach.admits(name.as_ref().map(Namespace::as_str)),
-        NamespaceFilter::All => reach.is_unlimited(),
+        NamespaceFilter::All => !reach.is_limited(),
     }
 }
 

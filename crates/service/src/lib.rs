@@ -15,7 +15,8 @@
 //! | [`cipher`] | cursors of pages and names of jobs |
 //! | `callers` | who asks, and which namespaces that reaches |
 //!
-//! Knows no header, path or status.
+//! It reads no header and no path; its messages name those of the HTTP API, which says what to do
+//! next.
 
 #![deny(
     clippy::indexing_slicing,
@@ -38,7 +39,7 @@ mod refusal;
 mod service;
 
 pub use batch::{DryBatch, OfferBatch, Operation};
-pub use callers::{Caller, NamespaceAccess, namespaces};
+pub use callers::{AllowedNamespaces, Caller, namespaces};
 pub use documents::{Begun, previous};
 pub use lifetime::Lifetime;
 pub use limits::{budget, shares};

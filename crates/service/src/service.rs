@@ -1,12 +1,12 @@
-//! What everything here works on: the engine, the defaults, and what all clients share.
+//! The service: an engine, the defaults of requests, and the limits that all clients share.
 
 use std::sync::Arc;
 
 use nearprint_engine::{Client, Engine, Readiness, Refused};
 use nearprint_text::{Recipe, SpectralModel};
 
+use crate::callers::AllowedNamespaces;
 use crate::callers::Caller;
-use crate::callers::NamespaceAccess;
 use crate::cipher::Cipher;
 use crate::limits::analyses::Analyses;
 use crate::limits::budget::Replies;
@@ -86,7 +86,7 @@ impl Service {
     ///
     /// # Errors
     /// Why it accepts none.
-    pub fn accepts_writes(&self, reach: &NamespaceAccess) -> Result<(), Refusal> {
+    pub fn accepts_writes(&self, reach: &AllowedNamespaces) -> Result<(), Refusal> {
         let accepted = match self.engine.readiness() {
             Readiness::Ready => Ok(()),
             Readiness::Stopping => Err(Refused::Stopping),
@@ -96,7 +96,7 @@ impl Service {
             Readiness::DirectoryUnusable => Err(Refused::DirectoryUnusable),
         };
         accepted.map_err(|refused| {
-            let explains = reach.is_unlimited() || refused != Refused::DiskFull;
+            let explains = !reach.is_limited() || refused != Refused::DiskFull;
             let explanation = if explains { self.engine.explanation() } else { None };
             Refusal::from(refused).explained(explanation)
         })

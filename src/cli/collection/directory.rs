@@ -11,7 +11,7 @@ use nearprint_engine::{Engine, NamespaceFilter, OpenError};
 use nearprint_files::Entry;
 use nearprint_service::answers::{self, SelectionParts};
 use nearprint_service::{
-    Caller, DocumentLines, NamespaceAccess, OfferBatch, PageRequest, Refusal, Selected, Service,
+    AllowedNamespaces, Caller, DocumentLines, OfferBatch, PageRequest, Refusal, Selected, Service,
 };
 use nearprint_wire::answer::{Answer, GroupReply, JobReply, MemberReply};
 use nearprint_wire::code::Code;
@@ -58,7 +58,7 @@ impl OpenedDirectory {
 
     /// An error unless it accepts documents.
     pub(super) fn check_ready(&self) -> Result<()> {
-        self.service.accepts_writes(&NamespaceAccess::ALL).map_err(|why| refused(&why))
+        self.service.accepts_writes(&AllowedNamespaces::ALL).map_err(|why| refused(&why))
     }
 
     /// The last change.

@@ -98,7 +98,7 @@ impl Answer {
         if self.count > most {
             notes.push(format!(
                 "merges make segments of at most {} fingerprints: {} are {} segments, and a look-up \
-                 visits each; the figures are those of a single one, if it could be",
+                 visits each; the figures assume a single one",
                 count(most),
                 count(self.count),
                 self.count.div_ceil(most),

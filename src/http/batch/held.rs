@@ -65,8 +65,8 @@ impl Held {
         !self.full.is_empty() || self.open.len() >= PAGE_BYTES
     }
 
-    /// Adds a reply at the end. Gives back the rest for which there is no room; if nothing was held,
-    /// some of the reply always has room.
+    /// Adds a reply at the end, and gives back the rest that has no room. If nothing was held, some
+    /// of it always has room.
     pub(super) fn push(&mut self, mut reply: Reply, budget: &Replies) -> Option<Reply> {
         loop {
             let room = PAGE_BYTES.saturating_sub(self.open.len());

@@ -10,7 +10,7 @@ use nearprint_engine::QueryOptions;
 use nearprint_engine::document::Namespace;
 use nearprint_service::budget::{ByteBudget, ByteShare, OWN_BYTES};
 use nearprint_service::shares::RequestPlace;
-use nearprint_service::{Caller, Lifetime, NamespaceAccess, Operation, prepare};
+use nearprint_service::{AllowedNamespaces, Caller, Lifetime, Operation, prepare};
 use nearprint_wire::offer::OfferOptions;
 use tokio::sync::{Semaphore, mpsc};
 
@@ -104,7 +104,7 @@ fn parameters_of(
     http: &HttpService,
     operation: Operation,
     query: Option<&str>,
-    reach: &NamespaceAccess,
+    reach: &AllowedNamespaces,
 ) -> Result<BatchParameters, Problem> {
     let Parameters { named, options } = request_of(operation).batch_parameters(query)?;
     let setting = http.service.setting();

@@ -9,7 +9,6 @@ use axum::http::{HeaderValue, Method};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use nearprint_engine::Client;
-use nearprint_service::NamespaceAccess;
 use utoipa::openapi::OpenApi;
 use utoipa::openapi::path::{Operation, PathItem, Paths};
 use utoipa::openapi::security::{HttpAuthScheme, HttpBuilder, SecurityRequirement, SecurityScheme};
@@ -39,7 +38,8 @@ pub(crate) struct Rule {
 /// Which namespaces a request concerns.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Concerned {
-    /// None, or those for which the handler asks [`NamespaceAccess`] as soon as it knows them.
+    /// None, or those for which the handler asks [`nearprint_service::AllowedNamespaces`] once it
+    /// knows them.
     Named,
     /// All at once: a token that is limited to namespaces is refused.
     All,
@@ -120,11 +120,10 @@ pub(crate) fn check(
         request.extensions_mut().insert(Client::Token(name));
     }
     if namespaces.is_limited() {
-        let reach = NamespaceAccess::new(namespaces);
         if rule.namespaces == Concerned::All {
-            reach.check_all()?;
+            namespaces.check_all()?;
         }
-        request.extensions_mut().insert(reach);
+        request.extensions_mut().insert(namespaces);
     }
     Ok(())
 }

@@ -49,7 +49,7 @@ impl Freshness {
             return Ok(Self::default());
         }
         let waits = ours.iter().any(|pair| name(pair) == MIN_SEQUENCE);
-        if waits && !namespaces_of(request.extensions()).is_unlimited() {
+        if waits && namespaces_of(request.extensions()).is_limited() {
             // It would tell how much others do.
             let detail = "min_sequence needs a token that is not limited to namespaces.";
             return Err(Problem::new(Code::NamespaceNotAllowed, detail).of_field(MIN_SEQUENCE));

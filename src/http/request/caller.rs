@@ -11,7 +11,7 @@ use axum::extract::FromRequestParts;
 use axum::http::Extensions;
 use axum::http::request::Parts;
 use nearprint_engine::Client;
-use nearprint_service::{Caller, NamespaceAccess};
+use nearprint_service::{AllowedNamespaces, Caller};
 
 /// The address that a connection comes from; the accept loop puts it into every request.
 #[derive(Debug, Clone, Copy)]
@@ -25,8 +25,8 @@ pub(crate) fn client_of(extensions: &Extensions) -> Client {
 }
 
 /// The namespaces that a request reaches.
-pub(crate) fn namespaces_of(extensions: &Extensions) -> NamespaceAccess {
-    extensions.get().cloned().unwrap_or(NamespaceAccess::ALL)
+pub(crate) fn namespaces_of(extensions: &Extensions) -> AllowedNamespaces {
+    extensions.get().cloned().unwrap_or(AllowedNamespaces::ALL)
 }
 
 /// Who sends a request.

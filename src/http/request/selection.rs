@@ -8,7 +8,7 @@ use nearprint_engine::document::{DocumentId, Namespace};
 use nearprint_engine::{GroupsRequest, NamespaceFilter, OriginalsOrder, Purge};
 use nearprint_fingerprint::Distance;
 use nearprint_machine::query::SearchKind;
-use nearprint_service::{NamespaceAccess, PageRequest, Selected, Service, answers};
+use nearprint_service::{AllowedNamespaces, PageRequest, Selected, Service, answers};
 use nearprint_wire::fields;
 use nearprint_wire::offer::{Fault, FieldKind, FieldValue, HitParts, OfferOptions, Value};
 use percent_encoding::percent_decode_str;
@@ -183,7 +183,7 @@ pub(crate) fn page_request(
 
 impl ListParameters {
     /// The documents that it chooses, if the request may reach them.
-    pub(crate) fn selected(&self, reach: &NamespaceAccess) -> Result<Selected, Problem> {
+    pub(crate) fn selected(&self, reach: &AllowedNamespaces) -> Result<Selected, Problem> {
         let namespaces = namespaces(self.namespace.clone(), self.all_namespaces, reach)?;
         Ok(Selected { namespaces, prefix: self.prefix.clone().map(|prefix| prefix.0) })
     }
@@ -198,7 +198,7 @@ impl ListParameters {
 pub(crate) fn namespaces(
     namespace: Option<Namespace>,
     all: Option<bool>,
-    reach: &NamespaceAccess,
+    reach: &AllowedNamespaces,
 ) -> Result<NamespaceFilter, Problem> {
     if all != Some(true) {
         reach.check(namespace.as_ref().map(Namespace::as_str))?;
@@ -232,7 +232,7 @@ fields! {
 
 impl PurgeRequest {
     /// What it removes, if the request may reach it.
-    pub(crate) fn purge(self, reach: &NamespaceAccess) -> Result<Purge, Problem> {
+    pub(crate) fn purge(self, reach: &AllowedNamespaces) -> Result<Purge, Problem> {
         let Self { namespace, all_namespaces, prefix, stored_before, dry_run } = self;
         let names_something = namespace.is_some()
             || all_namespaces == Some(true)
@@ -294,7 +294,7 @@ impl GroupsBody {
     pub(crate) fn request(
         self,
         service: &Service,
-        reach: &NamespaceAccess,
+        reach: &AllowedNamespaces,
     ) -> Result<GroupsRequest, Problem> {
         let Self { distance, min_similarity, min_numbers, search, .. } = self;
         let Self { verified, namespace, all_namespaces, min_size, .. } = self;

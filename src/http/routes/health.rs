@@ -6,7 +6,7 @@ use axum::Json;
 use axum::extract::State;
 use nearprint_engine::cluster::member::{NodeState, NodeStatus};
 use nearprint_engine::{Readiness, Refused};
-use nearprint_service::NamespaceAccess;
+use nearprint_service::AllowedNamespaces;
 use nearprint_wire::answer::HealthReply;
 
 use crate::follow::{FollowState, Following};
@@ -74,7 +74,7 @@ pub(crate) async fn get_readyz_writes(
 /// A probe looks at the status alone: not ready is 503, whatever the status of a write would be.
 fn accepts_writes(
     http: &HttpService,
-    reach: &NamespaceAccess,
+    reach: &AllowedNamespaces,
 ) -> Result<Json<HealthReply>, Problem> {
     http.service.accepts_writes(reach).map_err(|why| Problem::from(why).unavailable())?;
     let node = http.node();
@@ -95,18 +95,21 @@ fn runs(http: &HttpService) -> Result<(), Problem> {
 }
 
 /// How far a copy is behind. It tells how much others write.
-fn lag(reach: &NamespaceAccess, lag_ms: u64) -> Option<u64> {
-    reach.is_unlimited().then_some(lag_ms)
+fn lag(reach: &AllowedNamespaces, lag_ms: u64) -> Option<u64> {
+    (!reach.is_limited()).then_some(lag_ms)
 }
 
 /// Why a copy has halted, as far as the request may know it.
-fn halted(code: Code, why: &str, reach: &NamespaceAccess) -> Problem {
-    let why = if reach.is_unlimited() { why } else { "the log says why" };
+fn halted(code: Code, why: &str, reach: &AllowedNamespaces) -> Problem {
+    let why = if reach.is_limited() { "the log says why" } else { why };
     Problem::new(code, format!("{why}. Look-ups continue on this copy."))
 }
 
 /// A follower is ready for look-ups once it has had everything, until it follows no longer.
-fn follower(following: &Following, reach: &NamespaceAccess) -> Result<Json<HealthReply>, Problem> {
+fn follower(
+    following: &Following,
+    reach: &AllowedNamespaces,
+) -> Result<Json<HealthReply>, Problem> {
     match following.state() {
         FollowState::Following => {
             let lag_ms = lag(reach, following.lag_ms());
@@ -122,7 +125,7 @@ fn follower(following: &Following, reach: &NamespaceAccess) -> Result<Json<Healt
 
 fn passes_on_to_primary(
     following: &Following,
-    reach: &NamespaceAccess,
+    reach: &AllowedNamespaces,
 ) -> Result<Json<HealthReply>, Problem> {
     if following.is_connected() {
         let lag_ms = lag(reach, following.lag_ms());
@@ -133,7 +136,7 @@ fn passes_on_to_primary(
 }
 
 /// A node is ready for look-ups once it has caught up with the log, until it halts.
-fn node(status: &NodeStatus, reach: &NamespaceAccess) -> Result<Json<HealthReply>, Problem> {
+fn node(status: &NodeStatus, reach: &AllowedNamespaces) -> Result<Json<HealthReply>, Problem> {
     match &status.state {
         NodeState::Following | NodeState::Leading => {
             let lag_ms = lag(reach, status.lag_ms);
@@ -150,7 +153,7 @@ fn node(status: &NodeStatus, reach: &NamespaceAccess) -> Result<Json<HealthReply
 /// Who leads is known for sure at the end of the log only.
 fn passes_on_to_leader(
     status: &NodeStatus,
-    reach: &NamespaceAccess,
+    reach: &AllowedNamespaces,
 ) -> Result<Json<HealthReply>, Problem> {
     let ready = node(status, reach)?;
     if status.heard_ms < LEADER_SILENT_MS {
@@ -183,7 +186,7 @@ mod tests {
 
     #[test]
     fn a_node_is_ready_for_lookups_at_the_end_of_the_log_until_it_halts() {
-        let reach = NamespaceAccess::ALL;
+        let reach = AllowedNamespaces::ALL;
         let ready = |state, heard_ms| shown(node(&status(state, heard_ms), &reach));
         let halted = NodeState::Halted("the log is another".to_owned());
         for heard_ms in [0, 60_000] {
@@ -198,7 +201,7 @@ mod tests {
 
     #[test]
     fn writes_are_passed_on_while_the_leader_is_heard() {
-        let reach = NamespaceAccess::ALL;
+        let reach = AllowedNamespaces::ALL;
         let ready = |state, heard_ms| shown(passes_on_to_leader(&status(state, heard_ms), &reach));
         assert_eq!(ready(NodeState::Following, LEADER_SILENT_MS - 1), "following");
         assert_eq!(ready(NodeState::Following, LEADER_SILENT_MS), "no_leader");

@@ -13,7 +13,7 @@ use nearprint_wire::answer::{
     OriginalsReply, RemovedReply, SnapshotReply, as_json,
 };
 
-use crate::callers::NamespaceAccess;
+use crate::callers::AllowedNamespaces;
 
 /// The maximum bytes of a namespace in an answer, if each character needs an escape.
 pub const NAMESPACE_BYTES_MAX: usize = 6 * Namespace::BYTES_MAX + 64;
@@ -35,7 +35,7 @@ pub struct Showing {
     /// The recipe of the service.
     pub recipe: Recipe,
     /// Who asks.
-    pub reach: NamespaceAccess,
+    pub reach: AllowedNamespaces,
 }
 
 /// A document in a list.
@@ -65,7 +65,7 @@ pub fn listed<'a>(stored: &'a StoredDocument, showing: &Showing) -> DocumentRepl
 pub fn single<'a>(
     stored: &'a StoredDocument,
     touch: Option<Touch>,
-    (recipe, reach): (Recipe, &NamespaceAccess),
+    (recipe, reach): (Recipe, &AllowedNamespaces),
 ) -> DocumentReply<'a> {
     let parts = SelectionParts { metadata: true, sketch: false };
     let listed = listed(stored, &Showing { parts, recipe, reach: reach.clone() });
@@ -135,7 +135,7 @@ pub fn namespaces(
 }
 
 /// The answer to a removal.
-pub fn removed(removed: Removed, reach: &NamespaceAccess) -> RemovedReply {
+pub fn removed(removed: Removed, reach: &AllowedNamespaces) -> RemovedReply {
     let sequence = reach.sequence(removed.sequence);
     RemovedReply { removed: removed.documents, stored: false, sequence }
 }

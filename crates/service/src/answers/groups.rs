@@ -8,21 +8,21 @@ use nearprint_wire::answer::{
     GroupReply, GroupsReply, JobReply, MemberReply, MembersReply, as_json,
 };
 
-use crate::callers::NamespaceAccess;
+use crate::callers::AllowedNamespaces;
 
 /// A job that finds groups, with a page of them once it has.
 pub fn groups<'a>(
     job: JobReply,
     page: Option<&'a Page<GroupInfo>>,
     next: Option<String>,
-    reach: &NamespaceAccess,
+    reach: &AllowedNamespaces,
 ) -> GroupsReply<'a> {
     let found = page.map(|page| page.items.iter().map(|info| group(info, reach)).collect());
     GroupsReply { job, found, next }
 }
 
 /// A group.
-fn group<'a>(info: &'a GroupInfo, reach: &NamespaceAccess) -> GroupReply<'a> {
+fn group<'a>(info: &'a GroupInfo, reach: &AllowedNamespaces) -> GroupReply<'a> {
     GroupReply {
         group: info.group,
         size: info.size,
@@ -36,7 +36,7 @@ pub fn members<'a>(
     group: u64,
     page: &'a GroupPage,
     next: Option<String>,
-    reach: &NamespaceAccess,
+    reach: &AllowedNamespaces,
 ) -> MembersReply<'a> {
     MembersReply {
         group,
@@ -47,7 +47,7 @@ pub fn members<'a>(
     }
 }
 
-fn member<'a>(info: &'a MemberInfo, reach: &NamespaceAccess) -> MemberReply<'a> {
+fn member<'a>(info: &'a MemberInfo, reach: &AllowedNamespaces) -> MemberReply<'a> {
     let document = info.stored.as_ref().map(|stored| &stored.document);
     let metadata = document.and_then(|document| document.metadata.as_ref());
     let id = document.and_then(|document| document.id.as_ref());

@@ -4,13 +4,13 @@ use nearprint_engine::document::{Namespace, Sequence};
 use nearprint_engine::{Job, JobFailure, JobState, NamespaceFilter, Work, progress_of};
 use nearprint_wire::answer::{JobReply, State};
 
-use crate::callers::NamespaceAccess;
+use crate::callers::AllowedNamespaces;
 use crate::cipher::{Cipher, CursorKind};
 
 /// A job as a caller may see it.
-pub fn job(job: Job, cipher: &Cipher, reach: &NamespaceAccess) -> JobReply {
+pub fn job(job: Job, cipher: &Cipher, reach: &AllowedNamespaces) -> JobReply {
     // It is a share of the work on all namespaces.
-    let shows_progress = reach.is_unlimited() || job.state == JobState::Done;
+    let shows_progress = !reach.is_limited() || job.state == JobState::Done;
     let progress = shows_progress.then(|| progress_of(&job));
     let (namespace, all_namespaces) = match job.work.reach() {
         NamespaceFilter::Namespace(name) => (Some(name.as_ref().map(Namespace::to_string)), None),
@@ -38,7 +38,7 @@ pub fn job(job: Job, cipher: &Cipher, reach: &NamespaceAccess) -> JobReply {
             distance: Some(work.request.criteria.distance.get()),
             verified: Some(work.request.criteria.threshold.is_some()),
             min_size: Some(work.request.size_min),
-            sequence: reach.is_unlimited().then(|| work.sequence.map(Sequence::get)),
+            sequence: (!reach.is_limited()).then(|| work.sequence.map(Sequence::get)),
             groups: Some(work.groups),
             documents: Some(work.documents),
             partly_compared: Some(work.partly_compared).filter(|&count| count > 0),
@@ -58,16 +58,16 @@ pub fn job(job: Job, cipher: &Cipher, reach: &NamespaceAccess) -> JobReply {
     }
 }
 
-fn why(failure: JobFailure, reach: &NamespaceAccess) -> String {
+fn why(failure: JobFailure, reach: &AllowedNamespaces) -> String {
     match failure {
         JobFailure::Unreadable => {
             "A stored record failed its checksum or could not be read.".to_owned()
         }
         JobFailure::Memory { needed, max } => {
-            let (needed, max) = if reach.is_unlimited() {
-                (format!("{needed} bytes of"), format!("{max} are"))
-            } else {
+            let (needed, max) = if reach.is_limited() {
                 ("more".to_owned(), "is".to_owned())
+            } else {
+                (format!("{needed} bytes of"), format!("{max} are"))
             };
             format!(
                 "The job may need {needed} memory, and {max} left for it \

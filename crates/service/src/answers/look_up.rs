@@ -9,7 +9,7 @@ use nearprint_wire::answer::{
     Least, PreviousReply, QueryReply, differing_bits, numbers_differ, numbers_shown, similarity,
 };
 
-use crate::callers::NamespaceAccess;
+use crate::callers::AllowedNamespaces;
 use crate::limits::budget::{Shorten, halve};
 use crate::prepare::Prepared;
 
@@ -71,7 +71,7 @@ pub fn query<'f>(prepared: &Prepared, findings: &'f Findings) -> QueryReply<'f> 
 pub fn insert(
     subject: &Subject,
     (written, previous): (Written, Option<PreviousReply>),
-    reach: &NamespaceAccess,
+    reach: &AllowedNamespaces,
 ) -> InsertReply {
     InsertReply {
         fingerprint: subject.fingerprint.into(),
@@ -88,7 +88,7 @@ pub fn check_and_insert<'f>(
     subject: &Subject,
     (written, previous): (Written, Option<PreviousReply>),
     findings: &'f Findings,
-    reach: &NamespaceAccess,
+    reach: &AllowedNamespaces,
 ) -> CheckAndInsertReply<'f> {
     CheckAndInsertReply {
         outcome: written.verdict.into(),
@@ -116,7 +116,7 @@ pub fn previous(previous: &Previous) -> PreviousReply {
     }
 }
 
-pub(crate) fn hits(findings: &Findings, least: Least) -> Vec<HitReply<'_>> {
+fn hits(findings: &Findings, least: Least) -> Vec<HitReply<'_>> {
     findings.hits.iter().map(|hit| HitReply::new(hit, least)).collect()
 }
 
@@ -126,7 +126,7 @@ fn unverified(findings: &Findings) -> Option<usize> {
 
 /// Whether a document is not stored although its numbers differ from those of the first hit, which
 /// is the one that counts.
-pub(crate) fn drops_other_numbers((findings, written): (&Findings, Written)) -> bool {
+fn drops_other_numbers((findings, written): (&Findings, Written)) -> bool {
     let differ = |hit: &query::Hit| numbers_differ(hit.verification);
     !written.verdict.is_stored() && findings.hits.first().is_some_and(differ)
 }

@@ -12,4 +12,3 @@ pub use documents::{
 pub use groups::{groups, members};
 pub use jobs::job;
 pub use look_up::{Subject, check_and_insert, fingerprint, insert, previous, query};
-pub(crate) use look_up::{drops_other_numbers, hits};

@@ -7,7 +7,7 @@ use std::net::{IpAddr, Ipv4Addr};
 
 use nearprint_engine::Client;
 
-pub use reach::NamespaceAccess;
+pub use namespaces::AllowedNamespaces;
 
 /// Who asks, and what it may reach. Cheap to clone.
 #[derive(Debug, Clone)]
@@ -15,13 +15,13 @@ pub struct Caller {
     /// Its share of what is limited for all.
     pub client: Client,
     /// The namespaces that it reaches.
-    pub namespaces: NamespaceAccess,
+    pub namespaces: AllowedNamespaces,
 }
 
 impl Caller {
     /// This process, which reaches everything.
     pub const fn of_process() -> Self {
         let client = Client::at(IpAddr::V4(Ipv4Addr::UNSPECIFIED));
-        Self { client, namespaces: NamespaceAccess::ALL }
+        Self { client, namespaces: AllowedNamespaces::ALL }
     }
 }

@@ -59,7 +59,7 @@ impl AllowedNamespaces {
     }
 
     /// Whether there is a namespace that is not reached. A limited token must not use an operation
-    /// that concerns all namespaces at once.
+    /// that concerns all namespaces at once, nor be shown a number that grows with what others do.
     pub const fn is_limited(&self) -> bool {
         self.0.is_some()
     }

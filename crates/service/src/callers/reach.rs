@@ -1,4 +1,4 @@
-//! The namespaces that a caller reaches, for what knows which one it concerns.
+//! Refusals of what concerns a namespace that a caller does not reach.
 
 use nearprint_engine::document::{Document, Namespace, Sequence};
 use nearprint_wire::code::Code;
@@ -6,25 +6,13 @@ use nearprint_wire::code::Code;
 use crate::callers::namespaces::AllowedNamespaces;
 use crate::refusal::{Refusal, quoted};
 
-/// The namespaces that a request may reach. Cheap to clone.
-#[derive(Debug, Clone)]
-pub struct NamespaceAccess(AllowedNamespaces);
-
-impl NamespaceAccess {
-    /// Everything.
-    pub const ALL: Self = Self(AllowedNamespaces::ALL);
-
-    /// These.
-    pub const fn new(namespaces: AllowedNamespaces) -> Self {
-        Self(namespaces)
-    }
-
+impl AllowedNamespaces {
     /// Refuses a request that concerns this namespace; `None` is the default namespace.
     ///
     /// # Errors
     /// It is not reached.
     pub fn check(&self, namespace: Option<&str>) -> Result<(), Refusal> {
-        if self.0.admits(namespace) {
+        if self.admits(namespace) {
             return Ok(());
         }
         let detail = match namespace {
@@ -47,20 +35,9 @@ impl NamespaceAccess {
         self.check(document.namespace.as_ref().map(Namespace::as_str))
     }
 
-    /// Whether a namespace may be shown; `None` is the default namespace.
-    pub fn admits(&self, namespace: Option<&str>) -> bool {
-        self.0.admits(namespace)
-    }
-
-    /// Whether it reaches everything. Otherwise no reply may have a number that grows with what
-    /// others do.
-    pub const fn is_unlimited(&self) -> bool {
-        !self.0.is_limited()
-    }
-
     /// The number of a change among those of all namespaces, as replies show it.
     pub fn sequence(&self, sequence: Sequence) -> Option<u64> {
-        self.is_unlimited().then_some(sequence.get())
+        (!self.is_limited()).then_some(sequence.get())
     }
 
     /// Refuses a request that concerns all namespaces at once.
@@ -68,7 +45,7 @@ impl NamespaceAccess {
     /// # Errors
     /// They are not all reached.
     pub fn check_all(&self) -> Result<(), Refusal> {
-        if self.is_unlimited() {
+        if !self.is_limited() {
             return Ok(());
         }
         let detail = "The token of this request is limited to certain namespaces, and this resource \
@@ -83,14 +60,14 @@ mod tests {
 
     #[test]
     fn a_caller_without_limits_reaches_everything() {
-        let reach = NamespaceAccess::ALL;
+        let reach = AllowedNamespaces::ALL;
         assert!(reach.check(None).is_ok() && reach.check(Some("a")).is_ok());
         assert!(reach.check_all().is_ok());
     }
 
     #[test]
     fn a_limited_caller_reaches_its_namespaces_alone() {
-        let reach = NamespaceAccess::new("a,b*".parse().unwrap());
+        let reach = "a,b*".parse::<AllowedNamespaces>().unwrap();
         assert!(reach.check(Some("a")).is_ok() && reach.check(Some("bc")).is_ok());
         for refused in [reach.check(None), reach.check(Some("c")), reach.check_all()] {
             assert!(refused.is_err_and(|why| why.code() == Code::NamespaceNotAllowed));

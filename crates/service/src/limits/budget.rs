@@ -1,7 +1,7 @@
 //! Budgets of bytes: how many bytes of bodies, and of replies, may be in memory at one time.
 //!
 //! A [`ByteBudget`] gives [`ByteShare`]s, which go back when they are dropped. Small bodies and
-//! replies take none. A body that gets no share is refused ([`the body`]).
+//! replies take none. A body that gets no share is refused.
 //!
 //! Bodies and long replies are divided among clients by the rule of [`Client`], in bytes: a client
 //! may take more as long as it then has at most as many as were free, and one whole body or reply

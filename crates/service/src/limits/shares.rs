@@ -24,16 +24,16 @@ const PLACE_WAIT_MAX: Duration = Duration::from_secs(10);
 
 /// How much each client has of what all share.
 #[derive(Debug, Default)]
-pub struct Holdings(HashMap<Client, usize>);
+pub(crate) struct Holdings(HashMap<Client, usize>);
 
 impl Holdings {
     /// How much a client has.
-    pub fn of(&self, client: &Client) -> usize {
+    pub(crate) fn of(&self, client: &Client) -> usize {
         self.0.get(client).copied().unwrap_or(0)
     }
 
     /// Gives a client more.
-    pub fn add(&mut self, client: &Client, more: usize) {
+    pub(crate) fn add(&mut self, client: &Client, more: usize) {
         match self.0.get_mut(client) {
             Some(held) => *held = held.saturating_add(more),
             None => drop(self.0.insert(client.clone(), more)),
@@ -41,7 +41,7 @@ impl Holdings {
     }
 
     /// Forgets who has nothing left.
-    pub fn give_back(&mut self, client: &Client, some: usize) {
+    pub(crate) fn give_back(&mut self, client: &Client, some: usize) {
         let Some(held) = self.0.get_mut(client) else { return };
         *held = held.saturating_sub(some);
         if *held == 0 {

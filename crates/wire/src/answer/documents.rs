@@ -47,7 +47,7 @@ pub struct DocumentReply<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "openapi", schema(nullable = false))]
     pub duplicates: Option<u32>,
-    /// When last, in milliseconds since 1970, to the second.
+    /// When it was last named so, in milliseconds since 1970, to the second.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "openapi", schema(nullable = false))]
     pub last_duplicate_at_ms: Option<u64>,

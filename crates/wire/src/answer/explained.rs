@@ -49,9 +49,9 @@ pub struct BitReply {
 #[derive(Debug, Serialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct ComparisonExplanationReply {
-    /// Of the first document; null for a bare fingerprint.
+    /// Why the first document has its fingerprint; null for a bare fingerprint.
     pub a: Option<ExplanationReply>,
-    /// Of the second document.
+    /// Why the second document has its fingerprint.
     pub b: Option<ExplanationReply>,
     /// The bits in which they differ; null if one is a bare fingerprint.
     pub differing_bits: Option<Vec<DifferingBitReply>>,

@@ -5,7 +5,9 @@ use std::borrow::Cow;
 use serde::Deserialize;
 
 use super::hex::Hex;
-use super::look_up::{HitReply, Outcome, PreviousReply};
+use super::look_up::{
+    CheckAndInsertReply, HitReply, InsertReply, Outcome, PreviousReply, QueryReply,
+};
 use super::problem::ProblemReply;
 
 /// The answer to a look-up or a write of one document.
@@ -42,6 +44,57 @@ impl Answer {
     /// Whether it says nothing about a document, which no service does.
     pub const fn is_blank(&self) -> bool {
         self.fingerprint.is_none() && self.outcome.is_none() && self.error.is_none()
+    }
+}
+
+impl From<QueryReply<'_>> for Answer {
+    fn from(reply: QueryReply<'_>) -> Self {
+        Self {
+            fingerprint: Some(reply.fingerprint),
+            short: reply.short,
+            duplicate: reply.duplicate,
+            hits: reply.hits.into_iter().map(HitReply::into_owned).collect(),
+            hit_count: reply.hit_count as u64,
+            ..Self::default()
+        }
+    }
+}
+
+impl From<InsertReply> for Answer {
+    fn from(reply: InsertReply) -> Self {
+        Self {
+            fingerprint: Some(reply.fingerprint),
+            short: reply.short,
+            outcome: Some(reply.outcome),
+            stored: reply.stored,
+            sequence: reply.sequence,
+            previous: reply.previous,
+            ..Self::default()
+        }
+    }
+}
+
+impl From<CheckAndInsertReply<'_>> for Answer {
+    fn from(reply: CheckAndInsertReply<'_>) -> Self {
+        Self {
+            fingerprint: Some(reply.fingerprint),
+            short: reply.short,
+            outcome: Some(reply.outcome),
+            stored: reply.stored,
+            sequence: reply.sequence,
+            duplicate: reply.duplicate,
+            hits: reply.hits.into_iter().map(HitReply::into_owned).collect(),
+            hit_count: reply.hit_count as u64,
+            numbers_differ: reply.numbers_differ,
+            previous: reply.previous,
+            error: None,
+        }
+    }
+}
+
+impl From<ProblemReply<'_>> for Answer {
+    fn from(problem: ProblemReply<'_>) -> Self {
+        Self { error: Some(problem.into_owned()), ..Self::default() }
     }
 }
 

@@ -7,7 +7,7 @@ use super::escapes::unescaped;
 use super::fault::Fault;
 use super::value::{FieldValue, Value};
 
-/// Objects and arrays within one another in metadata. Most JSON parsers refuse much more.
+/// How deeply objects and arrays may be nested. Most JSON parsers refuse much more.
 const DEPTH_MAX: usize = 100;
 
 /// Metadata of a document, without white space between its tokens.

@@ -34,7 +34,7 @@ pub struct Offer<'a> {
     pub content: Content<'a>,
     /// The id, or what to make it from.
     pub id: Option<OfferedId>,
-    /// What the text of a fingerprint left behind.
+    /// The recipe and the sketch of a fingerprint that is offered.
     pub origin: FingerprintOrigin,
     /// Everything else, as far as it is given.
     pub options: OfferOptions,

@@ -10,7 +10,7 @@ use axum::response::Response;
 use bytes::Bytes;
 use nearprint_engine::Admission;
 use nearprint_engine::document::{DocumentId, Namespace};
-use nearprint_service::{NamespaceAccess, answers, budget};
+use nearprint_service::{AllowedNamespaces, answers, budget};
 
 use crate::http::batch::replies::last_line;
 use crate::http::description::{RemovalLines, RemovedLines};
@@ -108,7 +108,7 @@ fn lines(http: &HttpService, body: &Bytes) -> Result<Vec<StreamLine>, Problem> {
 fn named(
     line: &StreamLine,
     default: Option<&Namespace>,
-    reach: &NamespaceAccess,
+    reach: &AllowedNamespaces,
 ) -> Result<Named, Problem> {
     let too_large = || Problem::new(Code::LineTooLarge, "The line is above server.line_bytes_max.");
     let json = line.bytes.as_ref().ok_or_else(too_large)?;
