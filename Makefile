@@ -48,7 +48,8 @@ siege:
 container-test: build
 	@tools/container-test
 
-# One of those that tools/figures lists; it hands on the variables of its scripts.
+# What to measure; tools/figures lists the choices. Variables such as COUNT reach its scripts through
+# the environment.
 WHAT ?= lookup
 
 figures:
