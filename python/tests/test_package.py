@@ -192,3 +192,25 @@ def test_types_reach_the_user(tmp_path: pathlib.Path) -> None:
     for revealed in ('"builtins.int"', '"builtins.float | None"', "[arg-type]"):
         assert revealed in output or revealed.replace("builtins.", "") in output, output
     assert "Found 1 error" in output
+
+
+def test_the_types_of_both_clients_reach_the_user(tmp_path: pathlib.Path) -> None:
+    program = tmp_path / "program.py"
+    program.write_text(
+        "from collections.abc import AsyncIterator, Iterator\n"
+        "from typing import assert_type\n"
+        "from nearprint import NearprintError\n"
+        "from nearprint.client import AsyncClient, Client\n"
+        "from nearprint.client.messages import QueryReply\n"
+        "def blocking(client: Client) -> None:\n"
+        "    assert_type(client.query('tea', distance=3), QueryReply)\n"
+        "    assert_type(client.query_many(['tea']), Iterator[QueryReply | NearprintError])\n"
+        "    client.count(7)\n"
+        "async def asynchronous(client: AsyncClient) -> None:\n"
+        "    assert_type(await client.query('tea', distance=3), QueryReply)\n"
+        "    assert_type(client.query_many(['tea']), AsyncIterator[QueryReply | NearprintError])\n"
+        "    await client.count(7)\n"
+    )
+    check = [sys.executable, "-m", "mypy", "--strict", "--cache-dir", str(tmp_path), str(program)]
+    output = subprocess.run(check, capture_output=True, text=True, check=False).stdout
+    assert output.count("[arg-type]") == 2 and "Found 2 errors" in output, output

@@ -1,4 +1,4 @@
-"""The client for asyncio, on aiohttp."""
+"""The client for asyncio, on aiohttp; ``tools/unasync`` makes blocking.py from this file."""
 
 from __future__ import annotations
 
@@ -6,36 +6,31 @@ import asyncio
 import os
 import ssl
 import time
-from collections import deque
-from collections.abc import AsyncGenerator, AsyncIterable, AsyncIterator, Iterable
+from collections.abc import AsyncIterable, AsyncIterator, Iterable
 from contextlib import aclosing
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 from nearprint.client import messages as m
 from nearprint.client import operations
 from nearprint.client.address import Address
-from nearprint.client.batching import REPLY_BYTES_MAX, Call, check_in_flight, check_settings
-from nearprint.client.tasks import Tasks
-from nearprint.errors import DocumentNotFound, NearprintError, Overloaded, Unreachable
+from nearprint.client.async_transport import AsyncTransport
+from nearprint.client.batching import REPLY_BYTES_MAX, Call, check_settings
+from nearprint.errors import DocumentNotFound, NearprintError
 
 if TYPE_CHECKING:
     import numpy
     from typing_extensions import Self, Unpack
 
-T = TypeVar("T")
-
-_OF_PARENTS: list[Tasks] = []
-"""The connections of processes that this one was forked from. They are kept, because closing them
-here would take them out of the selector that the event loop of the parent still waits for.
-"""
-
 
 class AsyncClient:
     """A client of a nearprint service, for any number of tasks.
 
-    It has the methods of :class:`nearprint.client.Client`, which describes them. Calls of several
-    tasks that wait at the same time are sent as one request.
+    Calls of several tasks that wait at the same time are sent as one request. What was
+    refused for the moment, or lost with its connection, is sent again until ``timeout``; a document
+    without an id is stored under an id that is made of its text, so that this stores it once.
+
+    A process that was forked off makes connections of its own.
 
     >>> async with AsyncClient("http://127.0.0.1:7878") as client:  # doctest: +SKIP
     ...     reply = await client.check_and_insert("The lamp flickers.", id="https://a.example/lamp")
@@ -66,11 +61,7 @@ class AsyncClient:
     ) -> None:
         check_settings(timeout, connections, reply_bytes_max)
         self._address = Address(url, token, ca_file, ssl_context)
-        self._timeout = timeout
-        self._connections = connections
-        self._reply_bytes_max = reply_bytes_max
-        self._closed = False
-        self._tasks: Tasks | None = None
+        self._transport = AsyncTransport(self._address, timeout, connections, reply_bytes_max)
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self._address.name!r})"
@@ -88,9 +79,7 @@ class AsyncClient:
 
     async def close(self) -> None:
         """Close all connections; calls after this raise :class:`RuntimeError`."""
-        self._closed = True
-        if self._tasks is not None and self._tasks.loop is asyncio.get_running_loop():
-            await self._tasks.close()
+        await self._transport.close()
 
     # One document.
 
@@ -98,19 +87,19 @@ class AsyncClient:
         self, text: str | None = None, **options: Unpack[m.FingerprintOptions]
     ) -> m.FingerprintReply:
         """Make a fingerprint; stores nothing."""
-        return await self._run(operations.document("fingerprint", text, options))
+        return await self._transport.run(operations.document("fingerprint", text, options))
 
     async def query(
         self, text: str | None = None, **options: Unpack[m.QueryOptions]
     ) -> m.QueryReply:
         """Look up a document; stores nothing."""
-        return await self._run(operations.document("query", text, options))
+        return await self._transport.run(operations.document("query", text, options))
 
     async def insert(
         self, text: str | None = None, **options: Unpack[m.InsertOptions]
     ) -> m.InsertReply:
         """Store a document, whether or not it has near-duplicates."""
-        return await self._run(operations.document("insert", text, options))
+        return await self._transport.run(operations.document("insert", text, options))
 
     async def check_and_insert(
         self, text: str | None = None, **options: Unpack[m.CheckOptions]
@@ -120,7 +109,7 @@ class AsyncClient:
         A document without an id gets one of its text. If a copy of it is stored already, the reply
         has ``"outcome": "already_present"`` and ``"duplicate": True``, but no hits.
         """
-        return await self._run(operations.document("check-and-insert", text, options))
+        return await self._transport.run(operations.document("check-and-insert", text, options))
 
     async def compare(
         self,
@@ -129,7 +118,7 @@ class AsyncClient:
         **options: Unpack[m.CompareOptions],
     ) -> m.CompareReply:
         """Compare two documents; stores nothing."""
-        return await self._run(operations.compare(a, b, options))
+        return await self._transport.run(operations.compare(a, b, options))
 
     async def get(
         self,
@@ -142,19 +131,21 @@ class AsyncClient:
         """The stored document with an id; None if there is none."""
         try:
             new = m.ReadOptions(min_sequence=min_sequence, fresh=fresh)
-            return await self._run(operations.get(id, namespace, new))
+            return await self._transport.run(operations.get(id, namespace, new))
         except DocumentNotFound:
             return None
 
     async def delete(self, id: str | int, *, namespace: str | None = None) -> bool:
         """Remove the document with an id; whether there was one."""
-        return (await self._run(operations.delete(id, namespace)))["removed"] > 0
+        reply = await self._transport.run(operations.delete(id, namespace))
+        return reply["removed"] > 0
 
     async def delete_fingerprint(
         self, fingerprint: m.Fingerprint, *, namespace: str | None = None
     ) -> int:
         """Remove a fingerprint with all its documents; how many there were."""
-        return (await self._run(operations.delete_fingerprint(fingerprint, namespace)))["removed"]
+        reply = await self._transport.run(operations.delete_fingerprint(fingerprint, namespace))
+        return reply["removed"]
 
     # Any number of documents.
 
@@ -234,14 +225,9 @@ class AsyncClient:
 
         Returns the distance of the nearest hit of each, or 255 for none.
         """
-        return operations.joined(
-            [
-                piece
-                async for piece in self._pieces(
-                    _each(operations.packed("query", fingerprints, options)), in_flight
-                )
-            ]
-        )
+        calls = operations.packed("query", fingerprints, options)
+        results = self._transport.run_many(calls, in_flight)
+        return operations.joined([distances async for distances in results])
 
     async def insert_packed(
         self,
@@ -254,8 +240,9 @@ class AsyncClient:
 
         A request that may have been carried out is not repeated.
         """
-        calls = _each(operations.packed("insert", fingerprints, options))
-        return sum([reply["inserted"] async for reply in self._pieces(calls, in_flight)])
+        calls = operations.packed("insert", fingerprints, options)
+        results = self._transport.run_many(calls, in_flight)
+        return sum([reply["inserted"] async for reply in results])
 
     async def check_and_insert_packed(
         self,
@@ -269,14 +256,9 @@ class AsyncClient:
         Returns the distance of the nearest hit of each, or 255 for those that were stored. A
         request that may have been carried out is not repeated.
         """
-        return operations.joined(
-            [
-                piece
-                async for piece in self._pieces(
-                    _each(operations.packed("check-and-insert", fingerprints, options)), in_flight
-                )
-            ]
-        )
+        calls = operations.packed("check-and-insert", fingerprints, options)
+        results = self._transport.run_many(calls, in_flight)
+        return operations.joined([distances async for distances in results])
 
     # What is stored.
 
@@ -306,11 +288,11 @@ class AsyncClient:
 
     async def purge(self, **conditions: Unpack[m.PurgeOptions]) -> m.Job:
         """Begin to remove the documents that meet all conditions."""
-        return await self._run(operations.purge(conditions))
+        return await self._transport.run(operations.purge(conditions))
 
     async def find_groups(self, **options: Unpack[m.GroupsOptions]) -> m.Job:
         """Begin to find the groups of near-duplicates."""
-        return await self._run(operations.find_groups(options))
+        return await self._transport.run(operations.find_groups(options))
 
     def groups(self, job: str) -> AsyncIterator[m.Group]:
         """The groups that a job found, the largest first."""
@@ -333,7 +315,7 @@ class AsyncClient:
     ) -> m.Job:
         """How far a job is."""
         new = m.ReadOptions(min_sequence=min_sequence, fresh=fresh)
-        return await self._run(operations.job(job, new))
+        return await self._transport.run(operations.job(job, new))
 
     async def wait_for_job(self, job: str, *, timeout: float | None = None) -> m.Job:
         """Wait until a job has ended; :class:`TimeoutError` if it has not after so many seconds."""
@@ -350,7 +332,7 @@ class AsyncClient:
 
         What a purge has removed stays removed.
         """
-        return await self._run(operations.cancel_job(job))
+        return await self._transport.run(operations.cancel_job(job))
 
     # The service.
 
@@ -359,50 +341,38 @@ class AsyncClient:
 
         Waits up to the timeout of a call.
         """
-        await self._run(operations.ready())
+        await self._transport.run(operations.ready())
 
     async def stats(
         self, *, min_sequence: int | None = None, fresh: bool | None = None
     ) -> dict[str, Any]:
         """The state of the service in numbers."""
         new = m.ReadOptions(min_sequence=min_sequence, fresh=fresh)
-        return await self._run(operations.stats(None, new))
+        return await self._transport.run(operations.stats(None, new))
 
     async def count(
         self, namespace: str, *, min_sequence: int | None = None, fresh: bool | None = None
     ) -> int:
         """The number of documents of a namespace."""
         new = m.ReadOptions(min_sequence=min_sequence, fresh=fresh)
-        return (await self._run(operations.stats(namespace, new)))["documents"]
+        reply = await self._transport.run(operations.stats(namespace, new))
+        return reply["documents"]
 
     async def take_snapshot(self) -> m.Snapshot:
         """Take a snapshot, and return once it is on disk."""
-        return await self._run(operations.take_snapshot())
+        return await self._transport.run(operations.take_snapshot())
 
     async def snapshots(self) -> list[m.Snapshot]:
         """The snapshots on disk, newest first."""
-        return (await self._run(operations.snapshots()))["snapshots"]
+        reply = await self._transport.run(operations.snapshots())
+        return reply["snapshots"]
 
     # How calls are made.
-
-    async def _run(self, call: Call[T]) -> T:
-        if self._closed:
-            raise RuntimeError("the client is closed")
-        loop = asyncio.get_running_loop()
-        tasks = self._tasks
-        if tasks is None or tasks.loop is not loop or tasks.process != os.getpid():
-            # Connections belong to their event loop, and to their process.
-            if tasks is not None and tasks.process != os.getpid():
-                _OF_PARENTS.append(tasks)
-            tasks = self._tasks = Tasks(
-                self._address, self._connections, self._reply_bytes_max, loop
-            )
-        return await tasks.run(call, time.monotonic() + self._timeout)
 
     async def _pages(self, listed: operations.List) -> AsyncIterator[Any]:
         after = listed.options.get("after")
         while True:
-            page = await self._run(operations.page(listed, after))
+            page = await self._transport.run(operations.page(listed, after))
             for item in page[listed.form.field]:
                 yield item
             after = page["next"]
@@ -412,40 +382,7 @@ class AsyncClient:
     async def _flow(
         self, calls: AsyncIterator[Call[list[Any]]], in_flight: int
     ) -> AsyncIterator[Any]:
-        async with aclosing(self._pieces(calls, in_flight)) as pieces:
-            async for replies in pieces:
+        async with aclosing(self._transport.run_many(calls, in_flight)) as results:
+            async for replies in results:
                 for reply in replies:
                     yield reply
-
-    async def _pieces(
-        self, calls: AsyncIterator[Call[Any]], in_flight: int
-    ) -> AsyncGenerator[Any, None]:
-        """The results of calls in their order, of which a few are under way."""
-        check_in_flight(in_flight)
-        done = 0
-        under_way: deque[asyncio.Task[Any]] = deque()
-        try:
-            async for call in calls:
-                under_way.append(asyncio.ensure_future(self._run(call)))
-                if len(under_way) == in_flight:
-                    result = await under_way[0]
-                    under_way.popleft()
-                    yield result
-                    done += operations.documents_in(result)
-            while under_way:
-                result = await under_way[0]
-                under_way.popleft()
-                yield result
-                done += operations.documents_in(result)
-        except (Overloaded, Unreachable) as error:
-            error.done += done
-            raise
-        finally:
-            for task in under_way:
-                task.cancel()
-            await asyncio.gather(*under_way, return_exceptions=True)
-
-
-async def _each(items: Iterable[T]) -> AsyncIterator[T]:
-    for item in items:
-        yield item

@@ -1,3 +1,4 @@
+# Made from asynchronous.py by tools/unasync; change that file, and run it again.
 """The client for threads."""
 
 from __future__ import annotations
@@ -5,25 +6,21 @@ from __future__ import annotations
 import os
 import ssl
 import time
-from collections import deque
-from collections.abc import Generator, Iterable, Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
+from collections.abc import Iterable, Iterator
 from contextlib import closing
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 from nearprint.client import messages as m
 from nearprint.client import operations
 from nearprint.client.address import Address
-from nearprint.client.batching import REPLY_BYTES_MAX, Call, check_in_flight, check_settings
-from nearprint.client.pool import Pool
-from nearprint.errors import DocumentNotFound, NearprintError, Overloaded, Unreachable
+from nearprint.client.batching import REPLY_BYTES_MAX, Call, check_settings
+from nearprint.client.transport import Transport
+from nearprint.errors import DocumentNotFound, NearprintError
 
 if TYPE_CHECKING:
     import numpy
     from typing_extensions import Self, Unpack
-
-T = TypeVar("T")
 
 
 class Client:
@@ -64,11 +61,7 @@ class Client:
     ) -> None:
         check_settings(timeout, connections, reply_bytes_max)
         self._address = Address(url, token, ca_file, ssl_context)
-        self._timeout = timeout
-        self._connections = connections
-        self._reply_bytes_max = reply_bytes_max
-        self._closed = False
-        self._pool = Pool(self._address, connections, reply_bytes_max)
+        self._transport = Transport(self._address, timeout, connections, reply_bytes_max)
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self._address.name!r})"
@@ -86,9 +79,7 @@ class Client:
 
     def close(self) -> None:
         """Close all connections; calls after this raise :class:`RuntimeError`."""
-        self._closed = True
-        if self._pool.process == os.getpid():
-            self._pool.close()
+        self._transport.close()
 
     # One document.
 
@@ -96,15 +87,15 @@ class Client:
         self, text: str | None = None, **options: Unpack[m.FingerprintOptions]
     ) -> m.FingerprintReply:
         """Make a fingerprint; stores nothing."""
-        return self._run(operations.document("fingerprint", text, options))
+        return self._transport.run(operations.document("fingerprint", text, options))
 
     def query(self, text: str | None = None, **options: Unpack[m.QueryOptions]) -> m.QueryReply:
         """Look up a document; stores nothing."""
-        return self._run(operations.document("query", text, options))
+        return self._transport.run(operations.document("query", text, options))
 
     def insert(self, text: str | None = None, **options: Unpack[m.InsertOptions]) -> m.InsertReply:
         """Store a document, whether or not it has near-duplicates."""
-        return self._run(operations.document("insert", text, options))
+        return self._transport.run(operations.document("insert", text, options))
 
     def check_and_insert(
         self, text: str | None = None, **options: Unpack[m.CheckOptions]
@@ -114,7 +105,7 @@ class Client:
         A document without an id gets one of its text. If a copy of it is stored already, the reply
         has ``"outcome": "already_present"`` and ``"duplicate": True``, but no hits.
         """
-        return self._run(operations.document("check-and-insert", text, options))
+        return self._transport.run(operations.document("check-and-insert", text, options))
 
     def compare(
         self,
@@ -123,7 +114,7 @@ class Client:
         **options: Unpack[m.CompareOptions],
     ) -> m.CompareReply:
         """Compare two documents; stores nothing."""
-        return self._run(operations.compare(a, b, options))
+        return self._transport.run(operations.compare(a, b, options))
 
     def get(
         self,
@@ -136,19 +127,21 @@ class Client:
         """The stored document with an id; None if there is none."""
         try:
             new = m.ReadOptions(min_sequence=min_sequence, fresh=fresh)
-            return self._run(operations.get(id, namespace, new))
+            return self._transport.run(operations.get(id, namespace, new))
         except DocumentNotFound:
             return None
 
     def delete(self, id: str | int, *, namespace: str | None = None) -> bool:
         """Remove the document with an id; whether there was one."""
-        return self._run(operations.delete(id, namespace))["removed"] > 0
+        reply = self._transport.run(operations.delete(id, namespace))
+        return reply["removed"] > 0
 
     def delete_fingerprint(
         self, fingerprint: m.Fingerprint, *, namespace: str | None = None
     ) -> int:
         """Remove a fingerprint with all its documents; how many there were."""
-        return self._run(operations.delete_fingerprint(fingerprint, namespace))["removed"]
+        reply = self._transport.run(operations.delete_fingerprint(fingerprint, namespace))
+        return reply["removed"]
 
     # Any number of documents.
 
@@ -225,9 +218,9 @@ class Client:
 
         Returns the distance of the nearest hit of each, or 255 for none.
         """
-        return operations.joined(
-            list(self._pieces(operations.packed("query", fingerprints, options), in_flight))
-        )
+        calls = operations.packed("query", fingerprints, options)
+        results = self._transport.run_many(calls, in_flight)
+        return operations.joined(list(results))
 
     def insert_packed(
         self,
@@ -240,8 +233,9 @@ class Client:
 
         A request that may have been carried out is not repeated.
         """
-        pieces = self._pieces(operations.packed("insert", fingerprints, options), in_flight)
-        return sum(reply["inserted"] for reply in pieces)
+        calls = operations.packed("insert", fingerprints, options)
+        results = self._transport.run_many(calls, in_flight)
+        return sum([reply["inserted"] for reply in results])
 
     def check_and_insert_packed(
         self,
@@ -255,13 +249,9 @@ class Client:
         Returns the distance of the nearest hit of each, or 255 for those that were stored. A
         request that may have been carried out is not repeated.
         """
-        return operations.joined(
-            list(
-                self._pieces(
-                    operations.packed("check-and-insert", fingerprints, options), in_flight
-                )
-            )
-        )
+        calls = operations.packed("check-and-insert", fingerprints, options)
+        results = self._transport.run_many(calls, in_flight)
+        return operations.joined(list(results))
 
     # What is stored.
 
@@ -291,11 +281,11 @@ class Client:
 
     def purge(self, **conditions: Unpack[m.PurgeOptions]) -> m.Job:
         """Begin to remove the documents that meet all conditions."""
-        return self._run(operations.purge(conditions))
+        return self._transport.run(operations.purge(conditions))
 
     def find_groups(self, **options: Unpack[m.GroupsOptions]) -> m.Job:
         """Begin to find the groups of near-duplicates."""
-        return self._run(operations.find_groups(options))
+        return self._transport.run(operations.find_groups(options))
 
     def groups(self, job: str) -> Iterator[m.Group]:
         """The groups that a job found, the largest first."""
@@ -316,7 +306,7 @@ class Client:
     def job(self, job: str, *, min_sequence: int | None = None, fresh: bool | None = None) -> m.Job:
         """How far a job is."""
         new = m.ReadOptions(min_sequence=min_sequence, fresh=fresh)
-        return self._run(operations.job(job, new))
+        return self._transport.run(operations.job(job, new))
 
     def wait_for_job(self, job: str, *, timeout: float | None = None) -> m.Job:
         """Wait until a job has ended; :class:`TimeoutError` if it has not after so many seconds."""
@@ -333,7 +323,7 @@ class Client:
 
         What a purge has removed stays removed.
         """
-        return self._run(operations.cancel_job(job))
+        return self._transport.run(operations.cancel_job(job))
 
     # The service.
 
@@ -342,85 +332,44 @@ class Client:
 
         Waits up to the timeout of a call.
         """
-        self._run(operations.ready())
+        self._transport.run(operations.ready())
 
     def stats(
         self, *, min_sequence: int | None = None, fresh: bool | None = None
     ) -> dict[str, Any]:
         """The state of the service in numbers."""
         new = m.ReadOptions(min_sequence=min_sequence, fresh=fresh)
-        return self._run(operations.stats(None, new))
+        return self._transport.run(operations.stats(None, new))
 
     def count(
         self, namespace: str, *, min_sequence: int | None = None, fresh: bool | None = None
     ) -> int:
         """The number of documents of a namespace."""
         new = m.ReadOptions(min_sequence=min_sequence, fresh=fresh)
-        return self._run(operations.stats(namespace, new))["documents"]
+        reply = self._transport.run(operations.stats(namespace, new))
+        return reply["documents"]
 
     def take_snapshot(self) -> m.Snapshot:
         """Take a snapshot, and return once it is on disk."""
-        return self._run(operations.take_snapshot())
+        return self._transport.run(operations.take_snapshot())
 
     def snapshots(self) -> list[m.Snapshot]:
         """The snapshots on disk, newest first."""
-        return self._run(operations.snapshots())["snapshots"]
+        reply = self._transport.run(operations.snapshots())
+        return reply["snapshots"]
 
     # How calls are made.
-
-    def _run(self, call: Call[T]) -> T:
-        pool = self._pool
-        if pool.process != os.getpid():
-            # After a fork: the connections and the lock belong to the other process.
-            pool = self._pool = Pool(self._address, self._connections, self._reply_bytes_max)
-        if self._closed:
-            raise RuntimeError("the client is closed")
-        return pool.run(call, time.monotonic() + self._timeout)
 
     def _pages(self, listed: operations.List) -> Iterator[Any]:
         after = listed.options.get("after")
         while True:
-            page = self._run(operations.page(listed, after))
+            page = self._transport.run(operations.page(listed, after))
             yield from page[listed.form.field]
             after = page["next"]
             if after is None:
                 return
 
     def _flow(self, calls: Iterator[Call[list[Any]]], in_flight: int) -> Iterator[Any]:
-        with closing(self._pieces(calls, in_flight)) as pieces:
-            for replies in pieces:
+        with closing(self._transport.run_many(calls, in_flight)) as results:
+            for replies in results:
                 yield from replies
-
-    def _pieces(self, calls: Iterator[Call[Any]], in_flight: int) -> Generator[Any, None, None]:
-        """The results of calls in their order, of which a few are under way."""
-        check_in_flight(in_flight)
-        done = 0
-        under_way: deque[Future[Any]] = deque()
-        process = os.getpid()
-        # Not kept: threads do not survive a fork.
-        threads = ThreadPoolExecutor(in_flight, thread_name_prefix="nearprint")
-        try:
-            for call in calls:
-                under_way.append(threads.submit(self._run, call))
-                if len(under_way) == in_flight:
-                    result = under_way.popleft().result()
-                    yield result
-                    _check_process(process)
-                    done += operations.documents_in(result)
-            while under_way:
-                result = under_way.popleft().result()
-                yield result
-                _check_process(process)
-                done += operations.documents_in(result)
-        except (Overloaded, Unreachable) as error:
-            error.done += done
-            raise
-        finally:
-            if process == os.getpid():
-                threads.shutdown(cancel_futures=True)
-
-
-def _check_process(process: int) -> None:
-    """Refuse to go on in another process than the one whose threads have the requests."""
-    if process != os.getpid():
-        raise RuntimeError("this iterator belongs to the process before the fork; make another")

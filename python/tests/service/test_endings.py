@@ -34,7 +34,7 @@ class Gate:
 
 def waiting(client: Client) -> int:
     """How many calls wait for a connection."""
-    return sum(map(len, client._pool._queue._batches.values()))
+    return sum(map(len, client._transport._pool._queue._batches.values()))
 
 
 def lines(count: int) -> Iterator[dict[str, Any]]:
@@ -89,7 +89,7 @@ def test_closing_while_many_threads_call(service: Service) -> None:
             client.fingerprint(fingerprint=2)
             client.close()
             assert {each.result(30) for each in calls} == {"the client is closed"}
-        assert client._pool._idle == [], "no connection is left open"
+        assert client._transport._pool._idle == [], "no connection is left open"
 
 
 # Forked.
@@ -199,7 +199,7 @@ def test_an_abandoned_iterator_frees_its_connections(service: Service) -> None:
             for reply in client.query_many(lines(8 * CHUNK_LINES_MAX)):
                 assert reply["duplicate"] is False  # type: ignore[index]
                 break
-        assert client._pool._free == 2
+        assert client._transport._pool._free == 2
         assert not [each for each in threading.enumerate() if each.name.startswith("nearprint")]
         assert client.query(text(1))["duplicate"] is False
 
@@ -225,7 +225,7 @@ def test_an_abandoned_asynchronous_iterator_frees_its_connections(
 
             for close in (True, False):
                 await abandon(close=close)
-                tasks = client._tasks
+                tasks = client._transport._tasks
                 assert tasks is not None
                 # Without aclose(), the loop closes it.
                 while tasks._free < 2:
@@ -260,7 +260,7 @@ def test_calls_that_are_given_up_lose_no_others(service: Service) -> None:
                 numbers = range(turn * 200, turn * 200 + 200)
                 answered = await asyncio.gather(*map(call, numbers))
                 assert all(done for number, done in zip(numbers, answered) if number % 3 == 0)
-            tasks = client._tasks
+            tasks = client._transport._tasks
             assert tasks is not None
             while tasks._exchanges:
                 await asyncio.sleep(0.005)
@@ -323,7 +323,7 @@ def test_an_interrupted_call_frees_its_connection(
         with pytest.raises(Interrupt):
             client.query(text(1))
         assert client.query(text(1))["duplicate"] is False
-        assert client._pool._free == 1
+        assert client._transport._pool._free == 1
 
 
 def test_an_interrupted_call_leaves_those_that_wait_with_it(
@@ -341,7 +341,7 @@ def test_an_interrupted_call_leaves_those_that_wait_with_it(
         gate.opened.set()
         assert [call.result(30)["stored"] for call in calls] == [True, True]
         assert client.get("2") is None
-        assert client._pool._free == 1
+        assert client._transport._pool._free == 1
 
 
 def test_an_interrupted_call_that_was_told_to_wait(
