@@ -19,15 +19,13 @@ pub mod allocator;
 #[doc(hidden)]
 pub mod cli;
 #[doc(hidden)]
-pub mod cluster;
-#[doc(hidden)]
 pub mod config;
-#[doc(hidden)]
-pub mod follow;
 #[doc(hidden)]
 pub mod http;
 #[doc(hidden)]
 pub mod metrics;
+#[doc(hidden)]
+pub mod replicas;
 #[doc(hidden)]
 pub mod server;
 #[doc(hidden)]

@@ -4,8 +4,8 @@
 use nearprint_engine::OpenError;
 
 use crate::cli::error_report::ErrorReport;
-use crate::cluster::SeedError;
 use crate::config::{Config, ConfigError, Sources};
+use crate::replicas::SeedError;
 use crate::server::{ServeError, Settings};
 
 /// What to do about a clock that is behind the data directory.
@@ -55,15 +55,15 @@ pub(super) fn serve_error(error: ServeError) -> ErrorReport {
             "name a certificate and its key, both PEM: server.tls_certificate_file, server.tls_key_file"
         }
         ServeError::Open(OpenError::ClockBehind { .. }) => CLOCK_BEHIND_NEXT,
-        ServeError::Follow(_) => {
-            "check the primary, its address, and follow.token_file: a token with the scope admin"
+        ServeError::Remote(_) => {
+            "name a PEM file of certificates, or leave follow.ca_file and cluster.ca_file empty"
         }
-        ServeError::Remote(_) => "name a PEM file of certificates, or leave cluster.ca_file empty",
         ServeError::Seed(SeedError::NoSeeds) => {
             "make the first node with `nearprint cluster create`, or name other nodes in cluster.seeds"
         }
         ServeError::Seed(_) => {
-            "check cluster.seeds, and cluster.token_file: a token with the scopes read and admin"
+            "check the address (follow.url, cluster.seeds) and the token (token_file beside it): for \
+             a primary with the scope admin, for a node with read and admin"
         }
         ServeError::Open(OpenError::NotANode) => NOT_A_NODE_NEXT,
         ServeError::Open(OpenError::NodeOfCluster) => {

@@ -9,11 +9,11 @@
 //! `tests` changes every key and checks the setting it ends in; `tests/http_contract/limits.rs`
 //! checks its effect on a running server.
 
-mod cluster;
 mod error;
 mod keys;
 mod layers;
 mod memory;
+mod replicas;
 mod suggestion;
 #[cfg(test)]
 mod tests;

@@ -17,7 +17,7 @@ use super::error::ConfigError;
 use super::keys::Config;
 use super::memory::MemoryLimits;
 use crate::server::Settings;
-use crate::{access, follow, http, memory, model, server, telemetry};
+use crate::{access, http, memory, model, server, telemetry};
 
 const MS_MIN: u64 = 10;
 pub(super) const MINUTES_10_MS: u64 = 600_000;
@@ -56,8 +56,7 @@ impl Config {
             server: server_options(self, access)?,
             http: http_options(self, memory)?,
             engine: engine_options(self, memory)?,
-            follow: follow_options(self)?,
-            cluster: super::cluster::options(self)?,
+            replica: super::replicas::replica(self)?,
             log: log_options(self)?,
         })
     }
@@ -209,27 +208,8 @@ fn engine_options(
             .min(memory.groups),
         disk_free_bytes_min: within(key!(config.engine.disk_free_bytes_min), 0..=1 << 60)?,
         expired_kept_ms: within(key!(config.engine.expired_kept_ms), 0..=DAY_MS)?,
-        follows: !config.follow.url.is_empty(),
         ..nearprint_engine::Options::new(data.directory.clone(), recipe(config)?)
     })
-}
-
-/// The primary to follow; `None` for a service that takes writes.
-fn follow_options(config: &Config) -> Result<Option<follow::FollowOptions>, ConfigError> {
-    let keys = &config.follow;
-    if keys.url.is_empty() {
-        return Ok(None);
-    }
-    let Some(url) = address(&keys.url, &["http://", "https://"]) else {
-        let range = "empty, or the address of the primary, such as http://10.0.0.1:7878";
-        return Err(wrong("follow.url", &keys.url, range));
-    };
-    Ok(Some(follow::FollowOptions {
-        url,
-        token_file: given(&keys.token_file),
-        ca_file: given(&keys.ca_file),
-        forward: keys.forward,
-    }))
 }
 
 /// A URL of one of these schemes that names a host, and perhaps a port, without a `/` at its end.

@@ -43,6 +43,6 @@ pub use options::{EXPORT_STALL, HttpOptions};
 pub(crate) use problem::too_many_connections;
 pub(crate) use request::body::ReadingStopped;
 pub(crate) use request::caller::PeerAddress;
-pub(crate) use role::{ClusterNode, FollowerRole, Role};
+pub(crate) use role::{ReplicaRole, Role};
 pub use router::{openapi, router};
 pub use service::HttpService;

@@ -1,41 +1,42 @@
 //! Who decides what a service is asked: itself, the primary that it follows, or the leader of its
 //! cluster.
 
-use std::path::Path;
 use std::sync::Arc;
 
 use nearprint_client::RemoteError;
-use nearprint_engine::cluster::member::{NodeState, NodeStatus};
+use nearprint_engine::replica::{NodeState, NodeStatus};
 
-use crate::follow::{FollowOptions, Following};
 use crate::http::forward::{ForwardTarget, Forwarder};
 use crate::http::problem::{Code, Problem};
+use crate::replicas::{Replica, ReplicaKind};
 
 /// What a service is among others.
 #[derive(Debug)]
 pub(crate) enum Role {
     /// It decides, and nobody else does.
     Alone,
-    /// Its primary decides.
-    Follower(FollowerRole),
-    /// The leader of its cluster decides, which may be itself.
-    Node(ClusterNode),
+    /// It is a copy of others.
+    Replica(ReplicaRole),
 }
 
-/// A follower, as it speaks to its primary.
+/// A copy, as it speaks to the others.
 #[derive(Debug)]
-pub(crate) struct FollowerRole {
-    pub(crate) following: Arc<Following>,
+pub(crate) struct ReplicaRole {
+    pub(crate) copies: Copies,
     /// How requests that write are passed on, if they are.
     forwarder: Option<Forwarder>,
 }
 
-/// A node of a cluster, as it speaks to the others.
-#[derive(Debug)]
-pub(crate) struct ClusterNode {
-    /// Where the others reach it.
-    pub(crate) address: Arc<str>,
-    forwarder: Forwarder,
+/// Whom a service copies.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Copies {
+    /// Its primary, which decides.
+    Primary,
+    /// The leader of its cluster decides, which may be itself.
+    Cluster {
+        /// Where the others reach it.
+        address: Arc<str>,
+    },
 }
 
 /// Who decides now.
@@ -49,58 +50,45 @@ pub(crate) enum Decider<'a> {
     Nobody(Problem),
 }
 
-impl FollowerRole {
+impl ReplicaRole {
     /// For a service that works on this many requests at one time.
     ///
     /// # Errors
     /// [`RemoteError`]: the file of trusted certificates cannot be used.
-    pub(crate) fn new(options: FollowOptions, in_flight_max: usize) -> Result<Self, RemoteError> {
-        let ca_file = options.ca_file.as_deref();
-        let forwarder = options.forward.then(|| Forwarder::new(ca_file, in_flight_max));
-        let forwarder = forwarder.transpose()?;
-        Ok(Self { following: Arc::new(Following::new(options)), forwarder })
+    pub(crate) fn new(replica: &Replica, in_flight_max: usize) -> Result<Self, RemoteError> {
+        let (copies, forwards) = match &replica.kind {
+            ReplicaKind::Follower { forward } => (Copies::Primary, *forward),
+            ReplicaKind::Node(node) => {
+                (Copies::Cluster { address: node.address.as_str().into() }, true)
+            }
+        };
+        let ca_file = replica.peers.ca_file.as_deref();
+        let forwarder = forwards.then(|| Forwarder::new(ca_file, in_flight_max)).transpose()?;
+        Ok(Self { copies, forwarder })
     }
 
-    /// Who decides.
-    pub(crate) fn decider(&self) -> Decider<'_> {
-        let primary = self.following.primary();
-        match &self.forwarder {
-            Some(forwarder) => Decider::There(forwarder, ForwardTarget::Primary(primary.into())),
-            None => Decider::Nobody(only_primary(primary)),
-        }
-    }
-}
-
-impl ClusterNode {
-    /// For a service that works on this many requests at one time. It trusts the certificates of
-    /// the file, or those of public authorities without one.
-    ///
-    /// # Errors
-    /// [`RemoteError`]: the file cannot be used.
-    pub(crate) fn new(
-        address: Arc<str>,
-        ca_file: Option<&Path>,
-        in_flight_max: usize,
-    ) -> Result<Self, RemoteError> {
-        Ok(Self { address, forwarder: Forwarder::new(ca_file, in_flight_max)? })
-    }
-
-    /// Who decides when the node is so.
+    /// Who decides when the copy is so.
     pub(crate) fn decider(&self, status: &NodeStatus) -> Decider<'_> {
         if status.state == NodeState::Leading {
             return Decider::Here;
         }
-        if matches!(status.state, NodeState::Halted(_)) {
-            let detail = "This node has halted, so it does not know who leads; nothing was changed. \
-                          /readyz says why.";
-            return Decider::Nobody(Problem::new(Code::NoLeader, detail));
-        }
-        // An address of its own is left from the time when it led.
-        match &status.leader {
-            Some(leader) if *leader != self.address => {
-                Decider::There(&self.forwarder, ForwardTarget::Leader(Arc::clone(leader)))
+        match (&self.copies, &status.leader, &self.forwarder) {
+            (Copies::Primary, Some(primary), Some(forwarder)) => {
+                Decider::There(forwarder, ForwardTarget::Primary(Arc::clone(primary)))
             }
-            Some(_) | None => Decider::Nobody(no_leader()),
+            (Copies::Primary, primary, _) => {
+                Decider::Nobody(only_primary(primary.as_deref().unwrap_or("another service")))
+            }
+            _ if matches!(status.state, NodeState::Halted(_)) => {
+                let detail = "This node has halted, so it does not know who leads; nothing was \
+                              changed. /readyz says why.";
+                Decider::Nobody(Problem::new(Code::NoLeader, detail))
+            }
+            // An address of its own is left from the time when it led.
+            (Copies::Cluster { address }, Some(leader), Some(forwarder)) if leader != address => {
+                Decider::There(forwarder, ForwardTarget::Leader(Arc::clone(leader)))
+            }
+            (Copies::Cluster { .. }, _, _) => Decider::Nobody(no_leader()),
         }
     }
 }
@@ -142,6 +130,7 @@ mod tests {
         NodeStatus {
             state,
             leader: leader.map(Arc::from),
+            is_connected: true,
             heard_ms: 0,
             lag_ms: 0,
             read: 7,
@@ -152,7 +141,8 @@ mod tests {
 
     #[test]
     fn a_node_passes_on_what_it_does_not_decide_while_it_knows_the_leader() {
-        let node = ClusterNode::new(OWN.into(), None, 2).unwrap();
+        let forwarder = Some(Forwarder::new(None, 2).unwrap());
+        let node = ReplicaRole { copies: Copies::Cluster { address: OWN.into() }, forwarder };
         let decider = |state, leader| match node.decider(&status(state, leader)) {
             Decider::Here => "here".to_owned(),
             Decider::There(_, ForwardTarget::Leader(leader)) => leader.to_string(),
@@ -173,19 +163,22 @@ mod tests {
 
     #[test]
     fn a_follower_passes_on_only_if_it_is_told_to() {
+        let halted = NodeState::Halted("another history".to_owned());
         for forward in [false, true] {
-            let url = OTHER.to_owned();
-            let options = FollowOptions { url, token_file: None, ca_file: None, forward };
-            let follower = FollowerRole::new(options, 2).unwrap();
-            let passes_on = match follower.decider() {
-                Decider::There(_, to) => to == ForwardTarget::Primary(OTHER.into()),
-                Decider::Nobody(problem) => {
-                    assert!(problem.is(Code::Follower) && problem.body().detail.contains(OTHER));
-                    false
-                }
-                Decider::Here => panic!("a follower decides nothing"),
-            };
-            assert_eq!(passes_on, forward);
+            let forwarder = forward.then(|| Forwarder::new(None, 2).unwrap());
+            let follower = ReplicaRole { copies: Copies::Primary, forwarder };
+            for state in [NodeState::CatchingUp, NodeState::Following, halted.clone()] {
+                let passes_on = match follower.decider(&status(state, Some(OTHER))) {
+                    Decider::There(_, to) => to == ForwardTarget::Primary(OTHER.into()),
+                    Decider::Nobody(problem) => {
+                        let names_it = problem.body().detail.contains(OTHER);
+                        assert!(problem.is(Code::Follower) && names_it);
+                        false
+                    }
+                    Decider::Here => panic!("a follower decides nothing"),
+                };
+                assert_eq!(passes_on, forward);
+            }
         }
     }
 }

@@ -4,14 +4,13 @@ use std::sync::{Arc, OnceLock};
 
 use axum::extract::Request;
 use nearprint_engine::Engine;
-use nearprint_engine::cluster::member::{NodeState, NodeStatus};
+use nearprint_engine::replica::{NodeState, NodeStatus};
 use nearprint_service::shares::SharedPlaces;
 use nearprint_service::{Prepared, Service};
 use tokio::sync::watch;
 use tokio::time::Instant;
 
 use crate::access::Access;
-use crate::follow::{FollowState, Following};
 use crate::http::options::HttpOptions;
 use crate::http::problem::Problem;
 use crate::http::reply::streamed::StreamPlaces;
@@ -19,7 +18,7 @@ use crate::http::request::body::{self, Bodies};
 use crate::http::request::caller::client_of;
 use crate::http::request::prepare;
 use crate::http::request::types::RequestKind;
-use crate::http::role::{ClusterNode, Decider, FollowerRole, Role};
+use crate::http::role::{Copies, Decider, ReplicaRole, Role};
 use crate::model;
 
 /// What the handlers share.
@@ -48,7 +47,7 @@ impl HttpService {
         Self::with_role(engine, options, access, Role::Alone)
     }
 
-    /// The same among others. The engine of a node has to be one.
+    /// The same among others. The engine of a copy has to be one.
     pub(crate) fn with_role(
         engine: Engine,
         options: HttpOptions,
@@ -80,39 +79,30 @@ impl HttpService {
         drop(self.stopping.subscribe().wait_for(|stopping| *stopping).await);
     }
 
-    /// The node of a cluster that it is, if so, and what that does now.
-    pub(crate) fn node(&self) -> Option<(&ClusterNode, Arc<NodeStatus>)> {
+    /// The copy of others that it is, if so, and what that does now.
+    pub(crate) fn replica(&self) -> Option<(&ReplicaRole, Arc<NodeStatus>)> {
         match &self.role {
-            Role::Alone | Role::Follower(_) => None,
-            Role::Node(node) => Some((node, self.service.engine().node()?)),
+            Role::Alone => None,
+            Role::Replica(replica) => Some((replica, self.service.engine().node()?)),
         }
     }
 
-    /// The following of a primary, if it is a follower.
-    pub(crate) fn following(&self) -> Option<&Following> {
-        match &self.role {
-            Role::Follower(follower) => Some(&follower.following),
-            Role::Alone | Role::Node(_) => None,
-        }
+    /// Whether it is a node of a cluster.
+    pub(crate) fn is_node(&self) -> bool {
+        matches!(&self.role, Role::Replica(ReplicaRole { copies: Copies::Cluster { .. }, .. }))
     }
 
     /// Whether it is a copy that has each change soon.
     pub(crate) fn is_level(&self) -> bool {
-        match (&self.role, self.node()) {
-            (Role::Follower(FollowerRole { following, .. }), _) => {
-                following.is_connected() && following.state() == FollowState::Following
-            }
-            (_, Some((_, status))) => status.state == NodeState::Following,
-            (Role::Alone | Role::Node(_), None) => false,
-        }
+        self.replica()
+            .is_some_and(|(_, status)| status.state == NodeState::Following && status.is_connected)
     }
 
     /// Who decides now.
     pub(crate) fn decider(&self) -> Decider<'_> {
-        match (&self.role, self.node()) {
-            (Role::Follower(follower), _) => follower.decider(),
-            (_, Some((node, status))) => node.decider(&status),
-            (Role::Alone | Role::Node(_), None) => Decider::Here,
+        match self.replica() {
+            None => Decider::Here,
+            Some((replica, status)) => replica.decider(&status),
         }
     }
 

@@ -7,8 +7,7 @@ use nearprint_engine::OpenError;
 
 use super::tls::TlsError;
 use crate::access::AccessError;
-use crate::cluster::SeedError;
-use crate::follow::FollowError;
+use crate::replicas::SeedError;
 
 /// Why the server does not start, or stops by itself.
 #[derive(Debug, thiserror::Error)]
@@ -32,14 +31,11 @@ pub enum ServeError {
     /// The data directory cannot be opened.
     #[error(transparent)]
     Open(#[from] OpenError),
-    /// The primary cannot be copied or followed.
-    #[error("cannot follow the primary: {0}")]
-    Follow(#[from] FollowError),
-    /// A file with the certificates of other nodes cannot be used.
-    #[error("cluster.ca_file: {0}")]
+    /// A file with the certificates of other services cannot be used.
+    #[error("the certificates of other services: {0}")]
     Remote(#[from] RemoteError),
-    /// The directory of a node cannot be filled.
-    #[error("cannot fill the data directory from another node: {0}")]
+    /// The directory of a copy cannot be filled.
+    #[error("cannot fill the data directory from another service: {0}")]
     Seed(#[from] SeedError),
     /// The operator would not wait for the end of the stop.
     #[error(

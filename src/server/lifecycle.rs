@@ -7,7 +7,7 @@ use std::panic::resume_unwind;
 use std::sync::Arc;
 use std::time::Duration;
 
-use nearprint_engine::cluster::member::EngineEnd;
+use nearprint_engine::replica::EngineEnd;
 use nearprint_engine::{Engine, OpenError, Options};
 use tokio::net::{TcpListener, TcpSocket};
 use tokio::runtime::{Handle, Runtime};
@@ -21,11 +21,10 @@ use super::credentials::Credentials;
 use super::descriptors;
 use super::error::ServeError;
 use super::options::{ServerOptions, Settings};
-use crate::follow::{FollowError, FollowThread, Following};
-use crate::http::{ClusterNode, FollowerRole, Role};
+use crate::http::{ReplicaRole, Role};
 use crate::metrics::{self, EngineMetrics};
-use crate::server::filling::FillSource;
-use crate::{http, telemetry};
+use crate::server::filling;
+use crate::{http, replicas, telemetry};
 
 /// Connections that the operating system queues until they are accepted.
 const BACKLOG: u32 = 1_024;
@@ -124,11 +123,12 @@ async fn start(
     // 3. Signals stop the process cleanly, even during recovery.
     let _reloads = reload_on_hangup(&credentials).map_err(ServeError::Runtime)?;
     // 4. A copy of another service that has nothing yet is filled, and begins again with what came.
-    if let Some(source) = FillSource::of(&settings)
-        && (copies || source.is_needed()?)
+    if let Some(replica) = &settings.replica
+        && (copies || replicas::needs_seed(replica, &settings.engine.data)?)
     {
+        let filled = filling::fill(replica.clone(), settings.engine.data.clone(), copies);
         return tokio::select! {
-            filled = source.fill(copies) => filled.map(|()| ServiceEnd::Again { copies: false }),
+            filled = filled => Ok(filled.map(|()| ServiceEnd::Again { copies: false })?),
             () = signals.next() => {
                 tracing::info!("stopped before the data directory was filled; nothing was served");
                 Ok(ServiceEnd::Stopped)
@@ -137,9 +137,9 @@ async fn start(
     }
     // 5. Recover. Whatever ends a recovery, the next start begins it again.
     let role = role(&settings)?;
-    let node = settings.cluster.map(|cluster| cluster.of_node(&Handle::current()));
-    let recovery = spawn_blocking(move || match node {
-        Some(node) => Engine::open_node(settings.engine, node, Arc::new(EngineMetrics)),
+    let replica = settings.replica.map(|replica| replica.of_engine(&Handle::current()));
+    let recovery = spawn_blocking(move || match replica {
+        Some(replica) => Engine::open_replica(settings.engine, replica, Arc::new(EngineMetrics)),
         None => open_engine(settings.engine),
     });
     let engine = tokio::select! {
@@ -187,13 +187,8 @@ fn log_memory(settings: &Settings) {
 
 /// What the service is among others.
 fn role(settings: &Settings) -> Result<Role, ServeError> {
-    let in_flight_max = settings.http.requests_in_flight_max;
-    if let Some(options) = &settings.cluster {
-        let (address, ca_file) = (options.address.as_str().into(), options.ca_file.as_deref());
-        return Ok(Role::Node(ClusterNode::new(address, ca_file, in_flight_max)?));
-    }
-    let Some(options) = &settings.follow else { return Ok(Role::Alone) };
-    Ok(Role::Follower(FollowerRole::new(options.clone(), in_flight_max)?))
+    let Some(replica) = &settings.replica else { return Ok(Role::Alone) };
+    Ok(Role::Replica(ReplicaRole::new(replica, settings.http.requests_in_flight_max)?))
 }
 
 /// Opens the engine of a service alone, which reports its work to the metrics. Blocks.
@@ -245,30 +240,19 @@ impl Server {
         shutdown: impl Future<Output = ()> + Send,
     ) -> Result<ServiceEnd, ServeError> {
         let Self { listener, engine, options, http, role, credentials } = self;
-        let following = match &role {
-            Role::Follower(follower) => Some(Arc::clone(&follower.following)),
-            Role::Alone | Role::Node(_) => None,
-        };
         let service = http::HttpService::with_role(engine.clone(), http, credentials.access, role);
         let router = http::router(Arc::clone(&service));
-        let thread = following.as_ref().map(|following| {
-            FollowThread::start(Arc::clone(following), engine.clone()).map_err(FollowError::Thread)
-        });
-        let mut thread = thread.transpose()?;
         let upkeep = tokio::spawn(fold_metrics());
         let grace = options.shutdown_grace;
         let accepting = AcceptLoop::start(listener, router, credentials.tls, options);
         let outcome = tokio::select! {
             () = shutdown => Ok(ServiceEnd::Stopped),
             end = engine.ended() => after(end),
-            () = outdated(following.as_deref()) => Ok(ServiceEnd::Again { copies: true }),
         };
         // A leader gives the lead away while requests finish.
         engine.step_down();
         service.stop();
         drop(service);
-        // It ends while requests finish.
-        thread.iter_mut().for_each(FollowThread::ask_to_stop);
         tracing::info!(failed = outcome.is_err(), "stopping");
         let begun = Instant::now();
         // 1. Accept no more connections; close idle ones, and let busy ones finish their request.
@@ -277,11 +261,7 @@ impl Server {
         }
         // 2. Write what was accepted, sync, take a snapshot, release the directory.
         let left = grace.saturating_sub(begun.elapsed()).max(CLOSING_MIN);
-        let close = move || {
-            engine.close();
-            drop(thread);
-        };
-        let closing = spawn_blocking(close);
+        let closing = spawn_blocking(move || engine.close());
         let closing = match outcome {
             // The next start needs the directory.
             Ok(ServiceEnd::Again { .. }) => Ok(closing.await),
@@ -312,14 +292,6 @@ const fn after(end: EngineEnd) -> Result<ServiceEnd, ServeError> {
         EngineEnd::Failed => Err(ServeError::StorageFailed),
         EngineEnd::Deposed => Ok(ServiceEnd::Again { copies: false }),
         EngineEnd::Outdated => Ok(ServiceEnd::Again { copies: true }),
-    }
-}
-
-/// Resolves when a follower can no longer catch up.
-async fn outdated(following: Option<&Following>) {
-    match following {
-        Some(following) => following.outdated().await,
-        None => std::future::pending().await,
     }
 }
 

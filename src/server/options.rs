@@ -4,7 +4,8 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use super::tls::TlsSource;
-use crate::{access, cluster, follow, http, telemetry};
+use crate::replicas::Replica;
+use crate::{access, http, telemetry};
 
 /// Everything that a running service needs, in the types of the modules it goes to.
 #[derive(Debug, Clone)]
@@ -15,10 +16,8 @@ pub struct Settings {
     /// Bodies, limits and defaults of requests.
     pub http: http::HttpOptions,
     pub engine: nearprint_engine::Options,
-    /// The primary to follow, if it is a follower.
-    pub follow: Option<follow::FollowOptions>,
-    /// The cluster that it is a node of, if so.
-    pub cluster: Option<cluster::ClusterOptions>,
+    /// Whom it copies, if it is a follower or a node of a cluster.
+    pub replica: Option<Replica>,
     pub log: telemetry::LogOptions,
 }
 

@@ -140,6 +140,8 @@ fn a_node_that_lacks_what_the_log_has_discarded_is_filled_again() {
         cluster.store(&lines);
     }
     cluster.begin(behind);
-    cluster.until("it copies a node", |cluster| cluster.log(behind).contains("copied a node"));
+    cluster.until("it copies a node", |cluster| {
+        cluster.log(behind).contains("copied another service")
+    });
     cluster.until_level();
 }

@@ -9,7 +9,7 @@ use std::process::{Child, Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use nearprint::cluster::nats::{NatsError, NatsLog, NatsOptions, NewStream};
+use nearprint::replicas::nats::{NatsError, NatsLog, NatsOptions, NewStream};
 use rustix::process::{Pid, Signal, kill_process};
 use tempfile::TempDir;
 use tokio::runtime::Runtime;

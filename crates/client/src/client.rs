@@ -161,6 +161,14 @@ pub struct ReplyBody {
     frame: Bytes,
 }
 
+impl ReplyBody {
+    /// From now on a read that finds nothing for this time fails as
+    /// [`TimedOut`](io::ErrorKind::TimedOut). It can be repeated.
+    pub fn set_silence_max(&mut self, silence_max: Duration) {
+        self.silence_max = silence_max;
+    }
+}
+
 impl Read for ReplyBody {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         while self.frame.is_empty() {

@@ -77,8 +77,8 @@ pub use api::replies::{
     PackedQuery, Page, PageOptions, QueryOptions, Readiness, RecordSpace, Removed, SegmentStats,
     SnapshotInfo, Stats, StoreOptions, StoredDocument, Written,
 };
+pub use handle::Engine;
 pub use handle::listing::DocumentStream;
-pub use handle::{Engine, following};
 pub use nearprint_machine::commands::{Insert, Verdict};
 pub use nearprint_machine::document;
 pub use nearprint_machine::jobs::{JobFailure, JobState, NamespaceFilter, Purge, PurgeWork};
@@ -100,12 +100,26 @@ pub use state::jobs::{GroupsRequest, GroupsWork, Job, Work, progress_of};
 pub use state::scheduler::Share;
 pub use write::queued::Pending;
 
+/// How an engine is a copy of others: a node of a cluster, or a follower.
+#[doc(hidden)]
+pub mod replica {
+    pub use crate::state::replica::{
+        EngineEnd, FollowerOptions, NodeOptions, NodeState, NodeStatus, OpenLog, ReplicaOptions,
+    };
+}
+
+/// What a program needs to run a follower, or to have some.
+pub mod following {
+    pub use crate::directories::follower;
+    pub use crate::handle::changes::{Changes, ChangesEnd};
+    pub use crate::replication::primary::{ChangesError, FollowerPosition, OpenChanges};
+}
+
 /// What a program needs to run nodes of a cluster.
 #[doc(hidden)]
 pub mod cluster {
     pub use crate::directories::{node as offline, seeding};
     pub use crate::replication::{chain, message, position};
-    pub use crate::state::member;
 }
 
 /// Data directories without a service.

@@ -9,10 +9,15 @@ mod common;
 
 use std::io::{self, Read};
 use std::path::Path;
-use std::sync::mpsc;
+use std::sync::{Arc, Mutex, mpsc};
 use std::time::Duration;
 
-use nearprint_engine::following::{ChangesEnd, FollowEnd, FollowerPosition, follower};
+use nearprint_engine::following::{
+    ChangesEnd, ChangesError, FollowerPosition, OpenChanges, follower,
+};
+use nearprint_engine::replica::{
+    EngineEnd, FollowerOptions, NodeState, NodeStatus, ReplicaOptions,
+};
 use nearprint_engine::{
     Admission, Criteria, Durability, Engine, JobState, ListQuery, NamespaceFilter, OpenError,
     Options, OriginalsOrder, OriginalsQuery, Purge, QueryOptions, Refused, StoredDocument,
@@ -29,8 +34,14 @@ fn open(directory: &Path) -> Engine {
     Engine::open(common::options(directory)).unwrap()
 }
 
-fn open_follower(directory: &Path) -> Engine {
-    Engine::open(Options { follows: true, ..common::options(directory) }).unwrap()
+fn open_follower(directory: &Path, wiring: &Arc<Wiring>) -> Engine {
+    open_limited(common::options(directory), wiring)
+}
+
+fn open_limited(options: Options, wiring: &Arc<Wiring>) -> Engine {
+    let changes: Arc<dyn OpenChanges> = Arc::<Wiring>::clone(wiring);
+    let replica = ReplicaOptions::Follower(FollowerOptions { primary: ADDRESS.into(), changes });
+    Engine::open_replica(options, replica, Arc::new(())).unwrap()
 }
 
 fn close(engine: &Engine) {
@@ -106,40 +117,124 @@ async fn seed(primary: &Engine, directory: &Path) {
     follower::seed(&mut &bytes[..], directory, ADDRESS).unwrap();
 }
 
-/// The stream of a primary, which ends after some bytes or when the other side hangs up.
-struct Wire(mpsc::Receiver<Vec<u8>>, Vec<u8>, usize);
+/// How a follower reaches a primary of this process.
+#[derive(Debug)]
+struct Wiring {
+    runtime: tokio::runtime::Handle,
+    state: Mutex<Wired>,
+}
+
+#[derive(Debug)]
+struct Wired {
+    /// `None` while it cannot be reached.
+    primary: Option<Engine>,
+    /// After so many bytes a connection breaks.
+    bytes: usize,
+    /// Where the follower was at each connection.
+    positions: Vec<FollowerPosition>,
+    /// The follower does not say which record it has last.
+    hides_record: bool,
+    /// The primary sends this instead of its changes.
+    sends: Option<Vec<u8>>,
+}
+
+impl Wiring {
+    fn new(primary: Option<&Engine>) -> Arc<Self> {
+        let state = Wired {
+            primary: primary.cloned(),
+            bytes: usize::MAX,
+            positions: Vec::new(),
+            hides_record: false,
+            sends: None,
+        };
+        let runtime = tokio::runtime::Handle::current();
+        Arc::new(Self { runtime, state: Mutex::new(state) })
+    }
+
+    /// Where the follower was when it connected last.
+    fn position(&self) -> FollowerPosition {
+        *self.state.lock().unwrap().positions.last().unwrap()
+    }
+}
+
+impl OpenChanges for Wiring {
+    fn open(&self, after: &FollowerPosition) -> Result<Box<dyn Read + Send>, ChangesError> {
+        let mut state = self.state.lock().unwrap();
+        state.positions.push(*after);
+        let bytes = state.bytes;
+        // So that it breaks within messages, between them, and at last not at all.
+        state.bytes = state.bytes.saturating_mul(3).div_ceil(2).saturating_add(1);
+        let unreachable = || ChangesError::Unreachable("the primary is away".to_owned());
+        let primary = state.primary.clone().ok_or_else(unreachable)?;
+        let (sender, receiver) = mpsc::channel();
+        if let Some(sends) = &state.sends {
+            sender.send(sends.clone()).unwrap();
+            return Ok(Box::new(Wire { receiver, received: Vec::new(), left: bytes }));
+        }
+        let record = after.record.filter(|_| !state.hides_record);
+        let changes = primary.changes(&FollowerPosition { record, ..*after });
+        let mut changes = changes.map_err(|end| match end {
+            ChangesEnd::Diverged(why) => ChangesError::Diverged(why),
+            end @ ChangesEnd::Packed(_) => ChangesError::Packed(end.to_string()),
+            end @ ChangesEnd::Refused(_) => ChangesError::Unreachable(end.to_string()),
+        })?;
+        self.runtime.spawn(async move {
+            while let Ok(message) = changes.next().await
+                && sender.send(message).is_ok()
+            {}
+        });
+        Ok(Box::new(Wire { receiver, received: Vec::new(), left: bytes }))
+    }
+}
+
+/// The stream of a primary, which ends after some bytes.
+struct Wire {
+    receiver: mpsc::Receiver<Vec<u8>>,
+    received: Vec<u8>,
+    left: usize,
+}
 
 impl Read for Wire {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        if self.1.is_empty() {
-            self.1 = self.0.recv().unwrap_or_default();
+        if self.received.is_empty() && self.left > 0 {
+            self.received = match self.receiver.recv_timeout(Duration::from_millis(20)) {
+                Ok(message) => message,
+                Err(mpsc::RecvTimeoutError::Timeout) => return Err(io::ErrorKind::TimedOut.into()),
+                Err(mpsc::RecvTimeoutError::Disconnected) => return Ok(0),
+            };
         }
-        let taken = buffer.len().min(self.1.len()).min(self.2);
-        buffer[..taken].copy_from_slice(&self.1[..taken]);
-        self.1.drain(..taken);
-        self.2 -= taken;
+        let taken = buffer.len().min(self.received.len()).min(self.left);
+        buffer[..taken].copy_from_slice(&self.received[..taken]);
+        self.received.drain(..taken);
+        self.left -= taken;
         Ok(taken)
     }
 }
 
-/// Connects a follower with its primary, for at most so many bytes, and until it has everything.
-async fn connect(primary: &Engine, follower: &Engine, bytes: usize) -> FollowEnd {
-    let mut changes = primary.changes(&follower.follower_position().unwrap()).unwrap();
-    let (sender, receiver) = mpsc::channel();
-    let sending = tokio::spawn(async move {
-        while let Ok(message) = changes.next().await
-            && sender.send(message).is_ok()
-        {}
-    });
-    let (follower, last) = (follower.clone(), primary.sequence());
-    let following = tokio::task::spawn_blocking(move || {
-        let mut wire = Wire(receiver, Vec::new(), bytes);
-        let seen = follower.clone();
-        follower.follow(&mut wire, &mut |is_level| !is_level || seen.sequence() < last)
-    });
-    let end = tokio::time::timeout(DEADLINE, following).await.expect("it ends").unwrap();
-    sending.abort();
-    end
+/// Waits until a follower has what its primary has.
+async fn level(primary: &Engine, follower: &Engine) {
+    until("the follower has everything", || {
+        follower.sequence() == primary.sequence() && status(follower).state == NodeState::Following
+    })
+    .await;
+}
+
+fn status(follower: &Engine) -> Arc<NodeStatus> {
+    follower.node().unwrap()
+}
+
+/// Lets a follower in this directory read until it halts, and returns why.
+async fn halts(directory: &Path, wiring: &Arc<Wiring>) -> String {
+    let follower = open_follower(directory, wiring);
+    let halted = || match &status(&follower).state {
+        NodeState::Halted(why) => Some(why.clone()),
+        NodeState::CatchingUp | NodeState::Following | NodeState::Leading => None,
+    };
+    until("the follower halts", || halted().is_some()).await;
+    let why = halted().unwrap();
+    assert!(follower.snapshot().await.is_ok(), "it goes on with what it has");
+    close(&follower);
+    why
 }
 
 /// A primary with a document, and its follower.
@@ -147,14 +242,8 @@ async fn pair(folder: &Path) -> (Engine, Engine) {
     let (primary, two) = (open(&folder.join("primary")), folder.join("follower"));
     store(&primary, document(1)).await;
     seed(&primary, &two).await;
-    (primary, open_follower(&two))
-}
-
-/// Lets a follower read this stream.
-async fn follow(follower: &Engine, stream: Vec<u8>) -> FollowEnd {
-    let follower = follower.clone();
-    let follow = move || follower.follow(&mut &stream[..], &mut |_| true);
-    tokio::task::spawn_blocking(follow).await.unwrap()
+    let follower = open_follower(&two, &Wiring::new(Some(&primary)));
+    (primary, follower)
 }
 
 /// Everything that an engine stores, and the states of its jobs.
@@ -182,26 +271,22 @@ async fn a_follower_holds_what_its_primary_holds_wherever_the_connection_breaks(
     let primary = open(&one);
     change(&primary, 0).await;
     seed(&primary, &two).await;
-    let mut follower = open_follower(&two);
+    let wiring = Wiring::new(Some(&primary));
+    wiring.state.lock().unwrap().bytes = 1;
+    let mut follower = open_follower(&two, &wiring);
     assert_same(&primary, &follower).await;
-    let mut bytes = 1;
     for round in 1..4 {
         change(&primary, round).await;
         if round == 2 {
             purge(&primary).await;
         }
-        // A few bytes more each time, so that it breaks within messages, between them, and at last
-        // not at all.
-        while follower.sequence() < primary.sequence() {
-            let end = connect(&primary, &follower, bytes).await;
-            assert!(matches!(end, FollowEnd::Broken(_) | FollowEnd::Stopped), "{end:?}");
-            bytes = bytes * 3 / 2 + 1;
-        }
+        level(&primary, &follower).await;
         assert_same(&primary, &follower).await;
         close(&follower);
-        follower = open_follower(&two);
+        follower = open_follower(&two, &wiring);
         assert_same(&primary, &follower).await;
     }
+    assert!(wiring.state.lock().unwrap().positions.len() > 15, "connections break");
     // Its own journal is enough, also without its snapshots.
     close(&follower);
     let disk = RealDisk::open(&two).unwrap();
@@ -211,7 +296,7 @@ async fn a_follower_holds_what_its_primary_holds_wherever_the_connection_breaks(
             disk.remove(&name).unwrap();
         }
     }
-    follower = open_follower(&two);
+    follower = open_follower(&two, &wiring);
     assert_same(&primary, &follower).await;
     close(&follower);
     close(&primary);
@@ -221,25 +306,24 @@ async fn a_follower_holds_what_its_primary_holds_wherever_the_connection_breaks(
 async fn counts_of_originals_arrive() {
     let folder = tempfile::tempdir().unwrap();
     let (primary, follower) = pair(folder.path()).await;
-    let mut changes = primary.changes(&follower.follower_position().unwrap()).unwrap();
+    level(&primary, &follower).await;
     for _ in 0..3 {
         check_and_insert(&primary, Document::bare(spread(1))).await;
     }
-    let mut stream = changes.next().await.unwrap();
-    stream.extend(changes.next().await.unwrap());
-    assert!(matches!(follow(&follower, stream).await, FollowEnd::Broken(_)), "it ends");
     let query = || OriginalsQuery {
         reach: NamespaceFilter::All,
         order: OriginalsOrder::Duplicates,
         after: None,
     };
-    let [one, other] = [
-        primary.originals(query(), 10).await.unwrap().items,
-        follower.originals(query(), 10).await.unwrap().items,
-    ];
+    let one = primary.originals(query(), 10).await.unwrap().items;
     assert_eq!(one.len(), 1);
     assert_eq!(one[0].touch.duplicates, 3);
-    assert_eq!(one, other);
+    let waits = async {
+        while follower.originals(query(), 10).await.unwrap().items != one {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    };
+    assert!(tokio::time::timeout(DEADLINE, waits).await.is_ok(), "the counts arrive");
     close(&follower);
     close(&primary);
 }
@@ -251,7 +335,7 @@ async fn a_follower_decides_nothing_and_a_directory_has_one_role() {
     let primary = open(&one);
     change(&primary, 0).await;
     seed(&primary, &two).await;
-    let follower = open_follower(&two);
+    let follower = open_follower(&two, &Wiring::new(None));
     let begun = follower.begin_insert(document(1), Admission::Wait).await;
     assert_eq!(begun.err(), Some(Refused::Follower));
     assert!(follower.snapshot().await.is_ok(), "backups are taken here");
@@ -296,7 +380,7 @@ async fn a_copy_that_was_cut_begins_again() {
     // A second copy takes the place of the first one.
     change(&primary, 1).await;
     seed(&primary, &two).await;
-    let follower = open_follower(&two);
+    let follower = open_follower(&two, &Wiring::new(None));
     assert_same(&primary, &follower).await;
     close(&follower);
     close(&primary);
@@ -312,92 +396,44 @@ async fn a_primary_with_another_history_is_noticed() {
     primary.export().await.unwrap().write(&mut export).unwrap();
     follower::seed(&mut &export[..], &two, ADDRESS).unwrap();
     change(&primary, 1).await;
-    let follower = open_follower(&two);
-    connect(&primary, &follower, usize::MAX).await;
-    let position = follower.follower_position().unwrap();
+    let wiring = Wiring::new(Some(&primary));
+    let follower = open_follower(&two, &wiring);
+    level(&primary, &follower).await;
+    let (sequence, documents) = (follower.sequence(), follower.stats().documents);
+    close(&follower);
     // One that was set back is behind.
     let restored = folder.path().join("restored");
     nearprint_engine::open::offline::restore(&mut &export[..], &restored).unwrap();
     let behind = open(&restored);
-    let diverges = |part: &str| {
-        let end = behind.changes(&position).err();
-        assert!(matches!(&end, Some(ChangesEnd::Diverged(why)) if why.contains(part)), "{end:?}");
-    };
-    diverges("lost");
+    wiring.state.lock().unwrap().primary = Some(behind.clone());
+    let why = halts(&two, &wiring).await;
+    assert!(why.contains("lost"), "{why}");
+    assert_eq!(wiring.position().sequence, sequence);
     // And has another history once it is as far.
-    while behind.sequence() < follower.sequence() {
+    while behind.sequence() < sequence {
         store(&behind, document(500_000 + behind.sequence().get())).await;
     }
-    diverges("is another one");
+    let why = halts(&two, &wiring).await;
+    assert!(why.contains("is another one"), "{why}");
     // The same without the record of the last change, if only the number of documents differs.
-    let unknown = FollowerPosition { record: None, ..position };
-    assert_ne!(behind.stats().documents, follower.stats().documents);
-    let mut changes = behind.changes(&unknown).unwrap();
-    let message = changes.next().await.unwrap();
-    let end = follow(&follower, message).await;
-    assert!(matches!(&end, FollowEnd::Diverged(why) if why.contains("documents")), "{end:?}");
+    assert_ne!(behind.stats().documents, documents);
+    wiring.state.lock().unwrap().hides_record = true;
+    let why = halts(&two, &wiring).await;
+    assert!(why.contains("documents"), "{why}");
     // Another directory altogether.
     let other = open(&folder.path().join("other"));
-    let mut changes = other.changes(&other.follower_position().unwrap()).unwrap();
-    let end = follow(&follower, changes.next().await.unwrap()).await;
-    assert!(
-        matches!(&end, FollowEnd::Diverged(why) if why.contains("another data directory")),
-        "{end:?}"
-    );
-    for engine in [&other, &behind, &follower, &primary] {
+    let nothing = FollowerPosition { sequence: Sequence::ZERO, record: None };
+    let mut changes = other.changes(&nothing).unwrap();
+    wiring.state.lock().unwrap().sends = Some(changes.next().await.unwrap());
+    let why = halts(&two, &wiring).await;
+    assert!(why.contains("another data directory"), "{why}");
+    for engine in [&other, &behind, &primary] {
         close(engine);
     }
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn bytes_that_are_flipped_on_the_way_change_nothing() {
-    let folder = tempfile::tempdir().unwrap();
-    let (primary, follower) = pair(folder.path()).await;
-    let mut changes = primary.changes(&follower.follower_position().unwrap()).unwrap();
-    let mut stream = changes.next().await.unwrap();
-    store(&primary, document(2)).await;
-    stream.extend(changes.next().await.unwrap());
-    let before = follower.sequence();
-    for at in 0..stream.len() {
-        let mut damaged = stream.clone();
-        damaged[at] ^= 0x10;
-        let end = follow(&follower, damaged).await;
-        assert!(matches!(end, FollowEnd::Broken(_) | FollowEnd::Diverged(_)), "{at}: {end:?}");
-    }
-    assert_eq!(follower.sequence(), before);
-    assert!(matches!(follow(&follower, stream).await, FollowEnd::Broken(_)), "it ends");
-    assert_same_documents(&primary, &follower).await;
-    close(&follower);
-    close(&primary);
-}
-
 async fn assert_same_documents(primary: &Engine, follower: &Engine) {
     assert_eq!(content(primary).await, content(follower).await);
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn messages_that_are_lost_repeated_or_reordered_break_the_stream() {
-    let folder = tempfile::tempdir().unwrap();
-    let (primary, follower) = pair(folder.path()).await;
-    let mut changes = primary.changes(&follower.follower_position().unwrap()).unwrap();
-    let mut messages = vec![changes.next().await.unwrap()];
-    for number in 2..4 {
-        store(&primary, document(number)).await;
-        // The change, and that there is no other.
-        messages.extend([changes.next().await.unwrap(), changes.next().await.unwrap()]);
-    }
-    let before = follower.sequence();
-    for order in [&[1][..], &[0, 2], &[0, 3], &[0, 0], &[0, 4]] {
-        let stream = order.iter().flat_map(|at| messages[*at].clone()).collect();
-        let end = follow(&follower, stream).await;
-        let is_noticed = matches!(&end, FollowEnd::Broken(why) if why.contains("was due"));
-        assert!(is_noticed, "{order:?}: {end:?}");
-        assert_eq!(follower.sequence(), before, "{order:?}");
-    }
-    connect(&primary, &follower, usize::MAX).await;
-    assert_same_documents(&primary, &follower).await;
-    close(&follower);
-    close(&primary);
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -410,18 +446,18 @@ async fn a_follower_stops_at_its_limit_of_memory_and_goes_on_with_a_larger_one()
         store_packed(&primary, first..first + 8_000).await;
     }
     let two = folder.path().join("follower");
-    let limited = Options { follows: true, memory_bytes_max: 10_000, ..common::options(&two) };
-    let follower = Engine::open(limited).unwrap();
+    let wiring = Wiring::new(Some(&primary));
     // Until it has published once it does not know how much it takes.
-    let ends = [
-        connect(&primary, &follower, usize::MAX).await,
-        connect(&primary, &follower, usize::MAX).await,
-    ];
-    assert!(ends.contains(&FollowEnd::Refused(Refused::MemoryFull)), "{ends:?}");
+    let limited = Options { memory_bytes_max: 10_000, ..common::options(&two) };
+    let follower = open_limited(limited, &wiring);
+    until("the follower has no memory", || {
+        status(&follower).log_fault.as_deref() == Some("the memory limit is reached")
+    })
+    .await;
     assert!(follower.sequence() < primary.sequence());
     close(&follower);
-    let follower = open_follower(&two);
-    connect(&primary, &follower, usize::MAX).await;
+    let follower = open_follower(&two, &wiring);
+    level(&primary, &follower).await;
     assert_same_documents(&primary, &follower).await;
     close(&follower);
     close(&primary);
@@ -439,7 +475,6 @@ async fn what_is_packed_has_to_be_copied_again() {
     store(&primary, document(0)).await;
     let two = folder.path().join("follower");
     seed(&primary, &two).await;
-    let follower = open_follower(&two);
     for turn in 0.. {
         if primary.stats().packs > 0 {
             break;
@@ -453,14 +488,18 @@ async fn what_is_packed_has_to_be_copied_again() {
         }
         primary.snapshot().await.unwrap();
     }
-    let position = follower.follower_position().unwrap();
+    let wiring = Wiring::new(Some(&primary));
+    let follower = open_follower(&two, &wiring);
+    let ended = tokio::time::timeout(DEADLINE, follower.ended()).await;
+    assert_eq!(ended, Ok(EngineEnd::Outdated));
+    let position = wiring.position();
     assert!(
         matches!(primary.changes(&position), Err(ChangesEnd::Packed(at)) if at == position.sequence)
     );
     close(&follower);
     seed(&primary, &two).await;
-    let follower = open_follower(&two);
-    connect(&primary, &follower, usize::MAX).await;
+    let follower = open_follower(&two, &wiring);
+    level(&primary, &follower).await;
     assert_same_documents(&primary, &follower).await;
     close(&follower);
     close(&primary);

@@ -8,11 +8,11 @@ use nearprint_fingerprint::Distance;
 use nearprint_text::Recipe;
 
 use super::*;
-use crate::follow::FollowOptions;
+use crate::replicas::{Peers, Replica, ReplicaKind};
 use crate::server::Settings;
 use crate::telemetry;
 
-mod cluster;
+mod replicas;
 
 fn with(environment: &[(&str, &str)]) -> Sources {
     let pair = |&(name, value): &(&str, &str)| (name.to_owned(), value.into());
@@ -190,15 +190,13 @@ fn every_key_has_an_effect() {
         ("NEARPRINT_FOLLOW__TOKEN_FILE", "113"),
         ("NEARPRINT_FOLLOW__CA_FILE", "114"),
     ];
-    let expected = FollowOptions {
-        url: "https://a.example:1".to_owned(),
+    let peers = Peers {
+        urls: vec!["https://a.example:1".to_owned()],
         token_file: Some("113".into()),
         ca_file: Some("114".into()),
-        forward: true,
     };
-    let follower = settings(&follow).unwrap();
-    assert!(follower.engine.follows && !settings(&[]).unwrap().engine.follows);
-    assert_eq!(follower.follow, Some(expected));
+    let expected = Replica { peers, kind: ReplicaKind::Follower { forward: true } };
+    assert_eq!(settings(&follow).unwrap().replica, Some(expected));
     let names = settings(&[("NEARPRINT_SERVER__HOST_NAMES", "a.example")]).unwrap().http.host_names;
     assert_eq!(names, "a.example".parse().unwrap());
     let model = [("NEARPRINT_DATA__RECIPE", "spectral-8"), ("NEARPRINT_DATA__MODEL_FILE", "112")];
@@ -206,7 +204,7 @@ fn every_key_has_an_effect() {
     // Keys that are seen together, and those of a cluster; the list names all others of the file.
     let in_file = toml::from_str::<toml::Table>(DEFAULT_TOML).unwrap();
     let in_file: usize = in_file.values().map(|keys| keys.as_table().unwrap().len()).sum();
-    assert_eq!(in_file, keys.len() - 3 + 12 + cluster::KEYS, "a key without a test");
+    assert_eq!(in_file, keys.len() - 3 + 12 + replicas::KEYS, "a key without a test");
 }
 
 #[test]

@@ -74,7 +74,7 @@ impl Freshness {
             return Ok(());
         }
         *request.uri_mut() = without_ours(request.uri())?;
-        if self.is_fresh() && http.node().is_some() {
+        if self.is_fresh() && http.is_node() {
             http.service.engine().fresh().await.map_err(|refused| {
                 let detail = format!("Only the leader can answer this, and {refused}.");
                 Problem::new(Code::NoLeader, detail)

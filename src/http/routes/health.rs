@@ -4,19 +4,19 @@ use std::sync::Arc;
 
 use axum::Json;
 use axum::extract::State;
-use nearprint_engine::cluster::member::{NodeState, NodeStatus};
+use nearprint_engine::replica::{NodeState, NodeStatus};
 use nearprint_engine::{Readiness, Refused};
 use nearprint_service::AllowedNamespaces;
 use nearprint_wire::answer::HealthReply;
 
-use crate::follow::{FollowState, Following};
 use crate::http::problem::{Code, Problem};
 use crate::http::request::caller::CalledBy;
-use crate::http::role::{self, Decider, FollowerRole, Role};
+use crate::http::role::{self, Copies, Decider};
 use crate::http::service::HttpService;
 
-/// A leader that was not heard for so long may be gone: it sends something every second.
-const LEADER_SILENT_MS: u64 = 5_000;
+/// A leader or a primary that was not heard for so long may be gone: it sends something every
+/// second.
+const SILENT_MS: u64 = 5_000;
 
 /// The process is alive.
 #[utoipa::path(get, path = "/healthz", tag = "operations",
@@ -34,16 +34,12 @@ pub(crate) async fn get_readyz(
     State(http): State<Arc<HttpService>>,
     CalledBy(caller): CalledBy,
 ) -> Result<Json<HealthReply>, Problem> {
-    match (&http.role, http.node()) {
-        (Role::Follower(FollowerRole { following, .. }), _) => {
+    match http.replica() {
+        None => accepts_writes(&http, &caller.namespaces),
+        Some((replica, status)) => {
             runs(&http)?;
-            follower(following, &caller.namespaces)
+            fit_for_lookups(&replica.copies, &status, &caller.namespaces)
         }
-        (_, Some((_, status))) => {
-            runs(&http)?;
-            node(&status, &caller.namespaces)
-        }
-        (Role::Alone | Role::Node(_), None) => accepts_writes(&http, &caller.namespaces),
     }
 }
 
@@ -60,12 +56,11 @@ pub(crate) async fn get_readyz_writes(
         Decider::Nobody(problem) => Err(problem),
         Decider::There(..) => {
             runs(&http)?;
-            match (&http.role, http.node()) {
-                (Role::Follower(FollowerRole { following, .. }), _) => {
-                    passes_on_to_primary(following, &caller.namespaces)
+            match http.replica() {
+                None => Err(role::no_leader()),
+                Some((replica, status)) => {
+                    passes_writes_on(&replica.copies, &status, &caller.namespaces)
                 }
-                (_, Some((_, status))) => passes_on_to_leader(&status, &caller.namespaces),
-                (Role::Alone | Role::Node(_), None) => Err(role::no_leader()),
             }
         }
     }
@@ -77,8 +72,8 @@ fn accepts_writes(
     reach: &AllowedNamespaces,
 ) -> Result<Json<HealthReply>, Problem> {
     http.service.accepts_writes(reach).map_err(|why| Problem::from(why).unavailable())?;
-    let node = http.node();
-    let status = node.map_or("ready", |(_, status)| role::state_name(&status.state));
+    let replica = http.replica();
+    let status = replica.map_or("ready", |(_, status)| role::state_name(&status.state));
     Ok(Json(HealthReply { status, lag_ms: None }))
 }
 
@@ -99,65 +94,50 @@ fn lag(reach: &AllowedNamespaces, lag_ms: u64) -> Option<u64> {
     (!reach.is_limited()).then_some(lag_ms)
 }
 
-/// Why a copy has halted, as far as the request may know it.
-fn halted(code: Code, why: &str, reach: &AllowedNamespaces) -> Problem {
-    let why = if reach.is_limited() { "the log says why" } else { why };
-    Problem::new(code, format!("{why}. Look-ups continue on this copy."))
-}
-
-/// A follower is ready for look-ups once it has had everything, until it follows no longer.
-fn follower(
-    following: &Following,
-    reach: &AllowedNamespaces,
-) -> Result<Json<HealthReply>, Problem> {
-    match following.state() {
-        FollowState::Following => {
-            let lag_ms = lag(reach, following.lag_ms());
-            Ok(Json(HealthReply { status: "following", lag_ms }))
-        }
-        FollowState::CatchingUp => {
-            let detail = "This follower has not caught up with its primary since it was started.";
-            Err(Problem::new(Code::Behind, detail))
-        }
-        FollowState::Halted(why) => Err(halted(Code::FollowerHalted, &why, reach)),
-    }
-}
-
-fn passes_on_to_primary(
-    following: &Following,
-    reach: &AllowedNamespaces,
-) -> Result<Json<HealthReply>, Problem> {
-    if following.is_connected() {
-        let lag_ms = lag(reach, following.lag_ms());
-        return Ok(Json(HealthReply { status: "following", lag_ms }));
-    }
-    let detail = format!("This service follows {}, which does not answer.", following.primary());
-    Err(Problem::new(Code::PrimaryUnreachable, detail))
-}
-
-/// A node is ready for look-ups once it has caught up with the log, until it halts.
-fn node(status: &NodeStatus, reach: &AllowedNamespaces) -> Result<Json<HealthReply>, Problem> {
-    match &status.state {
-        NodeState::Following | NodeState::Leading => {
-            let lag_ms = lag(reach, status.lag_ms);
-            Ok(Json(HealthReply { status: role::state_name(&status.state), lag_ms }))
-        }
-        NodeState::CatchingUp => {
-            let detail = "This node has not caught up with the cluster's log since it was started.";
-            Err(Problem::new(Code::Behind, detail))
-        }
-        NodeState::Halted(why) => Err(halted(Code::NodeHalted, why, reach)),
-    }
-}
-
-/// Who leads is known for sure at the end of the log only.
-fn passes_on_to_leader(
+/// A copy is ready for look-ups once it has caught up, until it halts.
+fn fit_for_lookups(
+    copies: &Copies,
     status: &NodeStatus,
     reach: &AllowedNamespaces,
 ) -> Result<Json<HealthReply>, Problem> {
-    let ready = node(status, reach)?;
-    if status.heard_ms < LEADER_SILENT_MS {
+    match (&status.state, copies) {
+        (NodeState::Following | NodeState::Leading, _) => {
+            let lag_ms = lag(reach, status.lag_ms);
+            Ok(Json(HealthReply { status: role::state_name(&status.state), lag_ms }))
+        }
+        (NodeState::CatchingUp, Copies::Primary) => {
+            let detail = "This follower has not caught up with its primary since it was started.";
+            Err(Problem::new(Code::Behind, detail))
+        }
+        (NodeState::CatchingUp, Copies::Cluster { .. }) => {
+            let detail = "This node has not caught up with the cluster's log since it was started.";
+            Err(Problem::new(Code::Behind, detail))
+        }
+        (NodeState::Halted(why), _) => {
+            let code = match copies {
+                Copies::Primary => Code::FollowerHalted,
+                Copies::Cluster { .. } => Code::NodeHalted,
+            };
+            let why = if reach.is_limited() { "the log says why" } else { why };
+            Err(Problem::new(code, format!("{why}. Look-ups continue on this copy.")))
+        }
+    }
+}
+
+/// Writes are passed on while whoever decides them is heard. Who leads a cluster is known for sure
+/// at the end of the log only.
+fn passes_writes_on(
+    copies: &Copies,
+    status: &NodeStatus,
+    reach: &AllowedNamespaces,
+) -> Result<Json<HealthReply>, Problem> {
+    let ready = fit_for_lookups(copies, status, reach)?;
+    if status.is_connected && status.heard_ms < SILENT_MS {
         return Ok(ready);
+    }
+    if let (Copies::Primary, Some(primary)) = (copies, &status.leader) {
+        let detail = format!("This service follows {primary}, which does not answer.");
+        return Err(Problem::new(Code::PrimaryUnreachable, detail));
     }
     let detail = format!("The leader was not heard for {} ms.", status.heard_ms);
     Err(Problem::new(Code::NoLeader, detail))
@@ -167,10 +147,13 @@ fn passes_on_to_leader(
 mod tests {
     use super::*;
 
+    const OTHER: &str = "http://10.0.0.2:7878";
+
     fn status(state: NodeState, heard_ms: u64) -> NodeStatus {
         NodeStatus {
             state,
-            leader: Some("http://10.0.0.2:7878".into()),
+            leader: Some(OTHER.into()),
+            is_connected: true,
             heard_ms,
             lag_ms: 3,
             read: 7,
@@ -179,32 +162,52 @@ mod tests {
         }
     }
 
-    /// The status of a node, or the code of its error.
+    fn halted() -> NodeState {
+        NodeState::Halted("the log is another".to_owned())
+    }
+
+    /// Each kind of copy, with its codes when it has halted and when it hears nothing.
+    fn kinds() -> [(Copies, &'static str, &'static str); 2] {
+        let cluster = Copies::Cluster { address: "http://10.0.0.1:7878".into() };
+        [
+            (Copies::Primary, "follower_halted", "primary_unreachable"),
+            (cluster, "node_halted", "no_leader"),
+        ]
+    }
+
+    /// The status of a copy, or the code of its error.
     fn shown(reply: Result<Json<HealthReply>, Problem>) -> &'static str {
         reply.map_or_else(|problem| problem.logged().code, |Json(reply)| reply.status)
     }
 
     #[test]
-    fn a_node_is_ready_for_lookups_at_the_end_of_the_log_until_it_halts() {
+    fn a_copy_is_ready_for_lookups_once_it_has_caught_up_until_it_halts() {
         let reach = AllowedNamespaces::ALL;
-        let ready = |state, heard_ms| shown(node(&status(state, heard_ms), &reach));
-        let halted = NodeState::Halted("the log is another".to_owned());
-        for heard_ms in [0, 60_000] {
-            assert_eq!(ready(NodeState::Following, heard_ms), "following");
-            assert_eq!(ready(NodeState::Leading, heard_ms), "leading");
-            assert_eq!(ready(NodeState::CatchingUp, heard_ms), "behind");
-            assert_eq!(ready(halted.clone(), heard_ms), "node_halted");
+        for (copies, halted_code, _) in kinds() {
+            let ready =
+                |state, heard_ms| shown(fit_for_lookups(&copies, &status(state, heard_ms), &reach));
+            for heard_ms in [0, 60_000] {
+                assert_eq!(ready(NodeState::Following, heard_ms), "following");
+                assert_eq!(ready(NodeState::Leading, heard_ms), "leading");
+                assert_eq!(ready(NodeState::CatchingUp, heard_ms), "behind");
+                assert_eq!(ready(halted(), heard_ms), halted_code);
+            }
+            let problem = fit_for_lookups(&copies, &status(halted(), 0), &reach).unwrap_err();
+            assert!(problem.body().detail.starts_with("the log is another. "), "{problem:?}");
         }
-        let problem = node(&status(halted, 0), &reach).unwrap_err();
-        assert!(problem.body().detail.starts_with("the log is another. "), "{problem:?}");
     }
 
     #[test]
-    fn writes_are_passed_on_while_the_leader_is_heard() {
+    fn writes_are_passed_on_while_whoever_decides_them_is_heard() {
         let reach = AllowedNamespaces::ALL;
-        let ready = |state, heard_ms| shown(passes_on_to_leader(&status(state, heard_ms), &reach));
-        assert_eq!(ready(NodeState::Following, LEADER_SILENT_MS - 1), "following");
-        assert_eq!(ready(NodeState::Following, LEADER_SILENT_MS), "no_leader");
-        assert_eq!(ready(NodeState::CatchingUp, 0), "behind");
+        for (copies, halted_code, silent_code) in kinds() {
+            let ready = |status: NodeStatus| shown(passes_writes_on(&copies, &status, &reach));
+            assert_eq!(ready(status(NodeState::Following, SILENT_MS - 1)), "following");
+            assert_eq!(ready(status(NodeState::Following, SILENT_MS)), silent_code);
+            let cut = NodeStatus { is_connected: false, ..status(NodeState::Following, 0) };
+            assert_eq!(ready(cut), silent_code);
+            assert_eq!(ready(status(NodeState::CatchingUp, 0)), "behind");
+            assert_eq!(ready(status(halted(), 0)), halted_code);
+        }
     }
 }

@@ -5,10 +5,10 @@ use std::sync::Arc;
 use axum::extract::State;
 use axum::http::header::CONTENT_TYPE;
 use axum::response::IntoResponse;
-use nearprint_engine::cluster::member::{NodeState, NodeStatus};
+use nearprint_engine::replica::{NodeState, NodeStatus};
 use nearprint_engine::{MemoryStats, Readiness, Stats};
 
-use crate::follow::{FollowState, Following};
+use crate::http::role::Copies;
 use crate::http::routes::stats;
 use crate::http::service::HttpService;
 use crate::metrics::{self, float};
@@ -20,11 +20,11 @@ use crate::metrics::{self, float};
 pub(crate) async fn get_metrics(State(http): State<Arc<HttpService>>) -> impl IntoResponse {
     let stats = http.service.engine().stats();
     set_gauges(&http, &stats);
-    if let Some(following) = http.following() {
-        set_follower_gauges(following);
-    }
-    if let Some((_, status)) = http.node() {
-        set_cluster_metrics(&status);
+    if let Some((replica, status)) = http.replica() {
+        set_replica_metrics(&status);
+        if matches!(replica.copies, Copies::Cluster { .. }) {
+            set_cluster_metrics(&status);
+        }
     }
     let page = metrics::render(stats.space.reclaimed_bytes);
     ([(CONTENT_TYPE, "text/plain; version=0.0.4; charset=utf-8")], page)
@@ -106,32 +106,27 @@ fn set_gauges(http: &HttpService, stats: &Stats) {
     );
 }
 
-/// Sets the gauges of a follower.
-fn set_follower_gauges(following: &Following) {
+/// Sets the metrics of a copy of others.
+fn set_replica_metrics(status: &NodeStatus) {
     metrics::set(
-        "nearprint_follower_lag_seconds",
-        "Time since this follower last had all changes of its primary; 0 while it is up to date.",
-        following.lag().as_secs_f64(),
+        "nearprint_replica_lag_seconds",
+        "How far this follower or node is behind its primary or the log; 0 while it has everything.",
+        float(status.lag_ms) / 1_000.0,
     );
     flag(
-        "nearprint_follower_connected",
-        following.is_connected(),
-        "1 while this follower receives messages from its primary, else 0.",
+        "nearprint_replica_connected",
+        status.is_connected,
+        "1 while this follower or node hears its primary or the log, else 0.",
     );
     flag(
-        "nearprint_follower_halted",
-        matches!(following.state(), FollowState::Halted(_)),
-        "1 when this follower has halted and needs an operator, else 0.",
+        "nearprint_replica_halted",
+        matches!(status.state, NodeState::Halted(_)),
+        "1 when this follower or node has halted and needs an operator, else 0.",
     );
 }
 
 /// Sets the metrics of a node of a cluster.
 fn set_cluster_metrics(status: &NodeStatus) {
-    metrics::set(
-        "nearprint_cluster_lag_seconds",
-        "How far this node is behind the end of the log.",
-        float(status.lag_ms) / 1_000.0,
-    );
     metrics::set(
         "nearprint_cluster_position",
         "The last entry of the log that this node has read.",
@@ -147,11 +142,6 @@ fn set_cluster_metrics(status: &NodeStatus) {
         "Entries of the log that did not count, since the start.",
         status.ignored,
     );
-    flag(
-        "nearprint_cluster_halted",
-        matches!(status.state, NodeState::Halted(_)),
-        "1 when this node has halted and needs an operator, else 0.",
-    );
 }
 
 fn flag(name: &'static str, is: bool, help: &'static str) {
@@ -163,27 +153,30 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_metrics_of_a_node_are_rendered() {
+    fn the_metrics_of_a_copy_are_rendered() {
         metrics::install();
         let state = NodeState::Halted("the log is another".to_owned());
         let status = NodeStatus {
             state,
             leader: None,
+            is_connected: true,
             heard_ms: 0,
             lag_ms: 1_500,
             read: 7,
             ignored: 3,
             log_fault: None,
         };
+        set_replica_metrics(&status);
         set_cluster_metrics(&status);
         let page = metrics::render(0);
         for line in [
             "# TYPE nearprint_cluster_ignored_messages_total counter",
-            "nearprint_cluster_lag_seconds 1.5",
+            "nearprint_replica_lag_seconds 1.5",
+            "nearprint_replica_connected 1",
             "nearprint_cluster_position 7",
             "nearprint_cluster_leads 0",
             "nearprint_cluster_ignored_messages_total 3",
-            "nearprint_cluster_halted 1",
+            "nearprint_replica_halted 1",
         ] {
             assert!(page.lines().any(|found| found == line), "{line}\nis not in\n{page}");
         }

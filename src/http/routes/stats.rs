@@ -6,7 +6,7 @@ use std::time::SystemTime;
 use axum::Json;
 use axum::extract::{Request, State};
 use axum::response::{IntoResponse as _, Response};
-use nearprint_engine::cluster::member::{NodeState, NodeStatus};
+use nearprint_engine::replica::{NodeState, NodeStatus};
 use nearprint_engine::{Durability, SegmentStats, SnapshotInfo, Stats};
 use nearprint_service::answers;
 use nearprint_wire::answer::{NamespaceReply, SnapshotReply};
@@ -14,12 +14,11 @@ use procfs::process::Process;
 use serde::Serialize;
 use utoipa::ToSchema;
 
-use crate::follow::{FollowState, Following};
 use crate::http::problem::Problem;
 use crate::http::request::caller::CalledBy;
 use crate::http::request::parameters;
 use crate::http::request::selection::NamespaceParameter;
-use crate::http::role::{self, ClusterNode};
+use crate::http::role::{self, Copies};
 use crate::http::service::HttpService;
 
 /// The state of the service in numbers, or the number of documents in a namespace.
@@ -120,15 +119,12 @@ pub(crate) struct FollowingReply {
 }
 
 impl FollowingReply {
-    fn new(following: &Following) -> Self {
+    fn new(status: &NodeStatus) -> Self {
         Self {
-            primary: following.primary().to_owned(),
-            connected: following.is_connected(),
-            lag_ms: following.lag_ms(),
-            halted: match following.state() {
-                FollowState::Halted(why) => Some(why),
-                FollowState::CatchingUp | FollowState::Following => None,
-            },
+            primary: status.leader.as_deref().unwrap_or_default().to_owned(),
+            connected: status.is_connected,
+            lag_ms: status.lag_ms,
+            halted: halted(&status.state),
         }
     }
 }
@@ -156,20 +152,34 @@ pub(crate) struct ClusterReply {
 }
 
 impl ClusterReply {
-    fn new(node: &ClusterNode, status: &NodeStatus) -> Self {
+    fn new(address: &str, status: &NodeStatus) -> Self {
         Self {
-            address: node.address.to_string(),
+            address: address.to_owned(),
             state: role::state_name(&status.state),
             leader: status.leader.as_deref().map(str::to_owned),
             lag_ms: status.lag_ms,
             read: status.read,
             ignored: status.ignored,
-            halted: match &status.state {
-                NodeState::Halted(why) => Some(why.clone()),
-                NodeState::CatchingUp | NodeState::Following | NodeState::Leading => None,
-            },
+            halted: halted(&status.state),
             log_fault: status.log_fault.clone(),
         }
+    }
+}
+
+/// What the service is among others: a follower, a node, or neither.
+fn among_others(http: &HttpService) -> (Option<FollowingReply>, Option<ClusterReply>) {
+    let Some((replica, status)) = http.replica() else { return (None, None) };
+    match &replica.copies {
+        Copies::Primary => (Some(FollowingReply::new(&status)), None),
+        Copies::Cluster { address } => (None, Some(ClusterReply::new(address, &status))),
+    }
+}
+
+/// Why a copy has halted; `None` while it has not.
+fn halted(state: &NodeState) -> Option<String> {
+    match state {
+        NodeState::Halted(why) => Some(why.clone()),
+        NodeState::CatchingUp | NodeState::Following | NodeState::Leading => None,
     }
 }
 
@@ -289,6 +299,7 @@ impl StatsReply {
             Durability::Interval { ms } => ("interval", Some(ms)),
             Durability::None => ("none", None),
         };
+        let (following, cluster) = among_others(http);
         let memory = stats.memory;
         let documents = [memory.tables, memory.documents, memory.ids, memory.labels];
         let parts = [memory.removals, memory.namespaces, memory.deltas];
@@ -334,8 +345,8 @@ impl StatsReply {
             snapshot_age_ms: age_ms(stats.last_snapshot.as_ref()),
             last_snapshot: stats.last_snapshot.as_ref().map(answers::snapshot),
             clock: ClockReply { now_ms: stats.clock_ms, behind_ms: stats.clock_behind_ms },
-            following: http.following().map(FollowingReply::new),
-            cluster: http.node().map(|(node, status)| ClusterReply::new(node, &status)),
+            following,
+            cluster,
             version: env!("CARGO_PKG_VERSION"),
             uptime_seconds: http.started.elapsed().as_secs(),
         }

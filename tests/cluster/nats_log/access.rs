@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use nearprint::cluster::nats::{NatsError, NatsLog, NatsOptions, NewStream, SignIn};
+use nearprint::replicas::nats::{NatsError, NatsLog, NatsOptions, NewStream, SignIn};
 use nearprint_engine::log::Log as _;
 
 use super::append_all;

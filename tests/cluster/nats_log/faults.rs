@@ -6,7 +6,7 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use nearprint::cluster::nats::NatsLog;
+use nearprint::replicas::nats::NatsLog;
 use nearprint_engine::log::{Log, LogEntry, LogError};
 
 use super::{DEADLINE, answer, append_all, entry, first_answer, number, read_to_end};

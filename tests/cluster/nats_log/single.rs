@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_nats::jetstream;
-use nearprint::cluster::nats::{NatsError, NatsLog, NatsOptions, NewStream};
+use nearprint::replicas::nats::{NatsError, NatsLog, NatsOptions, NewStream};
 use nearprint_engine::cluster::message::MESSAGE_BYTES_MAX;
 use nearprint_engine::log::{Log, LogBounds, LogError};
 
@@ -97,7 +97,7 @@ fn entries_that_were_discarded_are_told_from_a_gap() {
     append_all(&log, 1..=10);
     change(&servers, |config| config.max_messages = 6);
     assert_eq!(eventually_bounds(&log, 5), LogBounds { first: 5, last: 10 });
-    assert_eq!(first_answer(&mut *log.read(4)), Err(LogError::Discarded { first: 5 }));
+    assert_eq!(first_answer(&mut *log.read(4)), Err(LogError::discarded_before(5)));
     change(&servers, |config| config.max_messages = -1);
     let mut reader = log.read(5);
     assert_eq!(number(&first_answer(&mut *reader).unwrap()), 5);

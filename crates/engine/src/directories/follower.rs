@@ -110,7 +110,7 @@ pub fn promote(path: &Path) -> Result<String, OpenError> {
 }
 
 /// Writes the mark durably, in place of the one that is there.
-fn mark(disk: &dyn Disk, primary: &str, is_there: bool) -> Result<(), StorageError> {
+pub(crate) fn mark(disk: &dyn Disk, primary: &str, is_there: bool) -> Result<(), StorageError> {
     let file = if is_there { disk.open(MARK)? } else { disk.create(MARK)? };
     let text = format!("{primary}\n");
     file.write_at(0, text.as_bytes())?;

@@ -2,6 +2,7 @@
 //! that work without a service.
 
 pub mod follower;
+pub(crate) mod member;
 pub(crate) mod model;
 pub mod node;
 pub mod offline;

@@ -1,6 +1,6 @@
 //! The handle, [`Engine`]: all that other crates call, one file a subject.
 
-pub mod following;
+pub(crate) mod changes;
 pub(crate) mod listing;
 
 mod groups;
@@ -25,6 +25,7 @@ use crate::api::options::Options;
 use crate::api::replies::{Readiness, SnapshotInfo};
 use crate::api::{clock, random};
 use crate::directories::follower;
+use crate::directories::member::Member;
 use crate::directories::node::is_node;
 use crate::directories::recovery::{Recovered, recover};
 use crate::shared::{Life, Shared};
@@ -32,7 +33,7 @@ use crate::snapshot::snapshots::Export;
 use crate::state::board::Board;
 use crate::state::disk::DiskState;
 use crate::state::jobs::PurgeOwners;
-use crate::state::member::{EngineEnd, Member, NodeOptions};
+use crate::state::replica::{EngineEnd, ReplicaOptions};
 use crate::state::scans::Scans;
 use crate::state::scheduler::BatchScheduler;
 use crate::state::touches::Touches;
@@ -92,13 +93,14 @@ impl Engine {
     pub(crate) fn open_on(
         disk: &Arc<dyn Disk>,
         lock: DirectoryLock,
-        (options, node): (Options, Option<NodeOptions>),
+        (options, replica): (Options, Option<ReplicaOptions>),
         observer: Arc<dyn Observer>,
     ) -> Result<Self, OpenError> {
         let recovered = recover(disk, &options, &random::bytes()?)?;
-        let journal = (recovered.snapshots.identity(), recovered.core.next_in_journal());
-        let node = node.map(|node| Member::open(node, &**disk, journal));
-        Self::start((options, observer), disk, (recovered, node.transpose()?), lock)
+        let identity = recovered.snapshots.identity();
+        let open = |replica| Member::open(replica, &**disk, identity, &recovered.core);
+        let member = replica.map(open).transpose()?;
+        Self::start((options, observer), disk, (recovered, member), lock)
     }
 
     /// The bytes of the model of the recipe, if it needs one; they have passed

@@ -1,4 +1,4 @@
-//! An engine that is a node of a cluster.
+//! An engine that is a copy of others: a node of a cluster, or a follower.
 
 use std::sync::Arc;
 
@@ -7,29 +7,36 @@ use nearprint_storage::{DirectoryLock, Disk, RealDisk};
 
 use crate::api::error::{OpenError, Refused};
 use crate::api::observer::Observer;
-use crate::api::options::Options;
+use crate::api::options::{Durability, Options};
 use crate::api::replies::Admission;
 use crate::handle::Engine;
-use crate::state::member::{NodeOptions, NodeStatus};
+use crate::state::replica::{NodeStatus, ReplicaOptions};
 
 impl Engine {
-    /// Opens the directory of a node, recovers, and starts the threads. The node answers look-ups
-    /// at once, and catches up with the log. Blocks.
+    /// Opens the directory of a node or of a follower, recovers, and starts the threads. It answers
+    /// look-ups at once, and catches up with the log or the primary. Blocks.
     ///
     /// # Errors
-    /// [`OpenError`]; [`OpenError::NotANode`] if the directory is not that of a node.
-    pub fn open_node(
+    /// [`OpenError`]; [`OpenError::NotANode`] and [`OpenError::NotAFollower`] if the directory is
+    /// not of that kind.
+    pub fn open_replica(
         options: Options,
-        node: NodeOptions,
+        replica: ReplicaOptions,
         observer: Arc<dyn Observer>,
     ) -> Result<Self, OpenError> {
-        let options = Options { is_node: true, ..options };
+        let options = match &replica {
+            // Its position in the log must never be ahead of what its disk has.
+            ReplicaOptions::Node(_) => {
+                Options { is_node: true, durability: Durability::Always, ..options }
+            }
+            ReplicaOptions::Follower(_) => Options { follows: true, ..options },
+        };
         let disk: Arc<dyn Disk> = Arc::new(RealDisk::open(&options.data)?);
         let lock = DirectoryLock::acquire(&options.data)?;
-        Self::open_on(&disk, lock, (options, Some(node)), observer)
+        Self::open_on(&disk, lock, (options, Some(replica)), observer)
     }
 
-    /// What it does as a node of a cluster; `None` if it is not one.
+    /// What it does as a node or a follower; `None` if it is neither.
     pub fn node(&self) -> Option<Arc<NodeStatus>> {
         self.shared.node.as_ref().map(|node| node.status.load_full())
     }

@@ -1,7 +1,6 @@
 //! Writes: what stores and removes documents, through the queue of the writer.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use nearprint_fingerprint::Fingerprint;
 use nearprint_machine::change::PACKED_MAX;
@@ -20,6 +19,7 @@ use crate::read::found::{Checked, Inserted};
 use crate::read::reader::RecordLookup;
 use crate::shared::ToWriter;
 use crate::state::published::Published;
+use crate::state::replica::Membership;
 use crate::state::scheduler::{Share, piece};
 use crate::write::command::{Command, SearchedCheckAndInsert, SearchedCheckAndInsertPacked};
 use crate::write::queued::{Pending, Queued};
@@ -180,7 +180,7 @@ impl Engine {
             Queued::new(command, at_ms, (self.client.clone(), Some(room)), bytes);
         let sent = self.shared.writer.send(ToWriter::Write(queued));
         sent.map_err(|_| self.shared.end_refusal())?;
-        let wait_max = self.shared.node.as_ref().map(|node| node.options.write_timeout_ms);
-        Ok(pending.no_longer_than(wait_max.map(Duration::from_millis)))
+        let wait_max = self.shared.node.as_ref().and_then(Membership::write_timeout);
+        Ok(pending.no_longer_than(wait_max))
     }
 }

@@ -27,7 +27,9 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use crate::replication::log::LogBounds;
-use crate::replication::message::{BadMessage, Digest, LeaderId, Message, SenderRole};
+use crate::replication::message::{
+    BadMessage, DOCUMENTS_UNKNOWN, Digest, LeaderId, Message, SenderRole,
+};
 
 /// With this many messages under way no further group is decided. More would only wait in the log.
 pub const UNDER_WAY_MAX: usize = 4;
@@ -91,12 +93,9 @@ pub enum EntryOutcome {
 pub enum Whose {
     /// The oldest that this node has under way: it may be answered once it is durable here.
     Own,
-    /// Another's, or one that this node sent before it was restarted.
-    Other {
-        /// The number of own messages that were under way. They can never count. If there were any
-        /// and this node led, its memory is ahead of the log.
-        lost: usize,
-    },
+    /// Another's, or one that this node sent before it was restarted. The own messages that were
+    /// under way can never count.
+    Other,
 }
 
 /// Why a message does not count.
@@ -109,7 +108,7 @@ pub enum Ignored {
 }
 
 /// Why a node cannot go on. Its look-ups can.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Halt {
     /// The log has lost what it had acknowledged, or is another one.
     #[error("the log has regressed: it ends at {last}, and this node has read {read}")]
@@ -140,17 +139,20 @@ pub enum Halt {
     Unreadable(BadMessage),
     /// The leader had other content when it decided.
     #[error(
-        "this node has diverged: it has {documents} documents before change {next}, the leader had \
-         {leaders} before {leaders_next}"
+        "this copy has diverged: it has {documents} documents before change {next}, the leader or \
+         primary had {leaders} before {leaders_next}"
     )]
     Content { documents: u64, next: u64, leaders: u64, leaders_next: u64 },
+    /// The primary has another history than this copy.
+    #[error("{0}")]
+    OtherHistory(String),
     /// The messages of a leader that others follow do not count here.
     #[error("this node has diverged: messages of leader {:x} have not counted for 10 s", .0.0)]
     Unfollowed(LeaderId),
 }
 
 /// How a node begins with a log.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Start {
     /// It reads on from its position.
     Read,
@@ -243,6 +245,19 @@ impl Chain {
         &self.position
     }
 
+    /// Whether this is a follower: the primary leads for good, and each connection to it begins a
+    /// chain of its own.
+    pub fn follows_primary(&self) -> bool {
+        let leader = self.position.leader.as_ref();
+        leader.is_some_and(|leader| leader.id == LeaderId::PRIMARY)
+    }
+
+    /// Whether a message comes after the last one that counted.
+    pub(crate) fn is_chained(&self, message: &Message<'_>) -> bool {
+        let begins_anew = message.prev == Digest(0) && self.follows_primary();
+        begins_anew || message.prev == self.position.digest
+    }
+
     /// What the next message of this node must name: its predecessor, and its first sequence.
     pub fn link(&self) -> (Digest, u64) {
         let last = self.under_way().last();
@@ -312,11 +327,12 @@ impl Chain {
             Err(BadMessage::Foreign) => return EntryOutcome::Ignored(Ignored::Foreign),
             Err(bad) => return EntryOutcome::Halts(Halt::Unreadable(*bad)),
         };
-        if message.prev != self.position.digest {
+        if !self.is_chained(message) {
             return self.ignore(message, now_ms);
         }
         let next = self.position.next;
-        let documents = documents.unwrap_or(message.documents);
+        let is_known = !(self.follows_primary() && message.documents == DOCUMENTS_UNKNOWN);
+        let documents = documents.filter(|_| is_known).unwrap_or(message.documents);
         if (message.first, message.documents) != (next, documents) {
             let (leaders, leaders_next) = (message.documents, message.first);
             return EntryOutcome::Halts(Halt::Content { documents, next, leaders, leaders_next });
@@ -343,9 +359,8 @@ impl Chain {
         }
         let is_own = self.under_way().next().is_some_and(|oldest| oldest.digest == digest);
         let Some(own) = self.own.as_mut().filter(|_| is_own) else {
-            let lost = self.under_way().count();
             self.own = None;
-            return EntryOutcome::Counts(Whose::Other { lost });
+            return EntryOutcome::Counts(Whose::Other);
         };
         own.confirmed_ms = own.under_way.pop_front().map_or(0, |sent| sent.sent_ms);
         own.leads = true;
@@ -525,7 +540,7 @@ mod tests {
     fn after_a_resignation_the_next_one_tries_at_once() {
         let (mut leader, mut follower) = (leading(0), chain());
         let lead = message(&follower, LEAD, 0);
-        assert_eq!(read(&mut follower, lead, 0), EntryOutcome::Counts(Whose::Other { lost: 0 }));
+        assert_eq!(read(&mut follower, lead, 0), EntryOutcome::Counts(Whose::Other));
         assert_eq!(leader.due(false, None, 10), Due::Resign);
         let resigns = send(&mut leader, SenderRole::Resign, 10);
         assert!(!leader.accepts(10) && leader.due(false, None, 10) == Due::Nothing);
@@ -570,7 +585,7 @@ mod tests {
         let other = message(&chain, LEAD, 1);
         let own = send(&mut chain, SenderRole::Write, 0);
         send(&mut chain, SenderRole::Write, 0);
-        assert_eq!(read(&mut chain, other, 1), EntryOutcome::Counts(Whose::Other { lost: 2 }));
+        assert_eq!(read(&mut chain, other, 1), EntryOutcome::Counts(Whose::Other));
         assert_eq!(read(&mut chain, own, 2), EntryOutcome::Ignored(Ignored::Unchained));
         assert!(!chain.leads() && chain.again().next().is_none());
     }

@@ -74,6 +74,14 @@ impl fmt::Debug for Digest {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct LeaderId(pub u64);
 
+impl LeaderId {
+    /// Stands for the primary in the messages to a follower. Who leads a cluster draws another.
+    pub(crate) const PRIMARY: Self = Self(0);
+}
+
+/// Stands for the number of documents where a primary does not know it: in messages with changes.
+pub(crate) const DOCUMENTS_UNKNOWN: u64 = u64::MAX;
+
 /// What a message does in addition to carrying records.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SenderRole<'a> {

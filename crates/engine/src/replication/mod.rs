@@ -6,9 +6,10 @@
 //!   message   the bytes in the log: records as in the journal, chained by digests
 //!   chain     which messages count, who leads, and when to send, to repeat and to take over (pure)
 //!   position  the file that says how far a node has read
+//!   primary   the changes of a primary as the log of a follower
 //! ```
 //!
-//! The core of a node and its threads are in [`crate::threads::cluster`], its data directory in
+//! The core of a node and its threads are in [`crate::threads::replica`], its data directory in
 //! [`crate::directories`].
 //!
 //! Each message names the digest of the one that it was decided after, and counts only if that is
@@ -17,9 +18,9 @@
 //! one sequential run of the machine. The log is trusted for its order only; it may lose, repeat
 //! and reorder what is sent. No clock takes part in what counts.
 //!
-//! The core of a node is tested as a whole, three of them on simulated disks over a simulated log,
-//! by `simulation/cluster`. The rule alone is tested without the engine (`tests`). Both draw
-//! crashes, pauses and partitions, and must catch mutants.
+//! The core of a node is tested as a whole, three of them and a follower on simulated disks over a
+//! simulated log, by `simulation/cluster`, which draws crashes, pauses and partitions, and must
+//! catch mutants.
 
 #[doc(hidden)]
 pub mod chain;
@@ -27,6 +28,4 @@ pub mod log;
 pub mod message;
 pub(crate) mod mutant;
 pub mod position;
-
-#[cfg(test)]
-mod tests;
+pub(crate) mod primary;

@@ -21,6 +21,10 @@ pub(crate) enum Mutant {
     PublishesAhead,
     /// A reply reads the files that there were when it was decided.
     PinsWhenDecided,
+    /// A primary sends what a pack has left, without the removals.
+    SendsPacks,
+    /// Records are compared although one copy has packed them.
+    ComparesPacks,
 }
 
 #[cfg(test)]

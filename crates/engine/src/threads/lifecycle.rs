@@ -11,13 +11,13 @@ use tokio::sync::mpsc;
 use crate::api::clock;
 use crate::api::error::OpenError;
 use crate::api::options::Durability;
+use crate::directories::member::{ChangeSource, Member};
 use crate::shared::{Shared, ToWriter};
 use crate::snapshot::snapshots::Snapshots;
-use crate::state::member::Member;
-use crate::threads::cluster::log_thread::{self, LogThread};
-use crate::threads::cluster::node::{Node, NodeSettings};
-use crate::threads::cluster::writer::NodeWriter;
 use crate::threads::reclaimer::ReclaimerThread;
+use crate::threads::replica::log_thread::{self, LogThread};
+use crate::threads::replica::node::{Node, NodeSettings};
+use crate::threads::replica::writer::NodeWriter;
 use crate::threads::snapshotter::{SnapshotRequest, Snapshotter};
 use crate::threads::spawn::{Stoppable, join, spawn};
 use crate::threads::writer::Writer;
@@ -27,7 +27,7 @@ use crate::write::core::Core;
 /// The running threads, and the lock of their directory.
 #[derive(Debug)]
 pub(crate) struct Threads {
-    /// The writer, and in a node also the thread that reads the log for it, which ends after it.
+    /// The writer, and in a copy of others also the thread that reads for it, which ends after it.
     writing: Vec<JoinHandle<()>>,
     flusher: JoinHandle<()>,
     snapshots: JoinHandle<()>,
@@ -79,13 +79,10 @@ impl Threads {
         let (grouped, watched) = (new_shared(), new_shared());
         let (watched_disk, records) = (Arc::clone(disk), reclaimer.records().clone());
         let syncs = match shared.options.durability {
-            // A node syncs whatever counts.
-            Durability::Interval { ms } if !shared.options.is_node => {
-                Some(Stoppable::spawn(shared, "syncs", |stopped| {
-                    move || syncer::run(&synced, Duration::from_millis(ms), &stopped)
-                })?)
-            }
-            Durability::Always | Durability::Interval { .. } | Durability::None => None,
+            Durability::Interval { ms } => Some(Stoppable::spawn(shared, "syncs", |stopped| {
+                move || syncer::run(&synced, Duration::from_millis(ms), &stopped)
+            })?),
+            Durability::Always | Durability::None => None,
         };
         let removals = if shared.options.follows {
             None
@@ -144,24 +141,27 @@ impl Threads {
     }
 }
 
-/// Starts the writer of a node, and the thread that reads the log for it.
+/// Starts the writer of a node or a follower, and the thread that reads for it.
 fn start_node(
     shared: &Arc<Shared>,
     disk: &Arc<dyn Disk>,
-    (core, Member { options, file }): (Core, Member),
+    (core, Member { position, source, .. }): (Core, Member),
     inbox: mpsc::UnboundedReceiver<ToWriter>,
 ) -> Result<Vec<JoinHandle<()>>, OpenError> {
     let settings = NodeSettings {
         identity: shared.identity,
-        address: Arc::clone(&options.address),
+        address: match &source {
+            ChangeSource::Log { options, .. } => Arc::clone(&options.address),
+            ChangeSource::Primary { .. } => "".into(),
+        },
         distance_max: shared.options.distance_max.get(),
     };
     let touches = Arc::clone(&shared.touches);
-    let node = Node::open(core, file.position.clone(), settings, touches, 0);
+    let node = Node::open(core, position, settings, touches, 0);
     let (told, news) = mpsc::channel(log_thread::NEWS_MAX);
     let (inputs, disk) = ((inbox, news), Arc::clone(disk));
-    let writer = NodeWriter::new(node, Arc::clone(shared), inputs, (disk, file.clone()));
-    let reader = LogThread { shared: Arc::clone(shared), options, file, news: told };
+    let writer = NodeWriter::new(node, Arc::clone(shared), inputs, (disk, &source));
+    let reader = LogThread { shared: Arc::clone(shared), source, news: told };
     let reader = spawn(shared, "log", move || reader.run())?;
     let thread = reader.thread().clone();
     Ok(vec![spawn(shared, "writer", move || writer.run(thread))?, reader])

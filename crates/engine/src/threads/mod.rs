@@ -8,7 +8,6 @@
 //!
 //! [`lifecycle`] starts and stops all of them; a panic in one fails the engine ([`mod@spawn`]).
 
-pub(crate) mod cluster;
 pub(crate) mod flusher;
 pub(crate) mod groups;
 pub(crate) mod lifecycle;
@@ -16,6 +15,7 @@ pub(crate) mod merger;
 pub(crate) mod pause;
 pub(crate) mod reclaimer;
 pub(crate) mod remover;
+pub(crate) mod replica;
 pub(crate) mod snapshotter;
 pub(crate) mod spawn;
 pub(crate) mod syncer;

@@ -12,7 +12,7 @@ use tokio::sync::mpsc;
 use crate::api::clock;
 use crate::api::error::Refused;
 use crate::shared::{Life, Shared, ToWriter};
-use crate::state::member::EngineEnd;
+use crate::state::replica::EngineEnd;
 use crate::write::command::Bounds;
 use crate::write::core::Core;
 use crate::write::queued::{QueuedWrite, decide_group};

@@ -7,6 +7,5 @@
 
 pub(crate) mod command;
 pub(crate) mod core;
-pub(crate) mod enact;
 pub(crate) mod queued;
 pub(crate) mod waiting;

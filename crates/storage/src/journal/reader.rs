@@ -15,6 +15,7 @@ use crate::error::StorageError;
 use crate::frame::StoredRecord;
 use crate::header::Seed;
 use crate::journal::file::JournalFile;
+use crate::names::record_range;
 use crate::sizes::Sizes;
 
 /// The size of the journal, packs included.
@@ -140,6 +141,13 @@ impl Records {
         let files = self.shared.files.load();
         let begun = files.iter().take_while(|file| file.first() <= sequence);
         begun.last().map_or(1, |file| file.first())
+    }
+
+    /// The first sequence after all packs; 1 without packs. A record before it may lack what was
+    /// removed since.
+    pub fn packed_before(&self) -> u64 {
+        let files = self.shared.files.load();
+        files.iter().filter_map(|file| record_range(&file.name)?.1).max().unwrap_or(1)
     }
 
     pub fn seed(&self) -> Seed {

@@ -9,8 +9,8 @@ use tokio::runtime::Runtime;
 use crate::cli::error_report::ErrorReport;
 use crate::cli::measure::arguments::count;
 use crate::cli::measure::numbers::bytes;
-use crate::cluster::ClusterOptions;
-use crate::cluster::nats::{self, NatsError, NatsLog, NewStream};
+use crate::replicas::ClusterOptions;
+use crate::replicas::nats::{self, NatsError, NatsLog, NewStream};
 
 /// A stream that was just made may not answer yet.
 const ANSWERS: Duration = Duration::from_secs(20);

@@ -13,8 +13,8 @@ use anyhow::Result;
 
 use crate::cli::configuration;
 use crate::cli::error_report::ErrorReport;
-use crate::cluster::ClusterOptions;
 use crate::config::Sources;
+use crate::replicas::{ClusterOptions, Replica};
 
 /// Of all actions, which are most often used one after the other.
 const EXAMPLES: &str = "\
@@ -74,7 +74,9 @@ impl NodeArgs {
         let sources =
             Sources { data: self.data.clone(), ..Sources::of_process(self.config.clone()) };
         let (_, settings) = configuration::load(&sources)?;
-        Ok((settings.cluster.ok_or_else(no_cluster)?, settings.engine))
+        let replica = settings.replica.as_ref();
+        let cluster = replica.and_then(Replica::cluster).ok_or_else(no_cluster)?;
+        Ok((cluster.clone(), settings.engine))
     }
 
     /// The command that starts the node.

@@ -15,6 +15,7 @@ use crate::cli::columns::{Column, json_lines, table};
 use crate::cli::configuration;
 use crate::cli::error_report::ErrorReport;
 use crate::config::Sources;
+use crate::replicas::Peers;
 
 /// How long a node may take to answer.
 const TIMEOUT: Duration = Duration::from_secs(5);
@@ -105,10 +106,11 @@ pub(super) fn run(args: &StatusArgs, out: &mut dyn Write) -> Result<()> {
 /// The nodes of a configuration, and what it signs in with unless the command line has something.
 fn configured(args: &StatusArgs) -> Result<(Vec<String>, ClientCredentials)> {
     let (_, settings) = configuration::load(&Sources::of_process(args.config.clone()))?;
-    let options = settings.cluster.ok_or_else(no_cluster)?;
-    let others = options.other_nodes().map(str::to_owned);
-    let servers = std::iter::once(options.address.clone()).chain(others).collect();
-    Ok((servers, args.credentials.clone().or(options.token_file, options.ca_file)))
+    let replica = settings.replica.ok_or_else(no_cluster)?;
+    let own = replica.cluster().ok_or_else(no_cluster)?.address.clone();
+    let servers = std::iter::once(own).chain(replica.seeds().map(str::to_owned)).collect();
+    let Peers { token_file, ca_file, .. } = replica.peers;
+    Ok((servers, args.credentials.clone().or(token_file, ca_file)))
 }
 
 impl Node {

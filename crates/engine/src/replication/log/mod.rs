@@ -58,6 +58,13 @@ pub trait Reader: Debug + Send {
     fn next(&mut self, wait: Duration) -> Result<Option<LogEntry>, LogError>;
 }
 
+impl LogError {
+    /// The oldest entry that the log has is `first`, and an older one was asked for.
+    pub fn discarded_before(first: u64) -> Self {
+        Self::Discarded(format!("the log begins at {first}; older entries were discarded"))
+    }
+}
+
 /// What a log has at a position.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LogEntry {
@@ -99,11 +106,11 @@ pub enum LogError {
     #[error("the log cannot be reached: {0}")]
     Unreachable(String),
     /// The entries that were asked for were discarded.
-    #[error("the log begins at {first}; older entries were discarded")]
-    Discarded {
-        /// The oldest that it has.
-        first: u64,
-    },
+    #[error("{0}")]
+    Discarded(String),
+    /// Its history is another one than that of this copy.
+    #[error("{0}")]
+    Diverged(String),
     /// It has the next entry no more, though neither the entries before it nor those after it were
     /// discarded.
     #[error("the log has a gap: entry {got} comes after {read}")]

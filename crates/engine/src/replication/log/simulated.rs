@@ -214,7 +214,7 @@ impl SimulatedReader {
     fn look(&mut self) -> Result<Option<LogEntry>, LogError> {
         let LogBounds { first, .. } = self.log.bounds()?;
         if self.next < first {
-            return Err(LogError::Discarded { first });
+            return Err(LogError::discarded_before(first));
         }
         let state = self.log.state();
         let entry = state.replicas[self.log.node].entries.get(self.next as usize - 1);
@@ -248,7 +248,7 @@ mod tests {
         logs[0].trim(1, 3);
         assert_eq!(logs[1].bounds(), Ok(LogBounds { first: 3, last: 3 }));
         let discarded = logs[1].read(2).next(Duration::ZERO);
-        assert_eq!(discarded, Err(LogError::Discarded { first: 3 }));
+        assert_eq!(discarded, Err(LogError::discarded_before(3)));
         logs[0].begin_anew();
         assert_eq!(logs[1].bounds(), Ok(LogBounds { first: 1, last: 0 }));
         assert_eq!(logs[1].settings().unwrap().identity, 2);

@@ -19,7 +19,7 @@ use crate::replication::message::LeaderId;
 use crate::replication::position::ClusterFile;
 use crate::simulation::rig::{ENTROPY, options};
 use crate::state::touches::Touches;
-use crate::threads::cluster::node::{Clocks, Decided, Node, NodeSettings, Taken};
+use crate::threads::replica::node::{Clocks, Decided, Node, NodeSettings, Taken};
 use crate::write::command::Bounds;
 use crate::write::core::{CommandGroup, Core};
 use crate::write::queued::QueuedWrite;
@@ -74,12 +74,12 @@ fn log(fingerprint: u64) -> [Arc<[u8]>; 2] {
 fn a_journal_of_another_history_halts_its_node() {
     let disk = SimulatedDisk::new();
     let mut node = open(&disk, 3);
-    assert_eq!(read(&mut node, &log(1)), [Taken::Counts; 2]);
+    assert_eq!(read(&mut node, &log(1)), [Taken::Counts, Taken::Counts]);
     node.sync().unwrap();
     drop(node);
     // The file with its position is as old as can be.
     let mut same = open(&disk, 3);
-    assert_eq!(read(&mut same, &log(1)), [Taken::Counts; 2]);
+    assert_eq!(read(&mut same, &log(1)), [Taken::Counts, Taken::Counts]);
     assert_eq!(same.published().view.documents(), 1);
     let mut other = open(&disk, 3);
     let halt = Halt::Rewritten { sequence: 1 };
@@ -89,7 +89,7 @@ fn a_journal_of_another_history_halts_its_node() {
     let mut short = open(&disk, 3);
     read(&mut short, &log(1)[..1]);
     assert_eq!(short.due(true, Some(0), 99_999), Due::Nothing);
-    assert_eq!(short.halted(), Some(Halt::Lost { next: 1, last: 1 }));
+    assert_eq!(short.halted(), Some(&Halt::Lost { next: 1, last: 1 }));
 }
 
 #[test]

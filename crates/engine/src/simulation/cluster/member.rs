@@ -22,11 +22,11 @@ use crate::simulation::sweep::sweep;
 use crate::snapshot::snapshots::Snapshots;
 use crate::state::published::Published;
 use crate::state::touches::Touches;
-use crate::threads::cluster::node::{Clocks, Decided, Node, NodeSettings, Synced, Taken};
+use crate::threads::replica::node::{Clocks, Decided, Node, NodeSettings, Synced, Taken};
 use crate::write::queued::QueuedWrite;
 
 /// When a schedule begins, in milliseconds since 1970.
-const BEGIN_MS: u64 = 1_700_000_000_000;
+pub(super) const BEGIN_MS: u64 = 1_700_000_000_000;
 
 pub(super) struct Member {
     pub(super) log: SimulatedLog,
@@ -41,6 +41,8 @@ pub(super) struct Member {
     /// Why it goes no further. It is not opened again.
     pub(super) halted: Option<Halt>,
     pub(super) needs_seed: bool,
+    /// How often it was opened.
+    pub(super) life: u64,
     /// Its counts of originals, which no crash takes.
     pub(super) touches: Arc<Touches>,
     waiting: Vec<(usize, Waiting)>,
@@ -103,6 +105,7 @@ impl Member {
             open: None,
             halted: None,
             needs_seed: false,
+            life: 0,
             touches: Arc::new(Touches::new(1_000_000, [])),
             waiting: Vec::new(),
         }
@@ -110,6 +113,16 @@ impl Member {
 
     pub(super) fn is_open(&self) -> bool {
         self.open.is_some()
+    }
+
+    /// What its readers see.
+    pub(super) fn published(&self) -> Option<&Published> {
+        self.open.as_ref().map(|open| &open.published)
+    }
+
+    /// What an export of it has.
+    pub(super) fn durable(&self) -> Option<SimulatedDisk> {
+        self.open.as_ref().map(|_| self.disk.durable())
     }
 
     pub(super) fn leads(&self) -> bool {
@@ -179,6 +192,7 @@ impl Member {
         let touches = Arc::clone(&self.touches);
         let node = Node::open(core, position, settings, touches, now_ms);
         let published = node.published();
+        self.life += 1;
         self.open = Some(Open {
             earlier: published.clone(),
             published,
@@ -397,7 +411,7 @@ impl Member {
         let read = open.node.chain().position().at;
         if let Ok(Ok(at)) = self.log.append(Arc::clone(bytes)).try_recv() {
             open.node.acknowledged(at, read);
-            if let Some(halt) = open.node.halted() {
+            if let Some(halt) = open.node.halted().cloned() {
                 self.halt(halt, world);
             }
         }
@@ -419,7 +433,7 @@ impl Member {
         let takeover_ms = open.is_at_end.then_some(open.takeover_ms);
         let bytes = match open.node.due(!is_stopping, takeover_ms, now_ms) {
             Due::Nothing => {
-                if let Some(halt) = open.node.halted() {
+                if let Some(halt) = open.node.halted().cloned() {
                     self.halt(halt, world);
                 }
                 return Ok(());

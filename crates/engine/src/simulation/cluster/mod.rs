@@ -2,14 +2,16 @@
 //! machine: states are equal after equal messages, answers are the model's, nothing answered is
 //! missing, and once there are no more faults all catch up. A log that forgets, begins anew or
 //! drifts halts whom it betrays. Method: seeded schedules of three cores on simulated disks, with
-//! groups under way, crashes at any operation of the disk, pauses, snapshots, sweeps and seeding;
-//! each checked against the model; and mutants, which the same schedules must catch.
+//! groups under way, crashes at any operation of the disk, pauses, snapshots, sweeps and seeding,
+//! and a follower that reads from one node or another; each checked against the model; and mutants,
+//! which the same schedules must catch.
 //!
 //! `NEARPRINT_SIMULATION_SEEDS` sets the number of schedules, `NEARPRINT_SIMULATION_SEED` one that
 //! is replayed.
 
 mod alone;
 mod asked;
+mod follower;
 mod member;
 mod threads;
 mod world;
@@ -17,6 +19,7 @@ mod world;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Mutex;
 
+use follower::Follower;
 use member::{End, Member};
 use nearprint_storage::simulated::Dice;
 use world::{Statistics, World};
@@ -41,6 +44,7 @@ struct Schedule {
     now_ms: u64,
     world: World,
     members: Vec<Member>,
+    follower: Follower,
     /// Disks fail.
     has_faults: bool,
 }
@@ -56,13 +60,18 @@ impl Schedule {
         let members = logs.into_iter().zip(0..).map(|(log, at)| Member::new(log, at * skew));
         let secret = std::array::from_fn(|at| super::rig::ENTROPY[16 + at]);
         let world = World::new(secret);
-        Self { dice, now_ms: 1_000, world, members: members.collect(), has_faults: true }
+        let (members, follower) = (members.collect(), Follower::new());
+        Self { dice, now_ms: 1_000, world, members, follower, has_faults: true }
     }
 
     /// One of the nodes does something, or something happens to it.
     fn step(&mut self) -> Result<(), String> {
         let jump = if self.dice.below(50) == 0 { 4_000 } else { 20 };
         self.now_ms += self.dice.below(jump) as u64;
+        if self.dice.below(8) == 0 {
+            let Self { dice, world, members, follower, now_ms, .. } = self;
+            return follower.step(members, dice, world, *now_ms);
+        }
         let at = self.dice.below(NODES);
         if self.members[at].paused_until_ms > self.now_ms {
             return Ok(());
@@ -128,7 +137,7 @@ impl Schedule {
         if self.members[at].is_open() {
             return Ok(());
         }
-        let Self { dice, world, members, now_ms, has_faults } = self;
+        let Self { dice, world, members, now_ms, has_faults, .. } = self;
         let takeover_ms = 3_000 + dice.below(1_000) as u64;
         // A crash while it starts, or later.
         let crash_at = 1 + dice.roll() % [8, 400, 2_000, 4_000][dice.below(4)];
@@ -183,6 +192,8 @@ impl Schedule {
                 return Err(format!("{:?}: a node is behind", member.halted));
             }
         }
+        let Self { dice, world, members, follower, now_ms, .. } = self;
+        follower.finish((dice.below(NODES), members), dice, world, *now_ms)?;
         let leaders = self.members.iter().filter(|member| member.leads()).count();
         if leaders != 1 {
             return Err(format!("{leaders} nodes lead"));
@@ -253,9 +264,9 @@ fn three_nodes_are_one_run() {
     println!("{sum:?}");
     assert_eq!(sum.halted, 0);
     let Statistics { answered, refused, ignored, reopened, led, crashed, seeded, .. } = sum;
-    let Statistics { together, snapshots, packs, .. } = sum;
+    let Statistics { together, snapshots, packs, followed, copied, .. } = sum;
     let all_occur = [answered, refused, ignored, reopened, led, crashed, seeded];
-    let all_occur = all_occur.iter().chain([&together, &snapshots, &packs]);
+    let all_occur = all_occur.iter().chain([&together, &snapshots, &packs, &followed, &copied]);
     assert!(all_occur.into_iter().all(|&times| times >= 20), "{sum:?}");
 }
 
@@ -282,6 +293,8 @@ fn each_mutant_of_a_node_is_caught() {
         Mutant::OwnClock,
         Mutant::PublishesAhead,
         Mutant::PinsWhenDecided,
+        Mutant::SendsPacks,
+        Mutant::ComparesPacks,
     ] {
         MUTANT.set(Some(mutant));
         let caught = (0..MUTANT_SEEDS).find_map(|seed| {
@@ -329,7 +342,7 @@ fn betray(seed: u64, betrayal: Betrayal) -> Result<Vec<Option<Halt>>, String> {
         }
     }
     schedule.world.check_answers()?;
-    let halted = |member: &Member| member.halted;
+    let halted = |member: &Member| member.halted.clone();
     Ok(match betrayal {
         Betrayal::Drifts => vec![halted(&schedule.members[follower])],
         Betrayal::Forgets | Betrayal::BeginsAnew => schedule.members.iter().map(halted).collect(),

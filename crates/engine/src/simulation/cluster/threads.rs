@@ -23,7 +23,7 @@ use crate::handle::Engine;
 use crate::replication::log::Log;
 use crate::replication::log::required::Required;
 use crate::replication::log::simulated::{CutOff, Faults, SimulatedLog};
-use crate::state::member::{EngineEnd, NodeOptions, NodeState, OpenLog};
+use crate::state::replica::{EngineEnd, NodeOptions, NodeState, OpenLog, ReplicaOptions};
 
 const NODES: usize = 3;
 /// A hang is a failure.
@@ -85,7 +85,8 @@ impl Cluster {
             takeover_ms: 3_000,
             write_timeout_ms: self.write_timeout_ms,
         };
-        let opened = Engine::open_node(options(&self.folders[node]), member, Arc::new(()));
+        let member = ReplicaOptions::Node(member);
+        let opened = Engine::open_replica(options(&self.folders[node]), member, Arc::new(()));
         self.engines[node] = Some(opened.unwrap());
     }
 

@@ -69,15 +69,18 @@ pub(super) struct Statistics {
     pub(super) together: u64,
     pub(super) snapshots: u64,
     pub(super) packs: u64,
+    /// The follower has connected, and has begun with an export.
+    pub(super) followed: u64,
+    pub(super) copied: u64,
 }
 
 impl Statistics {
-    fn all(&mut self) -> [&mut u64; 11] {
+    fn all(&mut self) -> [&mut u64; 13] {
         let Self { answered, refused, ignored, reopened, led, crashed, seeded, halted, .. } = self;
-        let Self { together, snapshots, packs, .. } = self;
+        let Self { together, snapshots, packs, followed, copied, .. } = self;
         [
             answered, refused, ignored, reopened, led, crashed, seeded, halted, together,
-            snapshots, packs,
+            snapshots, packs, followed, copied,
         ]
     }
 
@@ -195,6 +198,21 @@ impl World {
             return Err(format!("after {messages} messages: other times"));
         }
         Ok(())
+    }
+
+    /// Whether a follower has what the nodes have after the same change. Where a file of the
+    /// primary's journal ends within a group, it may have a part of that.
+    pub(super) fn check_follower(&self, published: &Published) -> Result<(), String> {
+        let sequence = published.view.sequence();
+        let after = self.counted.iter().rev().map(|counted| &counted.model);
+        let mut after = after.chain([&self.empty]);
+        match after.find(|model| model.sequence() <= sequence) {
+            Some(model) if model.sequence() == sequence => {
+                check_state(published, model, &self.secret)
+            }
+            _ if self.counted.last().is_some_and(|last| last.model.sequence() > sequence) => Ok(()),
+            _ => Err(format!("{sequence} is after all messages")),
+        }
     }
 
     /// A node gives an answer.

@@ -1,16 +1,19 @@
-//! How an engine takes part in a cluster, and what the rest of the program sees of it.
+//! How an engine is a copy of others, and what the rest of the program sees of it.
+//!
+//! A node of a cluster reads the replicated log, and may lead. A follower is a node that never
+//! leads, and whose log is the stream of changes of its primary.
 
 use std::fmt::Debug;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 use arc_swap::ArcSwap;
-use nearprint_storage::{Disk, Identity};
 
-use crate::api::error::OpenError;
+use crate::replication::chain::Position;
 use crate::replication::log::Log;
 use crate::replication::log::required::Required;
-use crate::replication::position::ClusterFile;
+use crate::replication::primary::OpenChanges;
 
 /// Opens the log of a cluster.
 pub trait OpenLog: Debug + Send + Sync {
@@ -19,6 +22,24 @@ pub trait OpenLog: Debug + Send + Sync {
     /// # Errors
     /// Why there is no log, for people.
     fn open(&self) -> Result<Arc<dyn Log>, String>;
+}
+
+/// How an engine is a copy of others.
+#[derive(Debug, Clone)]
+pub enum ReplicaOptions {
+    /// It is a node of a cluster.
+    Node(NodeOptions),
+    /// It follows a primary.
+    Follower(FollowerOptions),
+}
+
+/// How an engine follows a primary.
+#[derive(Debug, Clone)]
+pub struct FollowerOptions {
+    /// Where the primary is reached, as it is shown.
+    pub primary: Arc<str>,
+    /// Its changes.
+    pub changes: Arc<dyn OpenChanges>,
 }
 
 /// How an engine takes part in a cluster.
@@ -37,10 +58,11 @@ pub struct NodeOptions {
     pub write_timeout_ms: u64,
 }
 
-/// What a node does.
+/// What a node does; a follower is one that never leads.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum NodeState {
-    /// Since its start it has not been less than five seconds behind the end of the log.
+    /// Since its start it has not been less than five seconds behind the end of the log, or a
+    /// follower has not had all changes.
     CatchingUp,
     /// It enacts what a leader decides.
     Following,
@@ -50,16 +72,18 @@ pub enum NodeState {
     Halted(String),
 }
 
-/// A node, as of now.
+/// A node or a follower, as of now.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NodeStatus {
     /// What it does.
     pub state: NodeState,
-    /// Where the leader is reached; `None` if nobody leads.
+    /// Where the leader is reached, or the primary of a follower; `None` if nobody leads.
     pub leader: Option<Arc<str>>,
+    /// Whether the log can be read, or the primary answers.
+    pub is_connected: bool,
     /// How long ago a message counted, in milliseconds; since the start, if none has.
     pub heard_ms: u64,
-    /// How far it is behind the end of the log, in milliseconds.
+    /// How far it is behind the end of the log or its primary, in milliseconds.
     pub lag_ms: u64,
     /// The last entry of the log that it has read.
     pub read: u64,
@@ -81,43 +105,10 @@ pub enum EngineEnd {
     Outdated,
 }
 
-/// A node that is about to start.
-#[derive(Debug)]
-pub(crate) struct Member {
-    pub(crate) options: NodeOptions,
-    pub(crate) file: ClusterFile,
-}
-
-impl Member {
-    /// Reads where the directory is in the log, which is not beyond its journal.
-    ///
-    /// # Errors
-    /// [`OpenError::NotANode`], [`OpenError::BehindItsPosition`], those of the disk.
-    pub(crate) fn open(
-        options: NodeOptions,
-        disk: &dyn Disk,
-        (identity, next_in_journal): (Identity, u64),
-    ) -> Result<Self, OpenError> {
-        let file = ClusterFile::read(disk, &identity)?.ok_or(OpenError::NotANode)?;
-        let (journal, position) = (next_in_journal, file.position.next);
-        if journal < position {
-            return Err(OpenError::BehindItsPosition {
-                journal: journal - 1,
-                position: position - 1,
-            });
-        }
-        Ok(Self { options, file })
-    }
-
-    pub(crate) fn membership(&self) -> Membership {
-        Membership::new(self.options.clone(), self.file.position.at)
-    }
-}
-
 /// What the threads of a node tell the rest of the engine.
 #[derive(Debug)]
 pub(crate) struct Membership {
-    pub(crate) options: NodeOptions,
+    options: ReplicaOptions,
     pub(crate) status: ArcSwap<NodeStatus>,
     /// The same as in the status, for every write.
     leads: AtomicBool,
@@ -126,13 +117,14 @@ pub(crate) struct Membership {
 }
 
 impl Membership {
-    fn new(options: NodeOptions, read: u64) -> Self {
+    pub(crate) fn new(options: ReplicaOptions, position: &Position) -> Self {
         let status = NodeStatus {
             state: NodeState::CatchingUp,
             leader: None,
+            is_connected: false,
             heard_ms: 0,
             lag_ms: 0,
-            read,
+            read: position.at,
             ignored: 0,
             log_fault: None,
         };
@@ -142,6 +134,19 @@ impl Membership {
             leads: AtomicBool::new(false),
             steps_down: AtomicBool::new(false),
         }
+    }
+
+    /// The options of a node, which may lead; `None` for a follower.
+    pub(crate) fn node(&self) -> Option<&NodeOptions> {
+        match &self.options {
+            ReplicaOptions::Node(options) => Some(options),
+            ReplicaOptions::Follower(_) => None,
+        }
+    }
+
+    /// How long a caller waits for a write.
+    pub(crate) fn write_timeout(&self) -> Option<Duration> {
+        self.node().map(|node| Duration::from_millis(node.write_timeout_ms))
     }
 
     pub(crate) fn leads(&self) -> bool {

@@ -3,9 +3,9 @@
 use nearprint_engine::log::required::Required;
 
 use super::{file, refusal, settings};
-use crate::cluster::ClusterOptions;
-use crate::cluster::nats::{NatsOptions, SignIn};
 use crate::config::{Config, Sources};
+use crate::replicas::nats::{NatsOptions, SignIn};
+use crate::replicas::{ClusterOptions, Peers, Replica, ReplicaKind};
 
 /// How many keys it has, all of which [`every_key_ends_in_an_option`] changes.
 pub(super) const KEYS: usize = 15;
@@ -20,12 +20,9 @@ fn with(more: &[(&'static str, &'static str)]) -> Vec<(&'static str, &'static st
 
 #[test]
 fn every_key_ends_in_an_option() {
-    let least = settings(&with(&[])).unwrap().cluster.unwrap();
+    let nobody = Peers { urls: vec![], token_file: None, ca_file: None };
     let defaults = ClusterOptions {
         address: "http://10.0.0.1:7878".to_owned(),
-        seeds: vec![],
-        token_file: None,
-        ca_file: None,
         log: NatsOptions {
             servers: vec!["nats://10.0.0.1:4222".to_owned()],
             name: "crawl".to_owned(),
@@ -35,7 +32,8 @@ fn every_key_ends_in_an_option() {
         takeover_ms: 3_000,
         write_timeout_ms: 10_000,
     };
-    assert_eq!(least, defaults);
+    let node = |peers, options| Some(Replica { peers, kind: ReplicaKind::Node(Box::new(options)) });
+    assert_eq!(settings(&with(&[])).unwrap().replica, node(nobody, defaults.clone()));
     let all = with(&[
         ("NEARPRINT_CLUSTER__SEEDS", "https://a.example/, http://b.example:1"),
         ("NEARPRINT_CLUSTER__TOKEN_FILE", "1"),
@@ -49,10 +47,12 @@ fn every_key_ends_in_an_option() {
         ("NEARPRINT_CLUSTER__TAKEOVER_MS", "3001"),
         ("NEARPRINT_CLUSTER__WRITE_TIMEOUT_MS", "101"),
     ]);
-    let expected = ClusterOptions {
-        seeds: vec!["https://a.example".to_owned(), "http://b.example:1".to_owned()],
+    let peers = Peers {
+        urls: vec!["https://a.example".to_owned(), "http://b.example:1".to_owned()],
         token_file: Some("1".into()),
         ca_file: Some("2".into()),
+    };
+    let expected = ClusterOptions {
         log: NatsOptions {
             monitors: vec!["http://10.0.0.1:8222".to_owned()],
             sign_in: SignIn::Password { user: "node".to_owned(), file: "3".into() },
@@ -64,12 +64,12 @@ fn every_key_ends_in_an_option() {
         write_timeout_ms: 101,
         ..defaults
     };
-    assert_eq!(settings(&all).unwrap().cluster, Some(expected));
+    assert_eq!(settings(&all).unwrap().replica, node(peers, expected));
     let signs_in = with(&[("NEARPRINT_CLUSTER__CREDENTIALS_FILE", "5")]);
-    let signs_in = settings(&signs_in).unwrap().cluster.unwrap().log.sign_in;
-    assert_eq!(signs_in, SignIn::Credentials("5".into()));
+    let signs_in = settings(&signs_in).unwrap().replica.unwrap();
+    assert_eq!(signs_in.cluster().unwrap().log.sign_in, SignIn::Credentials("5".into()));
     assert_eq!(all.len() + 1, KEYS);
-    assert_eq!(settings(&[]).unwrap().cluster, None);
+    assert_eq!(settings(&[]).unwrap().replica, None);
 }
 
 #[test]

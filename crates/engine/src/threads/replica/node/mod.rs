@@ -20,7 +20,7 @@ use std::sync::Arc;
 use nearprint_index::compaction::built::Built;
 use nearprint_index::view::View;
 use nearprint_machine::change::Record;
-use nearprint_storage::{Identity, RecordRef, StorageError, record_range};
+use nearprint_storage::{Identity, RecordRef, StorageError};
 
 use crate::api::error::Refused;
 use crate::replication::chain::{Chain, Due, EntryOutcome, Halt, Position, Whose};
@@ -31,7 +31,7 @@ use crate::replication::message::{
 use crate::replication::mutant::{self, Mutant};
 use crate::state::published::Published;
 use crate::state::touches::Touches;
-use crate::threads::cluster::touched::Touched;
+use crate::threads::replica::touched::Touched;
 use crate::write::command::Bounds;
 use crate::write::core::{Core, Durable};
 use crate::write::queued::{QueuedWrite, decide_group};
@@ -65,7 +65,7 @@ pub(crate) enum Decided {
 }
 
 /// What an entry of the log was for the node.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Taken {
     /// It counts, and waits for the next sync.
     Counts,
@@ -179,8 +179,8 @@ impl Node {
         &self.core
     }
 
-    pub(crate) fn halted(&self) -> Option<Halt> {
-        self.halted
+    pub(crate) fn halted(&self) -> Option<&Halt> {
+        self.halted.as_ref()
     }
 
     /// Whether nothing is under way, so that parts may be installed and the state frozen.
@@ -348,8 +348,8 @@ impl Node {
     /// # Errors
     /// [`StorageError`]: the node must be opened again.
     pub(crate) fn read(&mut self, entry: &LogEntry, now_ms: u64) -> Result<Taken, StorageError> {
-        if let Some(halt) = self.halted {
-            return Ok(Taken::Halts(halt));
+        if let Some(halt) = &self.halted {
+            return Ok(Taken::Halts(halt.clone()));
         }
         let mut decoded = Message::decode(&entry.bytes, &self.settings.identity);
         let Position { digest, next, .. } = *self.chain.position();
@@ -360,7 +360,7 @@ impl Node {
             message.prev = digest;
         }
         if let Ok((message, _)) = &decoded
-            && message.prev == digest
+            && self.chain.is_chained(message)
             && !self.is_ahead()
             && !self.reserve(message)?
         {
@@ -411,7 +411,7 @@ impl Node {
                 self.unsynced.extend(group.writes);
                 Ok(Taken::Counts)
             }
-            Whose::Other { .. } => {
+            Whose::Other => {
                 self.touched = None;
                 for group in self.under_way.drain(..) {
                     group.writes.into_iter().for_each(|write| write.refuse(Refused::NoLeader));
@@ -423,7 +423,8 @@ impl Node {
                 if let Some(halt) = self.enact(&message.records, now_ms)? {
                     return Ok(self.halt(halt));
                 }
-                if self.is_level() {
+                // A primary tells when it has sent a message, and a follower may be far behind.
+                if self.is_level() && !self.chain.follows_primary() {
                     self.core.set_time(message.at_ms);
                 }
                 // What a restart reads again, a snapshot may have.
@@ -471,9 +472,7 @@ impl Node {
             return Ok(None);
         }
         let pinned = self.core.records().pin();
-        let files = pinned.files();
-        let packs = files.iter().filter_map(|file| record_range(&file.name)?.1);
-        let packed_before = packs.max().unwrap_or(0);
+        let packed_before = pinned.packed_before();
         for record in records.iter().filter(|record| record.first >= packed_before) {
             let stored = pinned.read(record.first)?;
             let same = (stored.first, stored.count, &*stored.payload);
@@ -498,7 +497,7 @@ impl Node {
 
     /// It goes no further. What is under way may be done by others or not.
     pub(crate) fn halt(&mut self, halt: Halt) -> Taken {
-        self.halted = Some(halt);
+        self.halted = Some(halt.clone());
         self.abandon();
         Taken::Halts(halt)
     }
@@ -510,12 +509,12 @@ impl Node {
         }
     }
 
-    /// Makes durable what counts.
+    /// Makes durable what counts, as a follower's policy promises.
     ///
     /// # Errors
     /// [`StorageError`]: the node must be opened again.
     pub(crate) fn sync(&mut self) -> Result<Synced, StorageError> {
-        self.core.sync()?;
+        self.core.make_durable()?;
         self.synced.clone_from(&self.enacted);
         let mut writes = std::mem::take(&mut self.unsynced);
         let published = self.published();

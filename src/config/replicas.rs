@@ -1,4 +1,4 @@
-//! Checks the section `[cluster]`.
+//! Checks the sections `[follow]` and `[cluster]`.
 
 use nearprint_engine::cluster::chain::ACCEPT_MS;
 use nearprint_engine::cluster::message::ADDRESS_BYTES_MAX;
@@ -7,8 +7,8 @@ use nearprint_engine::log::required::Required;
 use super::error::ConfigError;
 use super::keys::Config;
 use super::validate::{MINUTES_10_MS, address, given, key, within, wrong};
-use crate::cluster::ClusterOptions;
-use crate::cluster::nats::{self, NatsOptions, SignIn};
+use crate::replicas::nats::{self, NatsOptions, SignIn};
+use crate::replicas::{ClusterOptions, Peers, Replica, ReplicaKind};
 
 /// The most addresses in a list.
 const LISTED_MAX: usize = 100;
@@ -22,8 +22,32 @@ const WRITE_TIMEOUT_MS_MIN: u64 = 100;
 const HTTP: &[&str] = &["http://", "https://"];
 const NATS: &[&str] = &["nats://", "tls://"];
 
-/// How the service is a node of a cluster; `None` if it is not.
-pub(super) fn options(config: &Config) -> Result<Option<ClusterOptions>, ConfigError> {
+/// Whom the service copies; `None` if nobody.
+pub(super) fn replica(config: &Config) -> Result<Option<Replica>, ConfigError> {
+    let follower = follower(config)?;
+    Ok(node(config)?.or(follower))
+}
+
+/// The follower of a primary.
+fn follower(config: &Config) -> Result<Option<Replica>, ConfigError> {
+    let keys = &config.follow;
+    if keys.url.is_empty() {
+        return Ok(None);
+    }
+    let Some(url) = address(&keys.url, HTTP) else {
+        let range = "empty, or the address of the primary, such as http://10.0.0.1:7878";
+        return Err(wrong("follow.url", &keys.url, range));
+    };
+    let peers = Peers {
+        urls: vec![url],
+        token_file: given(&keys.token_file),
+        ca_file: given(&keys.ca_file),
+    };
+    Ok(Some(Replica { peers, kind: ReplicaKind::Follower { forward: keys.forward } }))
+}
+
+/// The node of a cluster.
+fn node(config: &Config) -> Result<Option<Replica>, ConfigError> {
     let keys = &config.cluster;
     let has_servers = !keys.servers.is_empty();
     if keys.name.is_empty() {
@@ -44,11 +68,14 @@ pub(super) fn options(config: &Config) -> Result<Option<ClusterOptions>, ConfigE
     if keys.address.is_empty() {
         return Err(missing("cluster.name", "cluster.address"));
     }
-    Ok(Some(ClusterOptions {
-        address: own_address(&keys.address)?,
-        seeds: addresses("cluster.seeds", &keys.seeds, HTTP, "http://10.0.0.2:7878")?,
+    let address = own_address(&keys.address)?;
+    let peers = Peers {
+        urls: addresses("cluster.seeds", &keys.seeds, HTTP, "http://10.0.0.2:7878")?,
         token_file: given(&keys.token_file),
         ca_file: given(&keys.ca_file),
+    };
+    let kind = ReplicaKind::Node(Box::new(ClusterOptions {
+        address,
         log: log(config)?,
         required: Required {
             replicas: u32::try_from(within(key!(config.cluster.replicas), 1..=REPLICAS_MAX)?)
@@ -61,7 +88,8 @@ pub(super) fn options(config: &Config) -> Result<Option<ClusterOptions>, ConfigE
             key!(config.cluster.write_timeout_ms),
             WRITE_TIMEOUT_MS_MIN..=MINUTES_10_MS,
         )?,
-    }))
+    }));
+    Ok(Some(Replica { peers, kind }))
 }
 
 fn own_address(text: &str) -> Result<String, ConfigError> {

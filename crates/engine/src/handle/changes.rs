@@ -1,33 +1,46 @@
 //! The changes of a primary, as messages for a follower.
 //!
-//! The messages are those of a [cluster](crate::replication::message), in a stream that is a log of
-//! its own: it begins with the digest 0, and its messages have no role. They contain what readers
+//! ```text
+//!   primary   Changes         its journal after a sequence, as messages; waits at the end
+//!   follower  PrimaryReader   verifies their order; a node that never leads enacts them
+//! ```
+//!
+//! The copy begins with an export of the primary ([`follower::seed`]), so both have the same
+//! identity and the same secrets. From there on the follower asks for what it lacks, by sequence:
+//! its own journal is its position. It cannot ask for records that the primary has packed, because
+//! packs leave removals out; then it begins again with an export.
+//!
+//! The messages are those of a [cluster](crate::replication::message). They contain what readers
 //! see, so nothing that a follower has can be taken back by a crash of the primary, as long as the
 //! primary syncs before it acknowledges.
 //!
 //! When everything is sent, an empty message says so, with the number of documents; and so does one
-//! every second without changes. Cost: a sequential read of the journal, a copy and a pass of XXH3.
+//! every second without changes. A primary whose history is another one is noticed by that number,
+//! and by the last record that the follower has. Cost: a sequential read of the journal, a copy and
+//! a pass of XXH3.
+//!
+//! [`follower::seed`]: crate::directories::follower::seed
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use nearprint_machine::document::Sequence;
 use nearprint_machine::query::Touch;
 use nearprint_storage::{
-    DiskFile, ExportFile, FRAME_HEADER_BYTES, FileWindow, JOURNAL_HEADER_BYTES, RecordRef, Records,
-    StorageError, StoredRecord, decode_header, record_range,
+    DiskFile, ExportFile, FRAME_HEADER_BYTES, FileWindow, Identity, JOURNAL_HEADER_BYTES,
+    RecordRef, Records, StorageError, StoredRecord, decode_header, record_range,
 };
 use tokio::sync::broadcast;
-use xxhash_rust::xxh3::xxh3_64_with_seed;
 
 use crate::api::error::Refused;
 use crate::handle::Engine;
-use crate::replication::message::{Digest, LeaderId, MESSAGE_BYTES_MAX, Message, SenderRole};
+use crate::replication::message::{
+    DOCUMENTS_UNKNOWN, Digest, LeaderId, MESSAGE_BYTES_MAX, Message, SenderRole,
+};
+use crate::replication::mutant::{self, Mutant};
+use crate::replication::primary::{BEAT, FollowerPosition};
 use crate::shared::{Life, Shared};
+use crate::state::published::Published;
 use crate::state::touches::{heard, sum};
-
-/// The time without changes after which a message says that there are none.
-const BEAT: Duration = Duration::from_secs(1);
 
 /// Bytes of records after which a message takes no further one: with the largest record and what
 /// surrounds each it has room for them.
@@ -35,18 +48,6 @@ const RECORDS_BYTES: usize = MESSAGE_BYTES_MAX / 2;
 
 /// The size of a read of the journal.
 const READ_BYTES: usize = 256 << 10;
-
-/// Stands for the number of documents in messages with changes, where it is not known.
-pub(crate) const DOCUMENTS_UNKNOWN: u64 = u64::MAX;
-
-/// How far a copy has come.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct FollowerPosition {
-    /// The last change that it has.
-    pub sequence: Sequence,
-    /// The XXH3-64 of the record of this change; `None` if it is not there any more.
-    pub record: Option<u64>,
-}
 
 /// Why a primary sends no changes, or no more.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -66,28 +67,26 @@ pub enum ChangesEnd {
 #[derive(Debug)]
 pub struct Changes {
     shared: Arc<Shared>,
-    prev: Digest,
-    /// The sequence of the next change to send.
-    next: u64,
-    /// The file that was read last, and the offset of the first record that was not.
-    read_upto: Option<(String, u64)>,
+    cursor: ChangesCursor,
     /// The number of documents after the last change, if the follower does not know yet that it has
     /// everything.
     level: Option<u64>,
     named: broadcast::Receiver<Touch>,
 }
 
-impl Engine {
-    /// How far this copy has come. Reads the last record.
-    ///
-    /// # Errors
-    /// [`Refused::Unreadable`].
-    pub fn follower_position(&self) -> Result<FollowerPosition, Refused> {
-        let state = self.shared.published.load();
-        let sequence = state.view.sequence();
-        Ok(FollowerPosition { sequence, record: record_digest(&state.records, sequence)? })
-    }
+/// Where the changes after a position are, and the chain of their messages.
+#[derive(Debug, Clone)]
+pub(crate) struct ChangesCursor {
+    identity: Identity,
+    distance_max: u8,
+    prev: Digest,
+    /// The sequence of the next change to send.
+    next: u64,
+    /// The file that was read last, and the offset of the first record that was not.
+    read_upto: Option<(String, u64)>,
+}
 
+impl Engine {
     /// The changes after the position of a follower. Blocks for a read or two.
     ///
     /// # Errors
@@ -95,44 +94,11 @@ impl Engine {
     pub fn changes(&self, after: &FollowerPosition) -> Result<Changes, ChangesEnd> {
         let shared = Arc::clone(&self.shared);
         let state = shared.published.load_full();
-        let (own, theirs) = (state.view.sequence(), after.sequence);
-        if theirs > own {
-            return Err(ChangesEnd::Diverged(format!(
-                "the follower has {theirs} changes, and its primary has {own}: the primary has lost \
-                 some, or is another one"
-            )));
-        }
-        let own_record = record_digest(&state.records, theirs)?;
-        if let (Some(own), Some(theirs)) = (own_record, after.record)
-            && own != theirs
-        {
-            return Err(ChangesEnd::Diverged(format!(
-                "change {} of the follower is another one than that of its primary",
-                after.sequence
-            )));
-        }
+        let distance_max = shared.options.distance_max.get();
+        let cursor = ChangesCursor::begin(&state, after, (shared.identity, distance_max))?;
         let named = shared.touches.subscribe();
-        let level = (theirs == own).then(|| state.view.documents());
-        let next = theirs.next().get();
-        let changes = Changes { shared, prev: Digest(0), next, read_upto: None, level, named };
-        if level.is_none() {
-            // Whether the journal still has them shows before the reply begins.
-            find_record(&state.records, next, None)?;
-        }
-        Ok(changes)
-    }
-}
-
-/// The XXH3-64 of the record of a change; `None` before the first one, and if it is not there any
-/// more.
-fn record_digest(records: &Records, sequence: Sequence) -> Result<Option<u64>, Refused> {
-    if sequence == Sequence::ZERO {
-        return Ok(None);
-    }
-    match records.read(sequence.get()) {
-        Ok(record) => Ok(Some(xxh3_64_with_seed(&record.payload, records.seed().0))),
-        Err(StorageError::Reclaimed { .. } | StorageError::NoRecord { .. }) => Ok(None),
-        Err(error) => Err(unreadable(&error)),
+        let level = cursor.is_level(&state).then(|| state.view.documents());
+        Ok(Changes { shared, cursor, level, named })
     }
 }
 
@@ -159,11 +125,8 @@ impl Changes {
                 return Ok(self.message(&[], documents));
             }
             let state = shared.published.load_full();
-            let last = state.view.sequence();
-            if self.next <= last.get() {
-                let (records, documents) = (state.records.clone(), state.view.documents());
-                drop(state);
-                return self.read(records, last, documents).await;
+            if !self.cursor.is_level(&state) {
+                return self.read(state).await;
             }
             let documents = state.view.documents();
             drop(state);
@@ -174,39 +137,107 @@ impl Changes {
         }
     }
 
-    /// A message with the records up to this change, or as many as it has room for.
-    async fn read(
-        &mut self,
-        records: Records,
-        last: Sequence,
-        documents: u64,
-    ) -> Result<Vec<u8>, ChangesEnd> {
-        let (next, read_upto) = (self.next, self.read_upto.take());
-        let read = move || read_records(&records, next, last.get(), read_upto);
-        let (read, read_upto) = tokio::task::spawn_blocking(read)
+    /// A message with the records of this state, or as many as it has room for.
+    async fn read(&mut self, state: Arc<Published>) -> Result<Vec<u8>, ChangesEnd> {
+        let (last, documents) = (state.view.sequence(), state.view.documents());
+        let records = state.records.clone();
+        drop(state);
+        let mut cursor = self.cursor.clone();
+        let read = move || Ok((cursor.read(&records, last)?, cursor));
+        let (read, cursor) = tokio::task::spawn_blocking(read)
             .await
             .unwrap_or(Err(ChangesEnd::Refused(Refused::Failed)))?;
-        self.read_upto = Some(read_upto);
+        self.cursor = cursor;
         let message = self.message(&read, DOCUMENTS_UNKNOWN);
-        self.level = (self.next > last.get()).then_some(documents);
+        self.level = (self.cursor.next > last.get()).then_some(documents);
         Ok(message)
     }
 
     fn message(&mut self, records: &[StoredRecord], documents: u64) -> Vec<u8> {
+        let named = &mut self.named;
+        self.cursor
+            .message(records, (documents, Engine::now_ms()), |max| sum(heard(named).take(max)))
+    }
+}
+
+impl ChangesCursor {
+    /// Begins after the position of a follower.
+    ///
+    /// # Errors
+    /// [`ChangesEnd`].
+    pub(crate) fn begin(
+        state: &Published,
+        after: &FollowerPosition,
+        (identity, distance_max): (Identity, u8),
+    ) -> Result<Self, ChangesEnd> {
+        let (own, theirs) = (state.view.sequence(), after.sequence);
+        if theirs > own {
+            return Err(ChangesEnd::Diverged(format!(
+                "the follower has {theirs} changes, and its primary has {own}: the primary has lost \
+                 some, or is another one"
+            )));
+        }
+        let own_record = FollowerPosition::at(theirs, &state.records);
+        let own_record = own_record.map_err(|error| unreadable(&error))?.record;
+        if let (Some(own), Some(theirs)) = (own_record, after.record)
+            && own != theirs
+        {
+            return Err(ChangesEnd::Diverged(format!(
+                "change {} of the follower is another one than that of its primary",
+                after.sequence
+            )));
+        }
+        let next = theirs.next().get();
+        let cursor = Self { identity, distance_max, prev: Digest(0), next, read_upto: None };
+        if !cursor.is_level(state) {
+            // Whether the journal still has them shows before the reply begins.
+            find_record(&state.records, next, None)?;
+        }
+        Ok(cursor)
+    }
+
+    /// Whether everything up to this state was sent.
+    pub(crate) fn is_level(&self, state: &Published) -> bool {
+        self.next > state.view.sequence().get()
+    }
+
+    /// Reads the records of the next message, none after `last`.
+    ///
+    /// # Errors
+    /// [`ChangesEnd`].
+    pub(crate) fn read(
+        &mut self,
+        records: &Records,
+        last: Sequence,
+    ) -> Result<Vec<StoredRecord>, ChangesEnd> {
+        let read_upto = self.read_upto.take();
+        let (read, read_upto) = read_records(records, self.next, last.get(), read_upto)?;
+        self.read_upto = Some(read_upto);
+        Ok(read)
+    }
+
+    /// The message with these records, after its length in four bytes. `touches` gives at most so
+    /// many.
+    pub(crate) fn message(
+        &mut self,
+        records: &[StoredRecord],
+        (documents, at_ms): (u64, u64),
+        touches: impl FnOnce(usize) -> Vec<Touch>,
+    ) -> Vec<u8> {
         let mut message = Message {
             role: SenderRole::Write,
             prev: self.prev,
-            leader: LeaderId(0),
+            leader: LeaderId::PRIMARY,
             first: self.next,
-            at_ms: Engine::now_ms(),
+            at_ms,
             documents,
-            distance_max: self.shared.options.distance_max.get(),
+            distance_max: self.distance_max,
             records: records.iter().map(borrowed).collect(),
             touches: Vec::new(),
         };
-        message.touches = sum(heard(&mut self.named).take(message.touches_max()));
+        message.touches = touches(message.touches_max());
         self.next = message.next();
-        let (bytes, digest) = message.encode(&self.shared.identity);
+        let (bytes, digest) = message.encode(&self.identity);
         self.prev = digest;
         [&(bytes.len() as u32).to_le_bytes()[..], &bytes].concat()
     }
@@ -266,7 +297,8 @@ fn find_record(
     let after = files.partition_point(|file| first(file) <= next);
     let packed = || ChangesEnd::Packed(Sequence::new(next.saturating_sub(1)));
     let file = files.drain(..after).next_back().ok_or_else(packed)?;
-    if record_range(&file.name).is_none_or(|(_, pack_ends)| pack_ends.is_some()) {
+    let is_pack = record_range(&file.name).is_none_or(|(_, pack_ends)| pack_ends.is_some());
+    if is_pack && !mutant::is(Mutant::SendsPacks) {
         return Err(packed());
     }
     let begin = match read_upto {

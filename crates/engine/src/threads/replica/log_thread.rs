@@ -1,4 +1,4 @@
-//! The thread that reads the log for a node.
+//! The thread that reads the log for a node, or the changes of its primary for a follower.
 //!
 //! It decides nothing: what comes goes to the writer, in order, and waits there in bounded number.
 //! It is also the writer's clock, because it has something to tell many times a second.
@@ -7,16 +7,19 @@ use std::sync::Arc;
 use std::thread::{self, Thread};
 use std::time::{Duration, Instant};
 
+use nearprint_storage::Identity;
 use tokio::sync::mpsc::error::TrySendError;
 use tokio::sync::mpsc::{Receiver, Sender};
 
 use crate::api::clock;
+use crate::directories::member::ChangeSource;
 use crate::replication::chain::{Halt, Position, Start};
-use crate::replication::log::{Log, LogBounds, LogEntry, LogError};
+use crate::replication::log::{Log, LogBounds, LogEntry, LogError, Reader};
 use crate::replication::message::Message;
 use crate::replication::position::ClusterFile;
+use crate::replication::primary::PrimaryReader;
 use crate::shared::{Shared, ToWriter};
-use crate::state::member::NodeOptions;
+use crate::state::replica::NodeOptions;
 
 /// How often there is news at least.
 const TICK: Duration = Duration::from_millis(50);
@@ -26,14 +29,16 @@ const AGAIN: Duration = Duration::from_millis(500);
 const FAULT_AFTER: Duration = Duration::from_secs(1);
 /// A node has caught up once it has been less than this behind the end of the log since its start.
 pub(crate) const CAUGHT_UP_WITHIN: Duration = Duration::from_secs(5);
+/// Why a node begins with the content of another.
+const DISCARDED: &str = "the log has discarded what this node has not read";
 /// The number of news that may wait for the writer. Entries take up to 256 KiB.
 pub(crate) const NEWS_MAX: usize = 64;
 
 /// What the log tells.
 #[derive(Debug)]
 pub(crate) enum News {
-    /// It can be appended to. Its entries follow.
-    Opened(Arc<dyn Log>),
+    /// It is read. Its entries follow. It can be appended to, unless it is a primary.
+    Opened(Option<Arc<dyn Log>>),
     /// Its next entry.
     Entry(LogEntry),
     /// All entries that it had a moment ago were told.
@@ -44,7 +49,7 @@ pub(crate) enum News {
     /// It cannot be read now.
     Fault(String),
     /// It has discarded what would come next. Nothing follows.
-    Discarded,
+    Discarded(String),
     /// It was begun anew where this node is, and has this identity. Nothing follows.
     BegunAnew(u64),
     /// It cannot be read any further. Nothing follows.
@@ -66,6 +71,8 @@ pub(crate) struct LogReading {
     pub(crate) is_at_end: bool,
     pub(crate) heard_at: Instant,
     pub(crate) ignored: u64,
+    /// Something came since the start.
+    was_heard: bool,
     fault: Option<Fault>,
 }
 
@@ -95,8 +102,14 @@ impl LogReading {
             is_at_end: false,
             heard_at: begun,
             ignored: 0,
+            was_heard: false,
             fault: None,
         }
+    }
+
+    /// Whether it can be read, as far as it knows.
+    pub(crate) fn is_connected(&self) -> bool {
+        self.was_heard && self.lasting_fault().is_none()
     }
 
     /// Everything was read that the log had a moment ago.
@@ -112,7 +125,7 @@ impl LogReading {
         let fault = self.fault.get_or_insert_with(new);
         fault.why = why;
         if fault.lasts() && !std::mem::replace(&mut fault.is_told, true) {
-            tracing::warn!(why = fault.why, "the log cannot be read; retrying");
+            tracing::warn!(why = fault.why, "the changes of others cannot be read; retrying");
         }
     }
 
@@ -123,20 +136,23 @@ impl LogReading {
 
     /// The log can be read.
     pub(crate) fn recovers(&mut self) {
+        self.was_heard = true;
         if self.fault.take().is_some_and(|fault| fault.is_told) {
-            tracing::info!("the log can be read again");
+            tracing::info!("the changes of others can be read again");
         }
     }
 }
 
-/// Reads the log, from the position in the file on.
+/// Reads a log, or the changes of a primary.
 #[derive(Debug)]
 pub(crate) struct LogThread {
     pub(crate) shared: Arc<Shared>,
-    pub(crate) options: NodeOptions,
-    pub(crate) file: ClusterFile,
+    pub(crate) source: ChangeSource,
     pub(crate) news: Sender<News>,
 }
+
+/// What is read, and the log to ask where it ends, if there is one.
+type Reading = (Box<dyn Reader>, Option<Arc<dyn Log>>);
 
 /// Finds out when all is read of a log that grows meanwhile, so that reading may never come to its
 /// end.
@@ -168,17 +184,18 @@ enum Begun {
 impl LogThread {
     /// Runs until the writer has ended, or there is nothing more to tell.
     pub(crate) fn run(self) {
-        let Some(log) = self.begin() else { return };
-        let mut reader = log.read(self.file.position.at + 1);
-        if !self.tell(News::Opened(Arc::clone(&log))) {
+        let Some((mut reader, log)) = self.begin() else { return };
+        if !self.tell(News::Opened(log.clone())) {
             return;
         }
-        let mut catching_up = Some(CatchingUp { last: None, asked_at: clock::now() });
+        let catching_up = CatchingUp { last: None, asked_at: clock::now() };
+        let mut catching_up = log.map(|log| (catching_up, log));
         loop {
             let mut has_caught_up = false;
             let news = match reader.next(TICK) {
                 Ok(Some(entry)) => {
-                    let is_over = |it: &mut CatchingUp| it.is_over(entry.at, &*log);
+                    let is_over =
+                        |(it, log): &mut (CatchingUp, Arc<dyn Log>)| it.is_over(entry.at, &**log);
                     has_caught_up = catching_up.take_if(is_over).is_some();
                     News::Entry(entry)
                 }
@@ -186,17 +203,9 @@ impl LogThread {
                     catching_up = None;
                     News::End
                 }
-                Err(LogError::Unreachable(why)) => News::Fault(why),
-                Err(LogError::Discarded { .. }) => News::Discarded,
-                Err(LogError::Gap { read, got }) => News::Halt(Halt::Gap { read, got }),
-                Err(LogError::Regressed { last, read }) => {
-                    News::Halt(Halt::Regressed { last, read })
-                }
-                Err(LogError::Another { identity }) => {
-                    News::Halt(Halt::OtherLog { read: self.file.log, found: identity })
-                }
+                Err(error) => self.after(error),
             };
-            let is_last = matches!(news, News::Discarded | News::Halt(_));
+            let is_last = matches!(news, News::Discarded(_) | News::Halt(_));
             if !self.tell(news) || is_last {
                 return;
             }
@@ -206,13 +215,41 @@ impl LogThread {
         }
     }
 
-    /// Opens the log, for as long as that takes. `None` if there is nothing to read, or nobody to
+    /// What an error of the reader means.
+    fn after(&self, error: LogError) -> News {
+        match error {
+            LogError::Unreachable(why) => News::Fault(why),
+            LogError::Discarded(why) => News::Discarded(why),
+            LogError::Diverged(why) => News::Halt(Halt::OtherHistory(why)),
+            LogError::Gap { read, got } => News::Halt(Halt::Gap { read, got }),
+            LogError::Regressed { last, read } => News::Halt(Halt::Regressed { last, read }),
+            LogError::Another { identity } => News::Halt(match &self.source {
+                ChangeSource::Log { file, .. } => {
+                    Halt::OtherLog { read: file.log, found: identity }
+                }
+                ChangeSource::Primary { .. } => Halt::OtherHistory(error.to_string()),
+            }),
+        }
+    }
+
+    /// Begins to read, for as long as that takes. `None` if there is nothing to read, or nobody to
     /// tell.
-    fn begin(&self) -> Option<Arc<dyn Log>> {
+    fn begin(&self) -> Option<Reading> {
+        let (options, file) = match &self.source {
+            ChangeSource::Log { options, file } => (options, file),
+            ChangeSource::Primary { changes, after } => {
+                let changes = Arc::clone(changes);
+                let reader = PrimaryReader::new(changes, self.shared.identity, *after);
+                return Some((Box::new(reader), None));
+            }
+        };
+        let beginning = LogBeginning { options, file, identity: &self.shared.identity };
         let mut suspected = None;
         loop {
-            match self.look(&mut suspected) {
-                Ok(Begun::Reads(log)) => return Some(log),
+            match beginning.look(&mut suspected) {
+                Ok(Begun::Reads(log)) => {
+                    return Some((log.read(file.position.at + 1), Some(log)));
+                }
                 Ok(Begun::Ends(news)) => {
                     self.tell(news);
                     return None;
@@ -225,58 +262,6 @@ impl LogThread {
                 }
             }
         }
-    }
-
-    /// Looks whether this node can go on with the log. What would halt it has to be found twice,
-    /// because one look may be at a server that has fallen behind.
-    fn look(&self, suspected: &mut Option<Halt>) -> Result<Begun, String> {
-        let log = self.options.log.open()?;
-        let settings = log.settings().map_err(text)?;
-        self.options.required.check(&settings).map_err(text)?;
-        let bounds = log.bounds().map_err(text)?;
-        let position = &self.file.position;
-        let halt = match self.file.start(settings.identity, bounds) {
-            Start::Read => return Ok(Begun::Reads(log)),
-            Start::Seed => return Ok(Begun::Ends(News::Discarded)),
-            Start::Halt(halt @ Halt::OtherLog { .. }) => {
-                match self.compare_with_first(&*log, bounds)? {
-                    Continuation::Here => {
-                        return Ok(Begun::Ends(News::BegunAnew(settings.identity)));
-                    }
-                    Continuation::Later => return Ok(Begun::Ends(News::Discarded)),
-                    Continuation::Earlier { first } => Halt::Ahead { first, next: position.next },
-                    Continuation::Elsewhere => halt,
-                }
-            }
-            Start::Halt(halt) => halt,
-        };
-        if suspected.replace(halt) == Some(halt) {
-            return Ok(Begun::Ends(News::Halt(halt)));
-        }
-        Err(halt.to_string())
-    }
-
-    /// Where a log that was begun anew continues, by its first entry.
-    fn compare_with_first(&self, log: &dyn Log, bounds: LogBounds) -> Result<Continuation, String> {
-        if bounds.first > 1 {
-            return Ok(Continuation::Elsewhere);
-        }
-        let Some(entry) = log.read(1).next(AGAIN).map_err(text)? else {
-            return Err("the log was begun anew, and is empty".to_owned());
-        };
-        let Ok((message, _)) = Message::decode(&entry.bytes, &self.shared.identity) else {
-            return Ok(Continuation::Elsewhere);
-        };
-        let Position { changed, next, .. } = self.file.position;
-        Ok(if message.prev == changed && message.first == next {
-            Continuation::Here
-        } else if message.first > next {
-            Continuation::Later
-        } else if message.first < next {
-            Continuation::Earlier { first: message.first }
-        } else {
-            Continuation::Elsewhere
-        })
     }
 
     /// Tells the writer, once it has room; false if it has ended.
@@ -293,6 +278,68 @@ impl LogThread {
             }
             thread::park_timeout(TICK);
         }
+    }
+}
+
+/// A look at the log of a cluster, before it is read from a position.
+struct LogBeginning<'a> {
+    options: &'a NodeOptions,
+    file: &'a ClusterFile,
+    identity: &'a Identity,
+}
+
+impl LogBeginning<'_> {
+    /// Looks whether this node can go on with the log. What would halt it has to be found twice,
+    /// because one look may be at a server that has fallen behind.
+    fn look(&self, suspected: &mut Option<Halt>) -> Result<Begun, String> {
+        let log = self.options.log.open()?;
+        let settings = log.settings().map_err(text)?;
+        self.options.required.check(&settings).map_err(text)?;
+        let bounds = log.bounds().map_err(text)?;
+        let position = &self.file.position;
+        let discarded = || Ok(Begun::Ends(News::Discarded(DISCARDED.to_owned())));
+        let halt = match self.file.start(settings.identity, bounds) {
+            Start::Read => return Ok(Begun::Reads(log)),
+            Start::Seed => return discarded(),
+            Start::Halt(halt @ Halt::OtherLog { .. }) => {
+                match self.compare_with_first(&*log, bounds)? {
+                    Continuation::Here => {
+                        return Ok(Begun::Ends(News::BegunAnew(settings.identity)));
+                    }
+                    Continuation::Later => return discarded(),
+                    Continuation::Earlier { first } => Halt::Ahead { first, next: position.next },
+                    Continuation::Elsewhere => halt,
+                }
+            }
+            Start::Halt(halt) => halt,
+        };
+        if suspected.replace(halt.clone()).as_ref() == Some(&halt) {
+            return Ok(Begun::Ends(News::Halt(halt)));
+        }
+        Err(halt.to_string())
+    }
+
+    /// Where a log that was begun anew continues, by its first entry.
+    fn compare_with_first(&self, log: &dyn Log, bounds: LogBounds) -> Result<Continuation, String> {
+        if bounds.first > 1 {
+            return Ok(Continuation::Elsewhere);
+        }
+        let Some(entry) = log.read(1).next(AGAIN).map_err(text)? else {
+            return Err("the log was begun anew, and is empty".to_owned());
+        };
+        let Ok((message, _)) = Message::decode(&entry.bytes, self.identity) else {
+            return Ok(Continuation::Elsewhere);
+        };
+        let Position { changed, next, .. } = self.file.position;
+        Ok(if message.prev == changed && message.first == next {
+            Continuation::Here
+        } else if message.first > next {
+            Continuation::Later
+        } else if message.first < next {
+            Continuation::Earlier { first: message.first }
+        } else {
+            Continuation::Elsewhere
+        })
     }
 }
 

@@ -1,4 +1,4 @@
-//! The writer thread of a node: drives the [`Node`].
+//! The writer thread of a node or a follower: drives the [`Node`]. In a follower it only reads.
 //!
 //! ```text
 //!   news of the log    read what came     |
@@ -25,14 +25,15 @@ use tokio::sync::{mpsc, oneshot};
 use crate::api::error::Refused;
 use crate::api::replies::Readiness;
 use crate::api::{clock, random};
+use crate::directories::member::ChangeSource;
 use crate::replication::chain::Due;
 use crate::replication::log::{Log, LogEntry, LogError};
 use crate::replication::message::LeaderId;
 use crate::replication::position::ClusterFile;
 use crate::shared::{Life, Shared, ToWriter};
-use crate::state::member::{EngineEnd, Membership, NodeState, NodeStatus};
-use crate::threads::cluster::log_thread::{LogReading, News};
-use crate::threads::cluster::node::{Clocks, Decided, Node, Synced, Taken, room_in_group};
+use crate::state::replica::{EngineEnd, Membership, NodeState, NodeStatus};
+use crate::threads::replica::log_thread::{LogReading, News};
+use crate::threads::replica::node::{Clocks, Decided, Node, Synced, Taken, room_in_group};
 use crate::threads::writer::{next_group, refuse, refuse_additions, time_to_decide};
 use crate::write::queued::QueuedWrite;
 use crate::write::waiting::WaitingWrites;
@@ -64,10 +65,11 @@ pub(crate) struct NodeWriter {
     log: Option<Arc<dyn Log>>,
     /// Appends without an answer, each with how far the log was read then.
     unanswered: Vec<(oneshot::Receiver<Result<u64, LogError>>, u64)>,
-    stored: Stored,
+    /// `None` for a follower, whose journal is its position.
+    stored: Option<Stored>,
     begun: Instant,
-    /// How long it waits for a leader before it tries.
-    takeover_ms: u64,
+    /// How long it waits for a leader before it tries; `None` if it never does.
+    takeover_ms: Option<u64>,
     /// How far the clock is from the newest leader's, as far as it is known.
     skew_ms: u64,
     /// Something counted that is not published.
@@ -102,7 +104,7 @@ impl NodeWriter {
         node: Node,
         shared: Arc<Shared>,
         (inbox, news): (mpsc::UnboundedReceiver<ToWriter>, mpsc::Receiver<News>),
-        (disk, file): (Arc<dyn Disk>, ClusterFile),
+        (disk, source): (Arc<dyn Disk>, &ChangeSource),
     ) -> Self {
         let begun = clock::now();
         Self {
@@ -113,7 +115,12 @@ impl NodeWriter {
             reading: LogReading::new(news, begun),
             log: None,
             unanswered: Vec::new(),
-            stored: Stored { disk, file, at: begun, bytes: 0 },
+            stored: match source {
+                ChangeSource::Log { file, .. } => {
+                    Some(Stored { disk, file: file.clone(), at: begun, bytes: 0 })
+                }
+                ChangeSource::Primary { .. } => None,
+            },
             begun,
             takeover_ms: drawn_takeover_ms(&shared),
             skew_ms: 0,
@@ -211,7 +218,7 @@ impl NodeWriter {
             self.serve_requests()?;
         }
         self.show();
-        if self.stored.at.elapsed() >= STORED_AFTER || self.stored.bytes >= STORED_AFTER_BYTES {
+        if self.stored.as_ref().is_some_and(Stored::is_due) {
             self.store_position();
         }
         Ok(after)
@@ -231,6 +238,10 @@ impl NodeWriter {
         let mut bytes = 0;
         let after = loop {
             // What others decided goes into the delta; the flusher may have ended once it stops.
+            if self.has_full_memory() {
+                self.reading.fails(Refused::MemoryFull.to_string());
+                break After::Waits;
+            }
             let is_full = self.has_full_deltas() || self.stop;
             if (is_full && self.node.is_settled()) || self.node.halted().is_some() {
                 break After::Waits;
@@ -262,7 +273,9 @@ impl NodeWriter {
                 }
             }
         };
-        self.stored.bytes += bytes;
+        if let Some(stored) = &mut self.stored {
+            stored.bytes += bytes;
+        }
         if let Some(thread) = &self.reading.thread {
             thread.unpark();
         }
@@ -287,7 +300,10 @@ impl NodeWriter {
                 self.tell_of_leader(led);
             }
             Taken::Ignored => self.reading.ignored += 1,
-            Taken::DiskFull => self.reading.held = Some(entry),
+            Taken::DiskFull => {
+                self.reading.fails(Refused::DiskFull.to_string());
+                self.reading.held = Some(entry);
+            }
             Taken::Deposed | Taken::Halts(_) => {}
         }
         Ok(taken)
@@ -298,25 +314,24 @@ impl NodeWriter {
         match news {
             News::Entry(_) => unreachable!("entries are read"),
             News::Opened(log) => {
-                tracing::info!(from = self.node.chain().position().at, "reading the log");
-                self.log = Some(log);
+                tracing::info!(from = self.node.chain().position().next, "reads what others store");
+                self.log = log;
             }
             News::End => self.reading.comes_to_the_end(),
             News::CaughtUp => self.reading.has_caught_up = true,
             News::Fault(why) => self.reading.fails(why),
-            News::Discarded => {
-                tracing::warn!(
-                    "the log has discarded what this node has not read; it begins again with the \
-                     content of another node"
-                );
+            News::Discarded(why) => {
+                tracing::warn!(why, "this copy begins again with an export of another service");
                 return Some(EngineEnd::Outdated);
             }
             News::BegunAnew(log) => {
                 tracing::warn!("the log was begun anew where this node is; it goes on with that");
-                self.stored.file.log = log;
-                let position = &mut self.stored.file.position;
-                (position.at, position.digest, position.leader) = (0, position.changed, None);
-                self.stored.write(self.shared.identity);
+                if let Some(stored) = &mut self.stored {
+                    stored.file.log = log;
+                    let position = &mut stored.file.position;
+                    (position.at, position.digest, position.leader) = (0, position.changed, None);
+                    stored.write(self.shared.identity);
+                }
                 return Some(EngineEnd::Deposed);
             }
             News::Halt(halt) => drop(self.node.halt(halt)),
@@ -344,6 +359,12 @@ impl NodeWriter {
             // It is sent again if it does not count.
             Ok(Err(_)) | Err(oneshot::error::TryRecvError::Closed) => false,
         });
+    }
+
+    /// Whether a follower has no memory for what its primary stores. A node goes on without: that
+    /// it does not lead is enough.
+    fn has_full_memory(&self) -> bool {
+        self.takeover_ms.is_none() && self.shared.memory_full.load(Ordering::Relaxed)
     }
 
     fn has_full_deltas(&self) -> bool {
@@ -392,7 +413,7 @@ impl NodeWriter {
     /// Sends what is due.
     fn act(&mut self) -> Result<(), StorageError> {
         let is_at_end = self.reading.is_at_end && self.reading.news.is_empty();
-        let takeover_ms = is_at_end.then_some(self.takeover_ms);
+        let takeover_ms = self.takeover_ms.filter(|_| is_at_end);
         let clocks = self.clocks();
         let bytes = match self.node.due(self.is_fit(), takeover_ms, clocks.now_ms) {
             Due::Nothing => return Ok(()),
@@ -482,7 +503,7 @@ impl NodeWriter {
         if let Some(halt) = self.node.halted()
             && !std::mem::replace(&mut self.has_told_halt, true)
         {
-            tracing::error!(why = %halt, "this node goes no further; look-ups continue");
+            tracing::error!(why = %halt, "this copy goes no further; look-ups continue");
             // Where it is decides whether another log can be begun at it.
             self.store_position();
         }
@@ -506,6 +527,7 @@ impl NodeWriter {
         membership(&self.shared).set(NodeStatus {
             state,
             leader: position.leader.as_ref().map(|leader| Arc::clone(&leader.address)),
+            is_connected: self.reading.is_connected(),
             heard_ms: elapsed_ms(self.reading.heard_at),
             lag_ms,
             read: position.at,
@@ -516,16 +538,22 @@ impl NodeWriter {
 
     /// Stores how far the log was read, if it was.
     fn store_position(&mut self) {
+        let Some(stored) = &mut self.stored else { return };
         let position = self.node.position();
-        (self.stored.at, self.stored.bytes) = (clock::now(), 0);
-        if self.log.is_some() && self.stored.file.position != *position {
-            self.stored.file.position.clone_from(position);
-            self.stored.write(self.shared.identity);
+        (stored.at, stored.bytes) = (clock::now(), 0);
+        if self.log.is_some() && stored.file.position != *position {
+            stored.file.position.clone_from(position);
+            stored.write(self.shared.identity);
         }
     }
 }
 
 impl Stored {
+    /// Whether it is time to replace it.
+    fn is_due(&self) -> bool {
+        self.at.elapsed() >= STORED_AFTER || self.bytes >= STORED_AFTER_BYTES
+    }
+
     /// Without it a restart only reads more of the log.
     fn write(&self, identity: Identity) {
         if let Err(error) = self.file.write(&self.disk, identity) {
@@ -543,10 +571,11 @@ fn membership(shared: &Shared) -> &Membership {
     shared.node.as_ref().expect("it is the writer of a node")
 }
 
-/// The configured time, and up to a third of it more, so that two nodes seldom try at once.
-fn drawn_takeover_ms(shared: &Shared) -> u64 {
-    let least = membership(shared).options.takeover_ms;
-    least + drawn() % (least / 3).max(1)
+/// The configured time, and up to a third of it more, so that two nodes seldom try at once; `None`
+/// for a follower, which never leads.
+fn drawn_takeover_ms(shared: &Shared) -> Option<u64> {
+    let least = membership(shared).node()?.takeover_ms;
+    Some(least + drawn() % (least / 3).max(1))
 }
 
 fn drawn() -> u64 {

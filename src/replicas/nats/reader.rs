@@ -219,7 +219,7 @@ fn is_there(next: u64, LogBounds { first, last }: LogBounds) -> Result<(), LogEr
     if last + 1 < next {
         Err(LogError::Regressed { last, read: next - 1 })
     } else if first > next {
-        Err(LogError::Discarded { first })
+        Err(LogError::discarded_before(first))
     } else {
         Ok(())
     }

@@ -1,15 +1,17 @@
-//! Fills the directory of a node from another node.
+//! Fills the directory of a copy: that of a follower from its primary, that of a node from another
+//! node.
 
 use std::fmt;
 use std::path::Path;
 use std::time::Duration;
 
 use axum::http::StatusCode;
-use nearprint_client::{EXPORT_BEGINS, Peer, PeerError};
+use nearprint_client::{EXPORT_BEGINS, PeerError};
 use nearprint_engine::OpenError;
 use nearprint_engine::cluster::seeding;
+use nearprint_engine::following::follower;
 
-use super::ClusterOptions;
+use super::options::{Replica, ReplicaKind};
 
 /// A node that has not answered in this time is passed over.
 const ANSWERS: Duration = Duration::from_secs(10);
@@ -76,18 +78,37 @@ impl SeedRefusal {
     }
 }
 
-/// Fills a directory from the first seed that can be copied. Blocks for as long as that takes.
+/// Whether the directory of a copy has nothing yet.
+///
+/// # Errors
+/// [`OpenError`]: it has something else.
+pub(crate) fn needs_seed(replica: &Replica, data: &Path) -> Result<bool, OpenError> {
+    match replica.kind {
+        ReplicaKind::Follower { .. } => follower::needs_seed(data),
+        ReplicaKind::Node(_) => seeding::needs_seed(data),
+    }
+}
+
+/// Fills the directory of a copy from the first seed that can be copied. Blocks for as long as that
+/// takes.
 ///
 /// # Errors
 /// [`SeedError`].
-pub(crate) fn seed(options: &ClusterOptions, data: &Path) -> Result<(), SeedError> {
+pub(crate) fn seed(replica: &Replica, data: &Path) -> Result<(), SeedError> {
     let mut refusals = Vec::new();
-    for url in options.other_nodes() {
-        match export(options, url) {
+    for url in replica.seeds() {
+        match export(replica, url) {
             Ok(mut export) => {
-                tracing::info!(from = url, directory = %data.display(), "copying a node");
-                let copied = seeding::seed(&mut export, data)?;
-                tracing::info!(files = copied.files, bytes = copied.bytes, "copied a node");
+                tracing::info!(from = url, directory = %data.display(), "copying another service");
+                let copied = match replica.kind {
+                    ReplicaKind::Follower { .. } => follower::seed(&mut export, data, url)?,
+                    ReplicaKind::Node(_) => seeding::seed(&mut export, data)?,
+                };
+                tracing::info!(
+                    files = copied.files,
+                    bytes = copied.bytes,
+                    "copied another service"
+                );
                 return Ok(());
             }
             Err(refusal) => refusals.push(refusal),
@@ -96,11 +117,11 @@ pub(crate) fn seed(options: &ClusterOptions, data: &Path) -> Result<(), SeedErro
     Err(if refusals.is_empty() { SeedError::NoSeeds } else { SeedError::Refused(refusals) })
 }
 
-/// The export of a node. A service alone is refused before anything is emptied for it.
-fn export(options: &ClusterOptions, url: &str) -> Result<impl std::io::Read + use<>, SeedRefusal> {
-    let files = (options.token_file.as_deref(), options.ca_file.as_deref());
-    if !Peer::new(url, files, ANSWERS)?.stats()?["cluster"].is_object() {
+/// The export of a seed. For a node, a service alone is refused before anything is emptied for it.
+fn export(replica: &Replica, url: &str) -> Result<impl std::io::Read + use<>, SeedRefusal> {
+    let is_node = matches!(replica.kind, ReplicaKind::Node(_));
+    if is_node && !replica.peers.open(url, ANSWERS)?.stats()?["cluster"].is_object() {
         return Err(SeedRefusal::Alone { url: url.to_owned() });
     }
-    Ok(Peer::new(url, files, EXPORT_BEGINS)?.export()?)
+    Ok(replica.peers.open(url, EXPORT_BEGINS)?.export()?)
 }
