@@ -70,7 +70,7 @@ impl Machine {
         namespace.map(|namespace| NamespaceKey::of(namespace, &self.id_secret))
     }
 
-    /// What is in scope now, of any age.
+    /// What is visible now, of any age.
     fn visibility(&self, namespace: Option<&Namespace>) -> Visibility {
         self.view.visibility(self.namespace_key(namespace), self.now_ms(), None)
     }
@@ -167,7 +167,7 @@ impl Machine {
         let key = self.namespace_key(namespace.as_ref());
         let PackedSearch { since, mut visibility, mut nearest } = search;
         let distance = criteria.distance;
-        // Otherwise whatever is near is in scope.
+        // Otherwise whatever is near is visible.
         let mut needs_check = self.view.needs_check(&visibility);
         let mut stored = Vec::new();
         // Each fingerprint meets those before it in the batch, so each is stored before the next is

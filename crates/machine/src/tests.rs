@@ -243,7 +243,7 @@ impl Rig {
         applied.reply
     }
 
-    /// What the machine has in scope, of any age.
+    /// What the machine sees, of any age.
     fn visibility(&self, namespace: Option<&Namespace>) -> Visibility {
         let key = self.machine.namespace_key(namespace);
         self.machine.view().visibility(key, self.machine.now_ms(), None)
@@ -413,7 +413,7 @@ impl Rig {
         }
     }
 
-    /// How many documents in scope a fingerprint has.
+    /// How many visible documents a fingerprint has.
     fn counts(
         &self,
         fingerprint: Fingerprint,

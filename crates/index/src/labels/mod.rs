@@ -12,7 +12,7 @@
 //!    bits of the fingerprint, which refutes two thirds of the unlike texts where they are found,
 //!    and
 //! 3. is among the nearest such rows that may count: at most [`ROWS_MAX`] of at most
-//!    [`LOOKED_AT_MAX`] that share the two minima and have a document in scope.
+//!    [`LOOKED_AT_MAX`] that share the two minima and have a visible document.
 //!
 //! *Nearest* is the order of the exclusive or of the two labels, so the longest shared beginning
 //! comes first; of equal labels, the order of the exclusive or of the sampled bits, and then of the
@@ -44,7 +44,7 @@ use crate::permutation::Permutation;
 pub const ROWS_MAX: usize = 64;
 
 /// The largest number of rows of a table that a look-up compares with its label, not counting those
-/// whose documents are out of scope.
+/// whose documents are not visible.
 pub const LOOKED_AT_MAX: usize = 256;
 
 /// The number of bits of the fingerprint that a row has.

@@ -28,7 +28,7 @@ impl View {
     }
 
     /// The fingerprints within `distance` that changed after a sequence, each once; some may have
-    /// no document in scope. `None` when a delta with such changes has become a segment, so that
+    /// no visible document. `None` when a delta with such changes has become a segment, so that
     /// they can no longer be listed.
     pub fn near_changed_since(
         &self,
@@ -54,7 +54,7 @@ impl View {
         Some(values.into_iter().map(|value| self.near_of(query, value, visibility)).collect())
     }
 
-    /// Whether a fingerprint has a document in scope.
+    /// Whether a fingerprint has a visible document.
     pub fn is_stored(&self, fingerprint: Fingerprint, visibility: &Visibility) -> bool {
         self.has_documents(self.permuted(fingerprint, visibility), visibility)
     }

@@ -21,12 +21,12 @@ impl View {
         Counts { sequence: self.sequence, documents: self.documents }
     }
 
-    /// Whether a fingerprint has a document, whatever the scope.
+    /// Whether a fingerprint has a document, visible or not.
     pub(crate) fn has_any_documents(&self, value: Permuted) -> bool {
         self.tally_of(value).documents > 0
     }
 
-    /// Whether a fingerprint has a document in scope.
+    /// Whether a fingerprint has a visible document.
     pub(super) fn has_documents(&self, value: Permuted, visibility: &Visibility) -> bool {
         match self.counts_without_visits(value, visibility) {
             Some(counts) => counts.documents > 0,
@@ -108,7 +108,7 @@ impl View {
         })
     }
 
-    /// The number of documents of a fingerprint in scope, if all or none of them are.
+    /// The number of visible documents of a fingerprint, if all or none of them are.
     fn counts_without_visits(
         &self,
         value: Permuted,
@@ -130,7 +130,7 @@ impl View {
         }
     }
 
-    /// Whether a fingerprint that a look-up finds may have no document in scope.
+    /// Whether a fingerprint that a look-up finds may have no visible document.
     pub fn needs_check(&self, visibility: &Visibility) -> bool {
         visibility.since > Sequence::ZERO
             || self.common.is_some_and(|common| !visibility.sees_all(&common))

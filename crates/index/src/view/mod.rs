@@ -146,7 +146,7 @@ impl View {
         Visibility { namespace: number, mask: namespace.map_or(0, |n| n.mask), now_s, since }
     }
 
-    /// Every fingerprint with a document in scope within `distance` of the query, each once, in no
+    /// Every fingerprint with a visible document within `distance` of the query, each once, in no
     /// particular order; of more than [`NEAR_MAX`], the nearest. Takes two megabytes at most.
     pub fn near(
         &self,
@@ -261,7 +261,7 @@ impl View {
         self.common.is_some_and(|common| common.any_sketch)
     }
 
-    /// The number of documents of a fingerprint that are in scope; at most [`COUNTED_MAX`] where
+    /// The number of documents of a fingerprint that are visible; at most [`COUNTED_MAX`] where
     /// each has to be visited.
     pub fn document_counts(
         &self,
@@ -271,7 +271,7 @@ impl View {
         self.counts_of_value(self.permuted(fingerprint, visibility), visibility)
     }
 
-    /// The documents of a fingerprint that are in scope, oldest first.
+    /// The documents of a fingerprint that are visible, oldest first.
     pub fn documents_of(
         &self,
         fingerprint: Fingerprint,
@@ -550,7 +550,7 @@ impl View {
         }
     }
 
-    /// Keeps distinct fingerprints with documents in scope, at most [`NEAR_MAX`], the nearest.
+    /// Keeps distinct fingerprints with visible documents, at most [`NEAR_MAX`], the nearest.
     /// Returns the farness of the last one if there may be others that are as near.
     fn keep_nearest(
         &self,

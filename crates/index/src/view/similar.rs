@@ -26,7 +26,7 @@ struct FingerprintRow {
 /// The rows of a look-up in one table: rarely more than this.
 type Rows = SmallVec<[FingerprintRow; 64]>;
 
-/// The largest number of rows that are passed over because their documents are out of scope. They
+/// The largest number of rows that are passed over because their documents are not visible. They
 /// are gone after the next merges.
 const PASSED_MAX: usize = 16 * LOOKED_AT_MAX;
 
@@ -46,7 +46,7 @@ pub struct SimilarTo<'a> {
 
 impl View {
     /// Every fingerprint that is similar to a text ([`crate::labels`]), each once, the nearest
-    /// first, and whether a bound left any out. A document counts if it is in scope, if its sample
+    /// first, and whether a bound left any out. A document counts if it is visible, if its sample
     /// may reach the threshold, and if `may_count` accepts it.
     pub fn similar(
         &self,
@@ -94,7 +94,7 @@ impl View {
     }
 
     /// The fingerprints with a change after a sequence that `is_wanted` accepts, each once; some
-    /// may have no document in scope. `None` as for [`Self::near_changed_since`]. Cost: in
+    /// may have no visible document. `None` as for [`Self::near_changed_since`]. Cost: in
     /// proportion to the number of those changes.
     pub fn changed_since(
         &self,
@@ -138,7 +138,7 @@ impl View {
     }
 
     /// The nearest rows of a table that the sampled bits do not refute, of at most
-    /// [`LOOKED_AT_MAX`] with a document in scope, and whether there are more.
+    /// [`LOOKED_AT_MAX`] with a visible document, and whether there are more.
     fn nearest_rows(&self, table: usize, key: LabelKey, visibility: &Visibility) -> (Rows, bool) {
         let (mut rows, mut looked_at) = (Rows::new(), 0);
         let is_cut = self.each_row((table, key), LOOKED_AT_MAX, &mut |row| {
@@ -155,7 +155,7 @@ impl View {
         (rows, is_cut)
     }
 
-    /// Replaces rows by the nearest [`LOOKED_AT_MAX`] with a document in scope, of at most
+    /// Replaces rows by the nearest [`LOOKED_AT_MAX`] with a visible document, of at most
     /// [`PASSED_MAX`]. Returns whether there are more.
     fn keep_in_scope(
         &self,

@@ -72,7 +72,7 @@ impl<'a> Matching<'a> {
     }
 
     /// The match of a fingerprint that a look-up found, not verified yet; `None` if it has no
-    /// document in scope but the probe's own. Visits its documents if all hits are wanted.
+    /// visible document but the probe's own. Visits its documents if all hits are wanted.
     pub(super) fn found(&self, near: Near) -> Option<Match> {
         let is_own =
             self.own.is_some_and(|own| own.masked == self.visibility.masked(near.fingerprint));
@@ -123,7 +123,7 @@ impl<'a> Matching<'a> {
     }
 }
 
-/// The documents of a fingerprint in scope except the probe's own, oldest first.
+/// The visible documents of a fingerprint except the probe's own, oldest first.
 pub fn others(
     view: &View,
     fingerprint: Fingerprint,

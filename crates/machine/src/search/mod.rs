@@ -99,7 +99,7 @@ pub struct Search {
     all_hits: bool,
 }
 
-/// Whether an earlier scope sees what a later one sees, of what is stored at both times. They
+/// Whether an earlier visibility sees what a later one sees, of what is stored at both times. They
 /// differ if documents expired in between, became too old, or if the namespace began.
 fn sees_the_same(view: &View, earlier: &Visibility, later: &Visibility) -> bool {
     let same_time = Visibility { now_s: later.now_s, ..*earlier } == *later;
@@ -346,7 +346,7 @@ impl Search {
     ///
     /// # Errors
     /// [`Stale`] where memory no longer has all changes since, a match lost a document, a document
-    /// that it has seen is no longer in scope, or a limit would decide. The search must not be used
+    /// that it has seen is no longer visible, or a limit would decide. The search must not be used
     /// any more.
     pub fn update(&mut self, view: &View, probe: &Probe<'_>) -> Result<(), Stale> {
         let visibility = probe.visibility(view);

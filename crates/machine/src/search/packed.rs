@@ -33,7 +33,7 @@ impl PackedSearch {
     }
 
     /// Whether it is too old to be brought up to date from memory, or saw other documents than
-    /// those in scope now: search again.
+    /// those visible now: search again.
     pub fn is_stale(&self, view: &View, visibility: &Visibility) -> bool {
         view.may_have_lost_since(self.since)
             || !super::sees_the_same(view, &self.visibility, visibility)
