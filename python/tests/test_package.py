@@ -66,6 +66,7 @@ def test_no_service_is_compiled(root: pathlib.Path) -> None:
     assert {name for name in all_names if name.startswith("nearprint")} == {
         "nearprint-fingerprint",
         "nearprint-index",
+        "nearprint-machine",
         "nearprint-python",
         "nearprint-text",
     }

@@ -43,7 +43,7 @@ const LAYERS: &[(&str, usize)] = &[
     ("src/http", 6_270),
     ("src/access", 440),
     ("src/cli", 6_910),
-    ("python", 2_110),
+    ("python", 2_130),
     ("crates/files", 8_350),
     ("crates/wire", 2_040),
     ("crates/text", 6_050),

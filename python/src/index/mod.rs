@@ -7,12 +7,14 @@ use std::convert::identity;
 use std::sync::{PoisonError, RwLock};
 
 use nearprint_fingerprint::{Distance, Fingerprint, Threshold};
+use nearprint_machine::document::DocumentId;
+use nearprint_machine::query::{Criteria, SearchKind};
 use nearprint_text::{Analysis, Wanted};
 use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyInt, PyString};
 
 pub(crate) use self::replies::{Checked, Hit};
-use self::state::{IndexState, QueryCriteria};
+use self::state::IndexState;
 use crate::columns::DocumentColumn;
 use crate::documents::{Accepts, Keywords, OwnedDocument, Reading, text_of};
 use crate::errors::{self, Named};
@@ -21,9 +23,6 @@ use crate::work;
 
 /// The distance of a look-up that names none, as in the service.
 const DISTANCE_DEFAULT: u8 = 3;
-
-/// The longest id in bytes, as in the service.
-const ID_BYTES_MAX: usize = 2_048;
 
 /// An index of documents in memory: which stored ones are near-duplicates of a given one?
 ///
@@ -64,7 +63,7 @@ pub(crate) struct Index {
     distance_max: Distance,
     min_similarity: f64,
     min_numbers: f64,
-    is_likely: bool,
+    search: SearchKind,
     state: RwLock<IndexState>,
 }
 
@@ -106,7 +105,7 @@ impl Index {
             distance_max,
             min_similarity: checked_share(py, "min_similarity", min_similarity)?,
             min_numbers: checked_share(py, "min_numbers", min_numbers)?,
-            is_likely: is_likely(py, search)?,
+            search: search_of(py, search)?,
             state: RwLock::new(IndexState::new(distance_max)),
         })
     }
@@ -130,7 +129,7 @@ impl Index {
         let id = id_of(id, &"id")?;
         let reading = self.reading.with(py, html, charset)?;
         let analysis = self.analysis(document, &reading, (sketch, recipe))?;
-        self.write(py, |state| state.insert(&id, &analysis).name())
+        self.write(py, |state| state.insert(id, &analysis).name())
     }
 
     /// Store a document unless it is a near-duplicate of another one, in one step.
@@ -164,7 +163,7 @@ impl Index {
         let id = id_of(id, &"id")?;
         let reading = self.reading.with(py, html, charset)?;
         let analysis = self.analysis(document, &reading, (sketch, recipe))?;
-        self.write(py, |state| state.check(&id, &analysis, criteria).into())
+        self.write(py, |state| state.check(id, &analysis, criteria).into())
     }
 
     /// Find the near-duplicates of a document: those that count, by distance and then by age.
@@ -194,19 +193,19 @@ impl Index {
         let without = id.map(|id| id_of(id, &"id")).transpose()?;
         let reading = self.reading.with(py, html, charset)?;
         let analysis = self.analysis(document, &reading, (sketch, recipe))?;
-        self.read(py, |state| hits(state, &analysis, (criteria, limit), without.as_deref()))
+        self.read(py, |state| hits(state, (without, &analysis), criteria, limit))
     }
 
     /// Remove a document; return whether there was one.
     fn delete(&self, id: &Bound<'_, PyAny>) -> PyResult<bool> {
         let name = id_of(id, &"id")?;
-        self.write(id.py(), |state| state.delete(&name))
+        self.write(id.py(), |state| state.delete(name))
     }
 
     /// The fingerprint of the document with an id; ``None`` if there is none.
     fn get(&self, id: &Bound<'_, PyAny>) -> PyResult<Option<u64>> {
         let name = id_of(id, &"id")?;
-        self.read(id.py(), |state| state.get(&name).map(Fingerprint::bits))
+        self.read(id.py(), |state| state.get(name).map(Fingerprint::bits))
     }
 
     /// Store many documents; see :meth:`insert` and, for what ``documents`` may be,
@@ -291,7 +290,7 @@ impl Index {
                 let bytes = analyses.len() << 8;
                 let search = |analysis: &Option<Analysis>| {
                     let state = self.state.read().unwrap_or_else(PoisonError::into_inner);
-                    analysis.as_ref().map(|it| hits(&state, it, (criteria, limit), None))
+                    analysis.as_ref().map(|it| hits(&state, (None, it), criteria, limit))
                 };
                 all.extend(work::map(py, (&analyses, bytes), threads, search)?);
                 Ok(())
@@ -354,13 +353,13 @@ impl Index {
         (ids, documents): (&Bound<'_, PyAny>, &Bound<'_, PyAny>),
         reading: &Reading,
         threads: Option<usize>,
-        write: impl Fn(&mut IndexState, &str, &Analysis) -> T + Sync + Send,
+        write: impl Fn(&mut IndexState, DocumentId, &Analysis) -> T + Sync + Send,
     ) -> PyResult<Vec<Option<T>>> {
         let py = ids.py();
         let threads = work::threads(py, threads)?;
         let id =
             |(at, id): (usize, PyResult<Bound<'_, PyAny>>)| id_of(&id?, &format_args!("ids[{at}]"));
-        let ids: Vec<String> = ids.try_iter()?.enumerate().map(id).collect::<PyResult<_>>()?;
+        let ids: Vec<DocumentId> = ids.try_iter()?.enumerate().map(id).collect::<PyResult<_>>()?;
         let mut all = Vec::with_capacity(ids.len());
         DocumentColumn::of(documents, Accepts::FingerprintsToo)?.analyse(
             py,
@@ -377,7 +376,7 @@ impl Index {
             return Err(errors::invalid(py, &"ids", &detail));
         }
         self.write(py, |state| {
-            let rows = ids.iter().zip(&all);
+            let rows = ids.into_iter().zip(&all);
             rows.map(|(id, row)| row.as_ref().map(|row| write(state, id, row))).collect()
         })
     }
@@ -406,7 +405,7 @@ impl Index {
         Ok(analysis)
     }
 
-    fn criteria(&self, py: Python<'_>, asked: Asked<'_>) -> PyResult<QueryCriteria> {
+    fn criteria(&self, py: Python<'_>, asked: Asked<'_>) -> PyResult<Criteria> {
         let max = self.distance_max.get();
         let asked_distance = asked.distance.unwrap_or(DISTANCE_DEFAULT.min(max));
         let too_far = || {
@@ -423,22 +422,24 @@ impl Index {
         };
         let similarity = share("min_similarity", asked.min_similarity, self.min_similarity)?;
         let numbers = share("min_numbers", asked.min_numbers, self.min_numbers)?;
-        Ok(QueryCriteria {
+        Ok(Criteria {
             distance: distance.ok_or_else(too_far)?,
             threshold: Threshold::of_similarity(similarity)
                 .map(|threshold| threshold.with_numbers(numbers)),
-            is_likely: asked.search.map_or(Ok(self.is_likely), |search| is_likely(py, search))?,
+            max_age_s: None,
+            search: asked.search.map_or(Ok(self.search), |search| search_of(py, search))?,
+            all_hits: true,
         })
     }
 }
 
 fn hits(
     state: &IndexState,
-    analysis: &Analysis,
-    (criteria, limit): (QueryCriteria, usize),
-    without: Option<&str>,
+    document: (Option<DocumentId>, &Analysis),
+    criteria: Criteria,
+    limit: usize,
 ) -> Vec<Hit> {
-    state.query(analysis, criteria, without).into_iter().take(limit).map(Hit::from).collect()
+    state.query(document, criteria, limit).into_iter().map(Hit::from).collect()
 }
 
 fn checked_share(py: Python<'_>, name: &'static str, share: f64) -> PyResult<f64> {
@@ -448,10 +449,10 @@ fn checked_share(py: Python<'_>, name: &'static str, share: f64) -> PyResult<f64
     Err(errors::invalid(py, &name, &format!("it is 0 to 1, not {share}")))
 }
 
-fn is_likely(py: Python<'_>, search: &str) -> PyResult<bool> {
+fn search_of(py: Python<'_>, search: &str) -> PyResult<SearchKind> {
     match search {
-        "likely" => Ok(true),
-        "exact" => Ok(false),
+        "likely" => Ok(SearchKind::Likely),
+        "exact" => Ok(SearchKind::Exact),
         other => {
             Err(errors::invalid(py, &"search", &format!("it is likely or exact, not {other:?}")))
         }
@@ -459,7 +460,7 @@ fn is_likely(py: Python<'_>, search: &str) -> PyResult<bool> {
 }
 
 /// An id; numbers are their digits.
-fn id_of(given: &Bound<'_, PyAny>, argument: Named<'_>) -> PyResult<String> {
+fn id_of(given: &Bound<'_, PyAny>, argument: Named<'_>) -> PyResult<DocumentId> {
     let id = if let Ok(text) = given.cast::<PyString>() {
         text_of(text, argument)?.to_string()
     } else if given.is_instance_of::<PyInt>() && !given.is_instance_of::<PyBool>() {
@@ -467,9 +468,9 @@ fn id_of(given: &Bound<'_, PyAny>, argument: Named<'_>) -> PyResult<String> {
     } else {
         return Err(errors::wrong_type(argument, "a str or an int", given));
     };
-    if id.is_empty() || id.len() > ID_BYTES_MAX {
-        let detail = format!("an id has 1 to {ID_BYTES_MAX} bytes of UTF-8, not {}", id.len());
-        return Err(errors::invalid(given.py(), argument, &detail));
-    }
-    Ok(id)
+    DocumentId::new(id).map_err(|bad| {
+        let max = DocumentId::BYTES_MAX;
+        let detail = format!("an id has 1 to {max} bytes of UTF-8, not {}", bad.bytes);
+        errors::invalid(given.py(), argument, &detail)
+    })
 }

@@ -1,9 +1,10 @@
 //! What an index answers.
 
+use nearprint_machine::commands::Verdict;
 use pyo3::prelude::*;
 use pyo3::types::PyString;
 
-use super::state::{InsertOutcome, NearDocument};
+use super::state::{IndexWrite, NearDocument};
 
 /// A stored document that is a near-duplicate of the one that was looked up.
 ///
@@ -75,23 +76,20 @@ impl Checked {
     }
 }
 
-impl From<InsertOutcome> for Checked {
-    fn from(outcome: InsertOutcome) -> Self {
-        let name = outcome.name();
-        let hit =
-            if let InsertOutcome::Duplicate(found) = outcome { Some(found.into()) } else { None };
-        Self { outcome: name, hit }
+impl From<IndexWrite> for Checked {
+    fn from(outcome: IndexWrite) -> Self {
+        Self { outcome: outcome.name(), hit: outcome.duplicates.map(Hit::from) }
     }
 }
 
-impl InsertOutcome {
+impl IndexWrite {
     /// As the service names it.
     pub(super) const fn name(&self) -> &'static str {
-        match self {
-            Self::Inserted => "inserted",
-            Self::Replaced => "replaced",
-            Self::AlreadyPresent => "already_present",
-            Self::Duplicate(_) => "duplicate",
+        match self.verdict {
+            Verdict::Inserted => "inserted",
+            Verdict::Replaced => "replaced",
+            Verdict::AlreadyPresent | Verdict::Refreshed => "already_present",
+            Verdict::Duplicate { .. } => "duplicate",
         }
     }
 }

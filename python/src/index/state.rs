@@ -1,42 +1,39 @@
-//! What an index holds, and how it decides: as the service does with the same documents, options
-//! and order, but without namespaces, expiry and metadata.
+//! What an index holds. It decides by the machine of the service, so that the same documents,
+//! options and order lead to the same outcomes; without namespaces, expiry and metadata.
 
 use std::collections::HashMap;
+use std::convert::Infallible;
 use std::sync::Arc;
 
-use nearprint_fingerprint::{
-    Distance, Fingerprint, NumberAgreement, Sketch, Threshold, Verification,
-};
+use nearprint_fingerprint::{Distance, Fingerprint, NumberAgreement, Sketch, Verification};
 use nearprint_index::InMemoryIndex;
+use nearprint_machine::apply::Machine;
+use nearprint_machine::change::Change;
+use nearprint_machine::commands::{Applied, CheckAndInsert, DecidedWrite, Insert, Remove, Verdict};
+use nearprint_machine::document::{Document, DocumentId, Sequence};
+use nearprint_machine::jobs::Jobs;
+use nearprint_machine::query::Criteria;
+use nearprint_machine::search::{Match, Probe, Search, others};
 use nearprint_text::Analysis;
 
-/// Documents that a look-up compares at most, the nearest and the oldest first. (A comparison takes
-/// some tens of nanoseconds, and a thousand equal texts need not all be compared.)
-const COMPARED_MAX: usize = 4_096;
+/// Documents of which a look-up makes hits at most.
+const LISTED_MAX: usize = 4_096;
+
+/// The time of all look-ups and changes: nothing expires.
+const NOW_MS: u64 = 0;
 
 /// The documents of an index.
 #[derive(Debug)]
 pub(crate) struct IndexState {
-    index: InMemoryIndex,
+    machine: Machine,
     /// By the number of the change that stored each.
-    documents: HashMap<u64, Stored>,
-    by_id: HashMap<Arc<str>, u64>,
+    documents: HashMap<Sequence, Stored>,
 }
 
 #[derive(Debug)]
 struct Stored {
     id: Arc<str>,
     sketch: Option<Box<Sketch>>,
-}
-
-/// What counts as a near-duplicate.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct QueryCriteria {
-    pub(crate) distance: Distance,
-    /// `None` compares no sketches.
-    pub(crate) threshold: Option<Threshold>,
-    /// Whether texts are searched beyond the distance.
-    pub(crate) is_likely: bool,
 }
 
 /// A document that counts as a near-duplicate of another.
@@ -49,159 +46,156 @@ pub(crate) struct NearDocument {
     pub(crate) similarity: Option<f64>,
     /// `None` if one of the two texts has no number.
     pub(crate) numbers: Option<f64>,
-    sequence: u64,
+    sequence: Sequence,
 }
 
 /// What a write did.
 #[derive(Debug, Clone)]
-pub(crate) enum InsertOutcome {
-    Inserted,
-    Replaced,
-    AlreadyPresent,
-    Duplicate(NearDocument),
+pub(crate) struct IndexWrite {
+    pub(crate) verdict: Verdict,
+    /// The document that it duplicates.
+    pub(crate) duplicates: Option<NearDocument>,
 }
 
 impl IndexState {
     pub(crate) fn new(distance_max: Distance) -> Self {
-        Self {
-            index: InMemoryIndex::new(distance_max),
-            documents: HashMap::new(),
-            by_id: HashMap::new(),
-        }
+        let (view, secret) = InMemoryIndex::new(distance_max).into_view();
+        let machine = Machine::new(view, Arc::new(Jobs::default()), secret);
+        Self { machine, documents: HashMap::new() }
     }
 
     pub(crate) fn len(&self) -> usize {
         self.documents.len()
     }
 
-    pub(crate) fn get(&self, id: &str) -> Option<Fingerprint> {
-        self.index.get(id)
+    pub(crate) fn get(&self, id: DocumentId) -> Option<Fingerprint> {
+        let key = self.machine.key(None, &id);
+        self.machine.view().find_id(key).map(|located| located.masked)
     }
 
-    /// The near-duplicates of a document: by distance, then by age.
+    /// The near-duplicates of a document but the one with its own id: by distance, then by age.
     pub(crate) fn query(
         &self,
-        document: &Analysis,
-        criteria: QueryCriteria,
-        without: Option<&str>,
+        (own, analysis): (Option<DocumentId>, &Analysis),
+        criteria: Criteria,
+        limit: usize,
     ) -> Vec<NearDocument> {
-        let mut found = self.within(document, criteria, without);
-        found.extend(self.beyond(document, criteria, without));
-        found.sort_by_key(|found| (found.distance, found.sequence));
-        found
+        let document = document(own, analysis);
+        let probe = self.probe(&document, criteria);
+        let search = self.search(&probe);
+        let counts = |found: &&Match| found.verification.counts(found.distance, document.short);
+        let counting = search.matches.iter().filter(counts);
+        let mut near: Vec<_> =
+            counting.flat_map(|found| self.near(&probe, &search, found)).take(LISTED_MAX).collect();
+        near.sort_by_key(|near| (near.distance, near.sequence));
+        near.truncate(limit);
+        near
     }
 
     /// Stores a document.
-    pub(crate) fn insert(&mut self, id: &str, document: &Analysis) -> InsertOutcome {
-        let before = self.get(id);
-        if before == Some(document.fingerprint) {
-            return InsertOutcome::AlreadyPresent;
-        }
-        let id: Arc<str> = id.into();
-        match &document.sketch {
-            Some(sketch) => self.index.insert_text(&id, document.fingerprint, sketch),
-            None => self.index.insert(&id, document.fingerprint),
-        };
-        let sequence = self.index.sequence().get();
-        if let Some(replaced) = self.by_id.insert(Arc::clone(&id), sequence) {
-            self.documents.remove(&replaced);
-        }
-        self.documents.insert(sequence, Stored { id, sketch: document.sketch.clone() });
-        if before.is_some() { InsertOutcome::Replaced } else { InsertOutcome::Inserted }
+    pub(crate) fn insert(&mut self, id: DocumentId, analysis: &Analysis) -> IndexWrite {
+        let applied = self.machine.insert(Insert::from(document(Some(id), analysis)));
+        self.note(applied, None)
     }
 
     /// Stores a document unless another one counts as its near-duplicate.
     pub(crate) fn check(
         &mut self,
-        id: &str,
-        document: &Analysis,
-        criteria: QueryCriteria,
-    ) -> InsertOutcome {
-        if self.get(id) == Some(document.fingerprint) {
-            return InsertOutcome::AlreadyPresent;
-        }
-        let first = |mut found: Vec<NearDocument>| {
-            found.sort_by_key(|found| (found.distance, found.sequence));
-            found.into_iter().next()
-        };
-        let found = first(self.within(document, criteria, Some(id)))
-            .or_else(|| first(self.beyond(document, criteria, Some(id))));
-        match found {
-            Some(found) => {
-                // What the id stood for before is no longer its content.
-                self.delete(id);
-                InsertOutcome::Duplicate(found)
-            }
-            None => self.insert(id, document),
-        }
+        id: DocumentId,
+        analysis: &Analysis,
+        criteria: Criteria,
+    ) -> IndexWrite {
+        let document = document(Some(id), analysis);
+        let criteria = Criteria { all_hits: false, ..criteria };
+        let probe = self.probe(&document, criteria);
+        let search = self.search(&probe);
+        let first = search.shown(document.short).first();
+        let first = first.and_then(|first| self.near(&probe, &search, first).next());
+        let command = CheckAndInsert { document, criteria, store_duplicates: false, renews: false };
+        let applied = self.machine.check_and_insert(command, &search);
+        self.note(applied, first)
     }
 
     /// Removes a document; returns whether there was one.
-    pub(crate) fn delete(&mut self, id: &str) -> bool {
-        if let Some(sequence) = self.by_id.remove(id) {
-            self.documents.remove(&sequence);
+    pub(crate) fn delete(&mut self, id: DocumentId) -> bool {
+        let key = self.machine.key(None, &id);
+        let located = self.machine.view().find_id(key);
+        self.machine.remove(Remove { namespace: None, id });
+        self.machine.view_mut().flush_and_merge();
+        located.is_some_and(|located| self.documents.remove(&located.posting.sequence).is_some())
+    }
+
+    /// Notes what a write has changed.
+    fn note(&mut self, applied: Applied<DecidedWrite>, found: Option<NearDocument>) -> IndexWrite {
+        let Applied { reply: DecidedWrite { verdict, previous }, change, sequence } = applied;
+        if let Some(previous) = previous.filter(|_| change.is_some()) {
+            self.documents.remove(&previous);
         }
-        self.index.remove(id)
+        if let Some(Change::Put { document: Document { id: Some(id), sketch, .. } }) = change {
+            self.documents.insert(sequence, Stored { id: id.as_str().into(), sketch });
+        }
+        self.machine.view_mut().flush_and_merge();
+        let is_duplicate = matches!(verdict, Verdict::Duplicate { .. });
+        IndexWrite { verdict, duplicates: found.filter(|_| is_duplicate) }
     }
 
-    /// The documents within the distance that count.
-    fn within(
-        &self,
-        document: &Analysis,
-        criteria: QueryCriteria,
-        without: Option<&str>,
-    ) -> Vec<NearDocument> {
-        let near = self.index.near(document.fingerprint, criteria.distance);
-        let counts =
-            |verification: Verification, distance| verification.counts(distance, document.short);
-        let near = near.into_iter().map(|near| (near.fingerprint, near.distance));
-        self.that_count(document, near, (criteria, without), counts)
+    fn probe<'a>(&self, document: &'a Document, criteria: Criteria) -> Probe<'a> {
+        Probe::new(document, criteria, NOW_MS, &self.machine.id_secret())
     }
 
-    /// The similar texts beyond the distance, which share a label and whose sketches confirm them.
-    fn beyond(
-        &self,
-        document: &Analysis,
-        criteria: QueryCriteria,
-        without: Option<&str>,
-    ) -> Vec<NearDocument> {
-        let text = document.sketch.as_deref().zip(criteria.threshold);
-        let Some((sketch, threshold)) = text.filter(|_| criteria.is_likely) else {
-            return Vec::new();
-        };
-        let (fingerprint, beyond) = (document.fingerprint, criteria.distance);
-        let similar = self.index.similar(fingerprint, sketch, threshold.resemblance, beyond);
-        let similar = similar.into_iter().map(|near| (near.fingerprint, near.distance));
-        let counts = |verification: Verification, _| verification.is_confirmed();
-        self.that_count(document, similar, (criteria, without), counts)
-    }
-
-    /// The documents of fingerprints that count by their sketches.
-    fn that_count(
-        &self,
-        document: &Analysis,
-        near: impl Iterator<Item = (Fingerprint, Distance)>,
-        (criteria, without): (QueryCriteria, Option<&str>),
-        counts: impl Fn(Verification, Distance) -> bool,
-    ) -> Vec<NearDocument> {
-        let documents = near.flat_map(|(fingerprint, distance)| {
-            let documents = self.index.documents_of(fingerprint);
-            documents.map(move |sequence| (fingerprint, distance, sequence.get()))
+    fn search(&self, probe: &Probe<'_>) -> Search {
+        let view = self.machine.view();
+        let mut search = Search::begin(view, probe);
+        let verified = search.verify(view, probe, &mut |_, posting| {
+            let stored = self.documents.get(&posting.sequence);
+            Ok::<_, Infallible>(stored.and_then(|stored| stored.sketch.as_deref().cloned()))
         });
-        let found = documents.take(COMPARED_MAX).filter_map(|(fingerprint, distance, sequence)| {
-            let stored = self.documents.get(&sequence)?;
+        verified.unwrap_or_else(|never| match never {});
+        search
+    }
+
+    /// The documents of a match that count by their own sketches, oldest first.
+    fn near(
+        &self,
+        probe: &Probe<'_>,
+        search: &Search,
+        found: &Match,
+    ) -> impl Iterator<Item = NearDocument> {
+        let (document, threshold) = (probe.document, probe.criteria.threshold);
+        let Match { fingerprint, distance, .. } = *found;
+        // Beyond the distance a text counts only if its sketch confirms it.
+        let is_likely = distance > probe.criteria.distance;
+        let postings = others(self.machine.view(), fingerprint, search.own, search.visibility);
+        postings.take(LISTED_MAX).filter_map(move |posting| {
+            let stored = self.documents.get(&posting.sequence)?;
             let sketches = (document.sketch.as_deref(), stored.sketch.as_deref());
-            let verification = Verification::between(sketches.0, sketches.1, criteria.threshold);
-            let is_other = without != Some(&*stored.id);
-            (is_other && counts(verification, distance)).then(|| {
+            let verification = Verification::between(sketches.0, sketches.1, threshold);
+            let counts = if is_likely {
+                verification.is_confirmed()
+            } else {
+                verification.counts(distance, document.short)
+            };
+            counts.then(|| {
                 let sketches = sketches.0.zip(sketches.1);
-                let similarity = sketches.map(|(a, b)| a.resemblance(b).similarity());
                 let agreement = sketches.and_then(|(a, b)| a.numbers().agreement(b.numbers()));
-                let numbers = agreement.map(NumberAgreement::share);
-                let id = Arc::clone(&stored.id);
-                NearDocument { id, fingerprint, distance, similarity, numbers, sequence }
+                NearDocument {
+                    id: Arc::clone(&stored.id),
+                    fingerprint,
+                    distance,
+                    similarity: sketches.map(|(a, b)| a.resemblance(b).similarity()),
+                    numbers: agreement.map(NumberAgreement::share),
+                    sequence: posting.sequence,
+                }
             })
-        });
-        found.collect()
+        })
+    }
+}
+
+fn document(id: Option<DocumentId>, analysis: &Analysis) -> Document {
+    Document {
+        id,
+        sketch: analysis.sketch.clone(),
+        short: analysis.short,
+        ..Document::bare(analysis.fingerprint)
     }
 }

@@ -16,7 +16,6 @@ use std::sync::Arc;
 
 use nearprint_fingerprint::{Distance, Fingerprint, MinResemblance, Sketch};
 
-use crate::compaction::policy::Load;
 use crate::document::Sequence;
 use crate::id_key::IdKey;
 use crate::permutation::Permutation;
@@ -128,7 +127,7 @@ impl InMemoryIndex {
         }
         self.view
             .put(fingerprint, Put { id: Some(key), sketch, is_listed: true, ..Put::default() });
-        self.flush_and_merge();
+        self.view.flush_and_merge();
         located.map(|located| located.masked)
     }
 
@@ -138,7 +137,7 @@ impl InMemoryIndex {
         let Some(located) = self.view.find_id(self.key(id)) else { return false };
         self.view.remove(located, None);
         self.view.advance();
-        self.flush_and_merge();
+        self.view.flush_and_merge();
         true
     }
 
@@ -210,13 +209,10 @@ impl InMemoryIndex {
         IdKey::of(id, None, &self.secrets.of_ids.to_le_bytes())
     }
 
-    fn flush_and_merge(&mut self) {
-        while let Some(work) = self.view.next_flush() {
-            self.view.complete(work);
-            while let Some(work) = self.view.next_merge(Load::Writing) {
-                self.view.complete(work);
-            }
-        }
+    /// Its view, and the secret of its ids: for a program that decides by more than this does, and
+    /// does the view's [background work](View::flush_and_merge) itself.
+    pub fn into_view(self) -> (View, [u8; 16]) {
+        (self.view, self.secrets.of_ids.to_le_bytes())
     }
 }
 

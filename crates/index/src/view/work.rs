@@ -64,6 +64,18 @@ impl View {
         }
     }
 
+    /// Turns full deltas into segments, and runs the merges that are due then: for a program that
+    /// has no threads for that. It takes milliseconds once in so many changes as fill a delta, and
+    /// seconds where tens of millions of documents are merged.
+    pub fn flush_and_merge(&mut self) {
+        while let Some(work) = self.next_flush() {
+            self.complete(work);
+            while let Some(work) = self.next_merge(Load::Writing) {
+                self.complete(work);
+            }
+        }
+    }
+
     /// Runs a piece of work and installs its results, step by step.
     pub fn complete(&mut self, work: CompactionWork) {
         for built in work.steps() {
