@@ -112,7 +112,7 @@ pub mod replica {
 pub mod following {
     pub use crate::directories::follower;
     pub use crate::handle::changes::{Changes, ChangesEnd};
-    pub use crate::replication::primary::{ChangesError, FollowerPosition, OpenChanges};
+    pub use crate::replication::primary_reader::{ChangesError, FollowerPosition, OpenChanges};
 }
 
 /// What a program needs to run nodes of a cluster.

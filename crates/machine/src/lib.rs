@@ -7,7 +7,7 @@
 //!   recovery  Machine::enact(change)                 enacts what was decided before
 //! ```
 //!
-//! Time comes with the commands ([`Machine::set_time`](apply::Machine::set_time)), also backwards:
+//! Time comes with the commands ([`Machine::set_time`](decide::Machine::set_time)), also backwards:
 //! the order of changes is that of their sequences, not that of their times.
 //!
 //! It knows no file, socket, clock, thread or random number. The sketches of stored documents come
@@ -18,9 +18,9 @@
 #![allow(missing_docs, reason = "what is public for the engine, and said by its name")]
 #![deny(clippy::iter_over_hash_type, clippy::float_arithmetic, reason = "replicas must agree")]
 
-pub mod apply;
 pub mod change;
 pub mod commands;
+pub mod decide;
 pub mod document;
 pub mod jobs;
 pub mod model;

@@ -13,12 +13,12 @@ use nearprint_index::view::{COUNTED_MAX, DocumentCounts, Expired, Listed, Select
 use nearprint_index::visibility::Visibility;
 use proptest::prelude::*;
 
-use crate::apply::Machine;
 use crate::change::{Change, Record};
 use crate::commands::{
     Applied, CheckAndInsert, CheckAndInsertPacked, DecidedWrite, Insert, InsertPacked, NoteTime,
     Reason, Remove, RemoveMany, Reset,
 };
+use crate::decide::Machine;
 use crate::document::{Document, DocumentId, Expiry, Metadata, Namespace, Packed, Sequence};
 use crate::jobs::Jobs;
 use crate::model::{Model, ModelMatch};

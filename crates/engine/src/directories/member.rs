@@ -8,7 +8,7 @@ use crate::api::error::OpenError;
 use crate::replication::chain::{Leader, Position};
 use crate::replication::message::{Digest, LeaderId};
 use crate::replication::position::ClusterFile;
-use crate::replication::primary::{FollowerPosition, OpenChanges};
+use crate::replication::primary_reader::{FollowerPosition, OpenChanges};
 use crate::state::replica::{Membership, NodeOptions, ReplicaOptions};
 use crate::write::core::Core;
 

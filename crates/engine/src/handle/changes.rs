@@ -37,7 +37,7 @@ use crate::replication::message::{
     DOCUMENTS_UNKNOWN, Digest, LeaderId, MESSAGE_BYTES_MAX, Message, SenderRole,
 };
 use crate::replication::mutant::{self, Mutant};
-use crate::replication::primary::{BEAT, FollowerPosition};
+use crate::replication::primary_reader::{BEAT, FollowerPosition};
 use crate::shared::{Life, Shared};
 use crate::state::published::Published;
 use crate::state::touches::{heard, sum};

@@ -6,7 +6,7 @@
 //!   message   the bytes in the log: records as in the journal, chained by digests
 //!   chain     which messages count, who leads, and when to send, to repeat and to take over (pure)
 //!   position  the file that says how far a node has read
-//!   primary   the changes of a primary as the log of a follower
+//!   primary_reader  the changes of a primary as the log of a follower
 //! ```
 //!
 //! The core of a node and its threads are in [`crate::threads::replica`], its data directory in
@@ -28,4 +28,4 @@ pub mod log;
 pub mod message;
 pub(crate) mod mutant;
 pub mod position;
-pub(crate) mod primary;
+pub(crate) mod primary_reader;

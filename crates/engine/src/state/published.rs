@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use nearprint_index::view::View;
-use nearprint_machine::apply::Machine;
+use nearprint_machine::decide::Machine;
 use nearprint_machine::jobs::Jobs;
 use nearprint_storage::Records;
 

@@ -13,7 +13,7 @@ use arc_swap::ArcSwap;
 use crate::replication::chain::Position;
 use crate::replication::log::Log;
 use crate::replication::log::required::Required;
-use crate::replication::primary::OpenChanges;
+use crate::replication::primary_reader::OpenChanges;
 
 /// Opens the log of a cluster.
 pub trait OpenLog: Debug + Send + Sync {

@@ -8,11 +8,11 @@ use std::sync::Arc;
 
 use nearprint_fingerprint::Sketch;
 use nearprint_index::times::second;
-use nearprint_machine::apply::Machine;
 use nearprint_machine::commands::{
     Applied, BeginPurge, CheckAndInsert, CheckAndInsertPacked, EndJob, Insert, InsertPacked,
     NoteTime, Remove, RemoveMany, Reset, Verdict,
 };
+use nearprint_machine::decide::Machine;
 use nearprint_machine::document::{Document, DocumentId, Expiry, Namespace, Packed, Sequence};
 use nearprint_machine::jobs::{Job, NamespaceFilter, Purge, PurgeWork, RUNNING_MAX};
 use nearprint_machine::search::{PackedSearch, Probe, Stale};

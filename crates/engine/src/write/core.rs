@@ -10,9 +10,9 @@ use std::sync::Arc;
 
 use nearprint_index::compaction::built::Built;
 use nearprint_index::view::View;
-use nearprint_machine::apply::Machine;
 use nearprint_machine::change::Record;
 use nearprint_machine::commands::Applied;
+use nearprint_machine::decide::Machine;
 use nearprint_machine::document::Sequence;
 use nearprint_machine::jobs::Jobs;
 use nearprint_storage::{Journal, Reclaimer, RecordRef, Records, StorageError, StoredRecord};

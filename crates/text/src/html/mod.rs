@@ -16,8 +16,8 @@
 //! dropped, each article and each image. Tested against html5ever's tokenizer, by a plain form of
 //! the content, by pages of each shape, and by oversized ones.
 
+pub(crate) mod content;
 pub(crate) mod elements;
-pub(crate) mod page;
 mod ranges;
 pub(crate) mod reference;
 mod regions;

@@ -3,8 +3,8 @@
 //! An element of raw text whose end tag is missing is read as markup, and so is every later element
 //! of that name, because no end tag of that name follows it either.
 
+use crate::html::content::{ElementContent, HtmlPage};
 use crate::html::elements::{self, ElementRole, RAW};
-use crate::html::page::{ElementContent, HtmlPage};
 use crate::html::reference::decode_attribute;
 use crate::html::tag::Tag;
 use crate::html::tokenizer::{HtmlToken, Tokenizer};

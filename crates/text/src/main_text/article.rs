@@ -5,7 +5,7 @@
 
 use dom_query::{Document, NodeData, NodeRef};
 
-use crate::html::page::{ElementContent, HtmlPage};
+use crate::html::content::{ElementContent, HtmlPage};
 
 /// The element in which `dom_smoothie` collects the article.
 const ARTICLE: &str = "#readability-page-1";

@@ -19,7 +19,7 @@ use crate::handle::changes::{ChangesCursor, ChangesEnd};
 use crate::replication::log::LogEntry;
 use crate::replication::message::DOCUMENTS_UNKNOWN;
 use crate::replication::position;
-use crate::replication::primary::{ChangesError, FollowerPosition, OpenChanges};
+use crate::replication::primary_reader::{ChangesError, FollowerPosition, OpenChanges};
 use crate::simulation::rig::{ENTROPY, options};
 use crate::state::replica::{FollowerOptions, ReplicaOptions};
 use crate::state::touches::Touches;

@@ -17,7 +17,7 @@ use crate::replication::chain::{Halt, Position, Start};
 use crate::replication::log::{Log, LogBounds, LogEntry, LogError, Reader};
 use crate::replication::message::Message;
 use crate::replication::position::ClusterFile;
-use crate::replication::primary::PrimaryReader;
+use crate::replication::primary_reader::PrimaryReader;
 use crate::shared::{Shared, ToWriter};
 use crate::state::replica::NodeOptions;
 
