@@ -131,6 +131,7 @@ mod tests {
             state,
             leader: leader.map(Arc::from),
             is_connected: true,
+            is_outdated: false,
             heard_ms: 0,
             lag_ms: 0,
             read: 7,

@@ -14,4 +14,4 @@ mod sources;
 
 pub use options::{ClusterOptions, Peers, Replica, ReplicaKind};
 pub use seeding::{SeedError, SeedRefusal};
-pub(crate) use seeding::{needs_seed, seed};
+pub(crate) use seeding::{find_seed, needs_seed, seed};

@@ -8,8 +8,9 @@ use std::time::Duration;
 use axum::http::StatusCode;
 use nearprint_client::{EXPORT_BEGINS, PeerError};
 use nearprint_engine::OpenError;
-use nearprint_engine::cluster::seeding;
+use nearprint_engine::cluster::{offline, seeding};
 use nearprint_engine::following::follower;
+use serde_json::Value;
 
 use super::options::{Replica, ReplicaKind};
 
@@ -20,7 +21,7 @@ const ANSWERS: Duration = Duration::from_secs(10);
 #[derive(Debug, thiserror::Error)]
 pub enum SeedError {
     /// There is no node to copy.
-    #[error("it is empty, and cluster.seeds names no other node")]
+    #[error("cluster.seeds names no other node that it could copy")]
     NoSeeds,
     /// None of the seeds can be copied now.
     #[error("{}", Listed(.0))]
@@ -41,6 +42,23 @@ pub enum SeedRefusal {
     Alone {
         /// The address.
         url: String,
+    },
+    /// It has less than the node that would copy it.
+    #[error(
+        "{url} has change {sequence} and has read the log to entry {read}; this node has change \
+         {own_sequence} and entry {own_read}"
+    )]
+    Behind {
+        /// The address.
+        url: String,
+        /// Its last change.
+        sequence: u64,
+        /// The last entry of the log that it has read.
+        read: u64,
+        /// The last change of the node that asks.
+        own_sequence: u64,
+        /// The last entry that it has read.
+        own_read: u64,
     },
 }
 
@@ -66,6 +84,14 @@ impl SeedError {
     }
 }
 
+impl SeedError {
+    /// Whether every seed has answered, and has less: time alone does not mend it.
+    pub(crate) fn is_for_good(&self) -> bool {
+        let Self::Refused(refusals) = self else { return matches!(self, Self::NoSeeds) };
+        refusals.iter().all(|refusal| matches!(refusal, SeedRefusal::Behind { .. }))
+    }
+}
+
 impl SeedRefusal {
     fn may_pass(&self) -> bool {
         match self {
@@ -73,7 +99,9 @@ impl SeedRefusal {
             Self::Peer(PeerError::Refused { status, .. }) => {
                 StatusCode::from_u16(*status).is_ok_and(|status| status.is_server_error())
             }
-            Self::Peer(PeerError::Credentials(_)) | Self::Alone { .. } => false,
+            Self::Peer(PeerError::Credentials(_)) | Self::Alone { .. } | Self::Behind { .. } => {
+                false
+            }
         }
     }
 }
@@ -95,9 +123,13 @@ pub(crate) fn needs_seed(replica: &Replica, data: &Path) -> Result<bool, OpenErr
 /// # Errors
 /// [`SeedError`].
 pub(crate) fn seed(replica: &Replica, data: &Path) -> Result<(), SeedError> {
+    let own = match replica.kind {
+        ReplicaKind::Follower { .. } => None,
+        ReplicaKind::Node(_) => has_now(data)?,
+    };
     let mut refusals = Vec::new();
     for url in replica.seeds() {
-        match export(replica, url) {
+        match export(replica, url, own) {
             Ok(mut export) => {
                 tracing::info!(from = url, directory = %data.display(), "copying another service");
                 let copied = match replica.kind {
@@ -117,11 +149,105 @@ pub(crate) fn seed(replica: &Replica, data: &Path) -> Result<(), SeedError> {
     Err(if refusals.is_empty() { SeedError::NoSeeds } else { SeedError::Refused(refusals) })
 }
 
-/// The export of a seed. For a node, a service alone is refused before anything is emptied for it.
-fn export(replica: &Replica, url: &str) -> Result<impl std::io::Read + use<>, SeedRefusal> {
-    let is_node = matches!(replica.kind, ReplicaKind::Node(_));
-    if is_node && !replica.peers.open(url, ANSWERS)?.stats()?["cluster"].is_object() {
-        return Err(SeedRefusal::Alone { url: url.to_owned() });
+/// Whether there is a seed that has the changes of this copy up to a sequence, and has read the log
+/// beyond an entry. A follower was told that by its primary.
+///
+/// # Errors
+/// [`SeedError`].
+pub(crate) fn find_seed(replica: &Replica, sequence: u64, read: u64) -> Result<(), SeedError> {
+    if matches!(replica.kind, ReplicaKind::Follower { .. }) {
+        return Ok(());
+    }
+    let mut refusals = Vec::new();
+    for url in replica.seeds() {
+        match has_more(replica, url, Some((sequence, read))) {
+            Ok(()) => return Ok(()),
+            Err(refusal) => refusals.push(refusal),
+        }
+    }
+    Err(if refusals.is_empty() { SeedError::NoSeeds } else { SeedError::Refused(refusals) })
+}
+
+/// Whether a service is a node, and has what a node has that would copy it.
+fn has_more(replica: &Replica, url: &str, own: Option<(u64, u64)>) -> Result<(), SeedRefusal> {
+    compare(url, &replica.peers.open(url, ANSWERS)?.stats()?, own)
+}
+
+/// The same by the statistics of the service.
+fn compare(url: &str, stats: &Value, own: Option<(u64, u64)>) -> Result<(), SeedRefusal> {
+    let url = url.to_owned();
+    if !stats["cluster"].is_object() {
+        return Err(SeedRefusal::Alone { url });
+    }
+    let number = |value: &Value| value.as_u64().unwrap_or(0);
+    let (sequence, read) = (number(&stats["sequence"]), number(&stats["cluster"]["read"]));
+    match own {
+        Some((own_sequence, own_read)) if sequence < own_sequence || read <= own_read => {
+            Err(SeedRefusal::Behind { url, sequence, read, own_sequence, own_read })
+        }
+        Some(_) | None => Ok(()),
+    }
+}
+
+/// The last change of the node in a directory, and the last entry that it has read; `None` if it is
+/// not there, or not whole.
+fn has_now(data: &Path) -> Result<Option<(u64, u64)>, OpenError> {
+    if seeding::needs_seed(data)? {
+        return Ok(None);
+    }
+    let file = offline::read(data)?;
+    Ok(file.map(|file| (file.position.next - 1, file.position.at)))
+}
+
+/// The export of a seed. For a node, who is no node or has less is refused before anything is
+/// emptied for it.
+fn export(
+    replica: &Replica,
+    url: &str,
+    own: Option<(u64, u64)>,
+) -> Result<impl std::io::Read + use<>, SeedRefusal> {
+    if matches!(replica.kind, ReplicaKind::Node(_)) {
+        has_more(replica, url, own)?;
     }
     Ok(replica.peers.open(url, EXPORT_BEGINS)?.export()?)
+}
+
+#[cfg(test)]
+mod tests {
+    use nearprint_client::ClientError;
+    use serde_json::json;
+
+    use super::*;
+
+    const OTHER: &str = "http://10.0.0.2:7878";
+
+    #[test]
+    fn a_node_copies_nobody_who_has_less_or_cannot_read_on_either() {
+        let node = |sequence, read| json!({"sequence": sequence, "cluster": {"read": read}});
+        let refuses = |stats: &Value, own| compare(OTHER, stats, own).is_err();
+        // 40 changes, and entry 45 of the log.
+        let own = Some((40, 45));
+        assert!(!refuses(&node(40, 79), own) && !refuses(&node(60, 79), own));
+        assert!(refuses(&node(20, 79), own), "its own last changes would be lost");
+        assert!(refuses(&node(40, 45), own), "it lacks the same entries");
+        assert!(!refuses(&node(0, 0), None), "an empty directory has nothing to lose");
+        assert!(refuses(&json!({"sequence": 90}), None), "a service alone");
+    }
+
+    #[test]
+    fn a_node_waits_for_a_seed_that_does_not_answer_and_for_no_other() {
+        let behind = || compare(OTHER, &json!({"sequence": 1, "cluster": {}}), Some((2, 3)));
+        let behind = || behind().expect_err("it has less");
+        let away = || {
+            let (url, why) = (OTHER.to_owned(), ClientError::NoAnswer("refused".to_owned()));
+            SeedRefusal::Peer(PeerError::Unreachable { url, source: why })
+        };
+        assert!(SeedError::Refused(vec![behind(), behind()]).is_for_good());
+        assert!(!SeedError::Refused(vec![behind(), away()]).is_for_good());
+        assert!(SeedError::NoSeeds.is_for_good());
+        let why = behind().to_string();
+        let expected = "http://10.0.0.2:7878 has change 1 and has read the log to entry 0; this node \
+                        has change 2 and entry 3";
+        assert_eq!(why, expected);
+    }
 }

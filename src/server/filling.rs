@@ -5,13 +5,40 @@ use std::panic::resume_unwind;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use nearprint_engine::Engine;
 use tokio::task::spawn_blocking;
 use tokio::time::sleep;
 
 use crate::replicas::{self, Replica, SeedError};
 
+/// What to do where the furthest of all nodes cannot read on.
+const NO_SEED_NEXT: &str = "look at the sequences of all nodes (nearprint cluster status), stop the \
+                            one with the highest, and begin a new log at it (nearprint cluster \
+                            refound)";
+
 /// How long it waits before it tries once more.
 const AGAIN: Duration = Duration::from_secs(5);
+
+/// Waits until a copy has to begin with the content of another, and there is one that has what it
+/// has. It answers look-ups meanwhile; a node halts if all others have less.
+pub(crate) async fn wait_for_seed(replica: &Replica, engine: &Engine) {
+    engine.outdated().await;
+    loop {
+        let read = engine.node().map_or(0, |status| status.read);
+        let (replica, sequence) = (replica.clone(), engine.sequence().get());
+        let looking = spawn_blocking(move || replicas::find_seed(&replica, sequence, read)).await;
+        match looking.unwrap_or_else(|fault| resume_unwind(fault.into_panic())) {
+            Ok(()) => return,
+            Err(error) => {
+                tracing::warn!(%error, "this copy cannot begin with the content of another yet");
+                if error.is_for_good() {
+                    engine.halt(format!("{error}; next: {NO_SEED_NEXT}"));
+                }
+            }
+        }
+        sleep(AGAIN).await;
+    }
+}
 
 /// Fills the directory of a copy. A service that has served before tries until it succeeds; a new
 /// one says at once what is wrong, unless it is that nobody has started yet whom it could copy.

@@ -7,7 +7,6 @@ use std::panic::resume_unwind;
 use std::sync::Arc;
 use std::time::Duration;
 
-use nearprint_engine::replica::EngineEnd;
 use nearprint_engine::{Engine, OpenError, Options};
 use tokio::net::{TcpListener, TcpSocket};
 use tokio::runtime::{Handle, Runtime};
@@ -23,6 +22,7 @@ use super::error::ServeError;
 use super::options::{ServerOptions, Settings};
 use crate::http::{ReplicaRole, Role};
 use crate::metrics::{self, EngineMetrics};
+use crate::replicas::Replica;
 use crate::server::filling;
 use crate::{http, replicas, telemetry};
 
@@ -137,8 +137,8 @@ async fn start(
     }
     // 5. Recover. Whatever ends a recovery, the next start begins it again.
     let role = role(&settings)?;
-    let replica = settings.replica.map(|replica| replica.of_engine(&Handle::current()));
-    let recovery = spawn_blocking(move || match replica {
+    let of_engine = settings.replica.as_ref().map(|it| it.of_engine(&Handle::current()));
+    let recovery = spawn_blocking(move || match of_engine {
         Some(replica) => Engine::open_replica(settings.engine, replica, Arc::new(EngineMetrics)),
         None => open_engine(settings.engine),
     });
@@ -154,7 +154,8 @@ async fn start(
     announce(&listener).map_err(listen)?;
     let mut options = settings.server;
     options.connections_max = connections_max(options.connections_max);
-    let server = Server { listener, engine, options, http: settings.http, role, credentials };
+    let (http, replica) = (settings.http, settings.replica);
+    let server = Server { listener, engine, options, http, role, replica, credentials };
     // 7. Serve until a signal, and stop in order, or at once when there is a second one.
     let (stop, stopped) = oneshot::channel::<()>();
     let signalled = Cell::new(false);
@@ -212,7 +213,8 @@ pub async fn run(
     shutdown: impl Future<Output = ()> + Send,
 ) -> Result<(), ServeError> {
     let credentials = Credentials::open(&options)?;
-    let server = Server { listener, engine, options, http, role: Role::Alone, credentials };
+    let (role, replica) = (Role::Alone, None);
+    let server = Server { listener, engine, options, http, role, replica, credentials };
     server.run(shutdown).await.map(drop)
 }
 
@@ -231,6 +233,7 @@ struct Server {
     options: ServerOptions,
     http: http::HttpOptions,
     role: Role,
+    replica: Option<Replica>,
     credentials: Credentials,
 }
 
@@ -239,7 +242,7 @@ impl Server {
         self,
         shutdown: impl Future<Output = ()> + Send,
     ) -> Result<ServiceEnd, ServeError> {
-        let Self { listener, engine, options, http, role, credentials } = self;
+        let Self { listener, engine, options, http, role, replica, credentials } = self;
         let service = http::HttpService::with_role(engine.clone(), http, credentials.access, role);
         let router = http::router(Arc::clone(&service));
         let upkeep = tokio::spawn(fold_metrics());
@@ -247,7 +250,8 @@ impl Server {
         let accepting = AcceptLoop::start(listener, router, credentials.tls, options);
         let outcome = tokio::select! {
             () = shutdown => Ok(ServiceEnd::Stopped),
-            end = engine.ended() => after(end),
+            () = engine.failed() => Err(ServeError::StorageFailed),
+            () = can_be_copied(replica.as_ref(), &engine) => Ok(ServiceEnd::Again { copies: true }),
         };
         // A leader gives the lead away while requests finish.
         engine.step_down();
@@ -286,12 +290,11 @@ impl Server {
     }
 }
 
-/// What comes after an engine that has ended by itself.
-const fn after(end: EngineEnd) -> Result<ServiceEnd, ServeError> {
-    match end {
-        EngineEnd::Failed => Err(ServeError::StorageFailed),
-        EngineEnd::Deposed => Ok(ServiceEnd::Again { copies: false }),
-        EngineEnd::Outdated => Ok(ServiceEnd::Again { copies: true }),
+/// Resolves when a copy can no longer read what it lacks, and another service has it.
+async fn can_be_copied(replica: Option<&Replica>, engine: &Engine) {
+    match replica {
+        Some(replica) => filling::wait_for_seed(replica, engine).await,
+        None => std::future::pending().await,
     }
 }
 

@@ -271,8 +271,7 @@ impl Cluster {
         self.written.clone()
     }
 
-    /// The answer of a node, which is asked again until it listens: one that has lost the lead,
-    /// maybe only because the disk was slow, is opened again.
+    /// The answer of a node, which is asked again until it listens.
     pub(crate) fn answer(&self, at: usize, ask: impl Fn(&Client) -> Reply) -> (u16, Value) {
         let mut answer = None;
         self.until(&format!("node {at} answers"), |this| {

@@ -77,7 +77,6 @@ fn every_node_says_who_leads_and_that_it_takes_writes() {
         let leader = cluster.leader();
         cluster.clients().iter().enumerate().all(|(at, client)| {
             let state = if at == leader { "leading" } else { "following" };
-            // One that has lost the lead is opened again, and does not listen meanwhile.
             let get = |path: &str| client.get(path).map_or(Value::Null, |(_, reply)| reply);
             let is_ready = |path| get(path)["status"] == state;
             let stats = get("/v1/stats");

@@ -104,7 +104,7 @@ pub use write::queued::Pending;
 #[doc(hidden)]
 pub mod replica {
     pub use crate::state::replica::{
-        EngineEnd, FollowerOptions, NodeOptions, NodeState, NodeStatus, OpenLog, ReplicaOptions,
+        FollowerOptions, NodeOptions, NodeState, NodeStatus, OpenLog, ReplicaOptions,
     };
 }
 

@@ -21,7 +21,7 @@ use crate::state::disk::DiskState;
 use crate::state::jobs::PurgeOwners;
 use crate::state::memory::memory_stats;
 use crate::state::published::Published;
-use crate::state::replica::{EngineEnd, Membership};
+use crate::state::replica::Membership;
 use crate::state::scans::Scans;
 use crate::state::scheduler::BatchScheduler;
 use crate::state::survey::Survey;
@@ -89,8 +89,8 @@ pub(crate) struct Merging {
 pub(crate) enum Life {
     Running,
     Stopping,
-    /// It has ended, without having been stopped.
-    Ended(EngineEnd),
+    /// A fault has stopped writes for good.
+    Failed,
 }
 
 /// A message to the writer.
@@ -107,6 +107,8 @@ pub(crate) enum ToWriter {
     Sync { synced: oneshot::Sender<Durable> },
     /// The log of the cluster has news.
     Log,
+    /// It cannot go on as a copy, for this reason.
+    Halt(String),
     /// The engine has failed: refuse what waits, and end.
     Fail,
     /// Commit what waits, and end.
@@ -174,10 +176,10 @@ impl Shared {
         }
     }
 
-    /// Enters a state, but never leaves [`Life::Ended`].
+    /// Enters a state, but never leaves [`Life::Failed`].
     pub(crate) fn enter(&self, life: Life) {
         self.life.send_modify(|now| {
-            if !matches!(now, Life::Ended(_)) {
+            if !matches!(now, Life::Failed) {
                 *now = life;
             }
         });
@@ -187,8 +189,7 @@ impl Shared {
     pub(crate) fn end_refusal(&self) -> Refused {
         match self.life() {
             Life::Running | Life::Stopping => Refused::Stopping,
-            Life::Ended(EngineEnd::Failed) => Refused::Failed,
-            Life::Ended(EngineEnd::Deposed | EngineEnd::Outdated) => Refused::NoLeader,
+            Life::Failed => Refused::Failed,
         }
     }
 
@@ -197,23 +198,21 @@ impl Shared {
         let error: &dyn std::error::Error = error;
         let source = error.source().map(ToString::to_string);
         tracing::error!(%error, source, "writes have stopped; restart to recover from disk");
-        self.enter(Life::Ended(EngineEnd::Failed));
+        self.enter(Life::Failed);
     }
 
     /// Stops the engine for good: it accepts no more commands, and the writer refuses those that
     /// wait.
     pub(crate) fn fail(&self) {
-        self.enter(Life::Ended(EngineEnd::Failed));
+        self.enter(Life::Failed);
         // If the writer has ended, nothing waits.
         drop(self.writer.send(ToWriter::Fail));
     }
 
     pub(crate) fn readiness(&self) -> Readiness {
         match self.life() {
-            Life::Ended(EngineEnd::Failed) => Readiness::Failed,
-            Life::Stopping | Life::Ended(EngineEnd::Deposed | EngineEnd::Outdated) => {
-                Readiness::Stopping
-            }
+            Life::Failed => Readiness::Failed,
+            Life::Stopping => Readiness::Stopping,
             Life::Running if self.disk.fault.load().is_some() => Readiness::DirectoryUnusable,
             Life::Running if self.disk.is_full.load(Ordering::Relaxed) => Readiness::DiskFull,
             Life::Running if self.memory_full.load(Ordering::Relaxed) => Readiness::MemoryFull,
@@ -228,7 +227,7 @@ impl Shared {
     pub(crate) fn check_running(&self) -> Result<(), Refused> {
         match self.life() {
             Life::Running => Ok(()),
-            Life::Stopping | Life::Ended(_) => Err(self.end_refusal()),
+            Life::Stopping | Life::Failed => Err(self.end_refusal()),
         }
     }
 

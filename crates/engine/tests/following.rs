@@ -15,9 +15,7 @@ use std::time::Duration;
 use nearprint_engine::following::{
     ChangesEnd, ChangesError, FollowerPosition, OpenChanges, follower,
 };
-use nearprint_engine::replica::{
-    EngineEnd, FollowerOptions, NodeState, NodeStatus, ReplicaOptions,
-};
+use nearprint_engine::replica::{FollowerOptions, NodeState, NodeStatus, ReplicaOptions};
 use nearprint_engine::{
     Admission, Criteria, Durability, Engine, JobState, ListQuery, NamespaceFilter, OpenError,
     Options, OriginalsOrder, OriginalsQuery, Purge, QueryOptions, Refused, StoredDocument,
@@ -432,6 +430,49 @@ async fn a_primary_with_another_history_is_noticed() {
     }
 }
 
+#[tokio::test(flavor = "multi_thread")]
+async fn a_follower_is_ready_although_its_primary_is_never_idle() {
+    let folder = tempfile::tempdir().unwrap();
+    let (primary, follower) = pair(folder.path()).await;
+    level(&primary, &follower).await;
+    close(&follower);
+    let writer = primary.clone();
+    let writing = tokio::spawn(async move {
+        for number in 100.. {
+            store(&writer, document(number)).await;
+        }
+    });
+    let two = folder.path().join("follower");
+    let follower = open_follower(&two, &Wiring::new(Some(&primary)));
+    until("it has had everything", || status(&follower).state == NodeState::Following).await;
+    writing.abort();
+    drop(writing.await);
+    level(&primary, &follower).await;
+    assert_same_documents(&primary, &follower).await;
+    close(&follower);
+    close(&primary);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_primary_says_that_there_is_nothing_however_often_it_publishes() {
+    let folder = tempfile::tempdir().unwrap();
+    let primary = open(folder.path());
+    let nothing = FollowerPosition { sequence: Sequence::ZERO, record: None };
+    let mut changes = primary.changes(&nothing).unwrap();
+    changes.next().await.unwrap();
+    let publishing = primary.clone();
+    let publishing = tokio::spawn(async move {
+        loop {
+            publishing.snapshot().await.unwrap();
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    });
+    assert!(tokio::time::timeout(DEADLINE, changes.next()).await.is_ok());
+    publishing.abort();
+    drop(publishing.await);
+    close(&primary);
+}
+
 async fn assert_same_documents(primary: &Engine, follower: &Engine) {
     assert_eq!(content(primary).await, content(follower).await);
 }
@@ -473,6 +514,8 @@ async fn what_is_packed_has_to_be_copied_again() {
     };
     let primary = Engine::open(options).unwrap();
     store(&primary, document(0)).await;
+    // It is never replaced, so that a pack keeps it as it is.
+    store(&primary, document(50_000)).await;
     let two = folder.path().join("follower");
     seed(&primary, &two).await;
     for turn in 0.. {
@@ -490,12 +533,15 @@ async fn what_is_packed_has_to_be_copied_again() {
     }
     let wiring = Wiring::new(Some(&primary));
     let follower = open_follower(&two, &wiring);
-    let ended = tokio::time::timeout(DEADLINE, follower.ended()).await;
-    assert_eq!(ended, Ok(EngineEnd::Outdated));
+    assert!(tokio::time::timeout(DEADLINE, follower.outdated()).await.is_ok());
     let position = wiring.position();
     assert!(
         matches!(primary.changes(&position), Err(ChangesEnd::Packed(at)) if at == position.sequence)
     );
+    // A copy with another history is not taken for one that is behind.
+    assert!(position.record.is_some());
+    let other = FollowerPosition { record: position.record.map(|record| record ^ 1), ..position };
+    assert!(matches!(primary.changes(&other), Err(ChangesEnd::Diverged(_))));
     close(&follower);
     seed(&primary, &two).await;
     let follower = open_follower(&two, &wiring);

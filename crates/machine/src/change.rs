@@ -105,6 +105,11 @@ const HAS_PREFIX: u8 = 4;
 const HAS_STORED_BEFORE: u8 = 16;
 
 impl Change {
+    /// Whether it adds documents.
+    pub fn adds(&self) -> bool {
+        matches!(self, Self::Put { .. } | Self::PutPacked { .. } | Self::PutSparse { .. })
+    }
+
     /// The number of sequences that it takes.
     pub fn count(&self) -> u32 {
         match self {

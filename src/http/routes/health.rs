@@ -136,7 +136,8 @@ fn passes_writes_on(
         return Ok(ready);
     }
     if let (Copies::Primary, Some(primary)) = (copies, &status.leader) {
-        let detail = format!("This service follows {primary}, which does not answer.");
+        let why = status.log_fault.as_deref().unwrap_or("it has not answered yet");
+        let detail = format!("This service follows {primary}, which does not answer: {why}.");
         return Err(Problem::new(Code::PrimaryUnreachable, detail));
     }
     let detail = format!("The leader was not heard for {} ms.", status.heard_ms);
@@ -154,6 +155,7 @@ mod tests {
             state,
             leader: Some(OTHER.into()),
             is_connected: true,
+            is_outdated: false,
             heard_ms,
             lag_ms: 3,
             read: 7,

@@ -160,6 +160,7 @@ mod tests {
             state,
             leader: None,
             is_connected: true,
+            is_outdated: false,
             heard_ms: 0,
             lag_ms: 1_500,
             read: 7,

@@ -116,6 +116,8 @@ pub(crate) struct FollowingReply {
     lag_ms: u64,
     /// Why it follows no longer; null while it does.
     halted: Option<String>,
+    /// Why it cannot read or store changes now; null if it can.
+    fault: Option<String>,
 }
 
 impl FollowingReply {
@@ -125,6 +127,7 @@ impl FollowingReply {
             connected: status.is_connected,
             lag_ms: status.lag_ms,
             halted: halted(&status.state),
+            fault: status.log_fault.clone(),
         }
     }
 }

@@ -30,6 +30,7 @@ use nearprint_storage::{
     RecordRef, Records, StorageError, StoredRecord, decode_header, record_range,
 };
 use tokio::sync::broadcast;
+use tokio::time::Instant;
 
 use crate::api::error::Refused;
 use crate::handle::Engine;
@@ -71,6 +72,8 @@ pub struct Changes {
     /// The number of documents after the last change, if the follower does not know yet that it has
     /// everything.
     level: Option<u64>,
+    /// When the next message is due at the latest.
+    beat_at: Instant,
     named: broadcast::Receiver<Touch>,
 }
 
@@ -98,7 +101,7 @@ impl Engine {
         let cursor = ChangesCursor::begin(&state, after, (shared.identity, distance_max))?;
         let named = shared.touches.subscribe();
         let level = cursor.is_level(&state).then(|| state.view.documents());
-        Ok(Changes { shared, cursor, level, named })
+        Ok(Changes { shared, cursor, level, beat_at: Instant::now() + BEAT, named })
     }
 }
 
@@ -132,7 +135,7 @@ impl Changes {
             drop(state);
             tokio::select! {
                 () = changed => {}
-                () = tokio::time::sleep(BEAT) => self.level = Some(documents),
+                () = tokio::time::sleep_until(self.beat_at) => self.level = Some(documents),
             }
         }
     }
@@ -154,6 +157,7 @@ impl Changes {
     }
 
     fn message(&mut self, records: &[StoredRecord], documents: u64) -> Vec<u8> {
+        self.beat_at = Instant::now() + BEAT;
         let named = &mut self.named;
         self.cursor
             .message(records, (documents, Engine::now_ms()), |max| sum(heard(named).take(max)))

@@ -33,7 +33,7 @@ use crate::snapshot::snapshots::Export;
 use crate::state::board::Board;
 use crate::state::disk::DiskState;
 use crate::state::jobs::PurgeOwners;
-use crate::state::replica::{EngineEnd, ReplicaOptions};
+use crate::state::replica::ReplicaOptions;
 use crate::state::scans::Scans;
 use crate::state::scheduler::BatchScheduler;
 use crate::state::touches::Touches;
@@ -239,17 +239,12 @@ impl Engine {
         }
     }
 
-    /// Resolves when the engine has ended without having been closed. It has to be closed all the
-    /// same.
-    pub async fn ended(&self) -> EngineEnd {
+    /// Resolves when a fault has stopped writes for good: the process should exit with an error.
+    /// The engine has to be closed all the same.
+    pub async fn failed(&self) {
         let mut life = self.shared.life.subscribe();
-        loop {
-            if let Life::Ended(end) = *life.borrow_and_update() {
-                return end;
-            }
-            // The sender lives in `shared`, as long as this handle.
-            let changed = life.changed().await;
-            debug_assert!(changed.is_ok(), "the sender outlives the handle");
-        }
+        // The sender lives in `shared`, as long as this handle.
+        let failed = life.wait_for(|life| *life == Life::Failed).await;
+        debug_assert!(failed.is_ok(), "the sender outlives the handle");
     }
 }

@@ -10,6 +10,7 @@ use crate::api::observer::Observer;
 use crate::api::options::{Durability, Options};
 use crate::api::replies::Admission;
 use crate::handle::Engine;
+use crate::shared::ToWriter;
 use crate::state::replica::{NodeStatus, ReplicaOptions};
 
 impl Engine {
@@ -38,7 +39,7 @@ impl Engine {
 
     /// What it does as a node or a follower; `None` if it is neither.
     pub fn node(&self) -> Option<Arc<NodeStatus>> {
-        self.shared.node.as_ref().map(|node| node.status.load_full())
+        self.shared.node.as_ref().map(|node| Arc::new(node.status()))
     }
 
     /// Leaves the lead to another node, and does not take it again: for one that is about to stop.
@@ -46,6 +47,21 @@ impl Engine {
         if let Some(node) = &self.shared.node {
             node.step_down();
         }
+    }
+
+    /// Resolves when what this copy lacks can be read no more, so that it has to begin with the
+    /// content of another. It goes on answering look-ups.
+    pub async fn outdated(&self) {
+        match &self.shared.node {
+            Some(node) => node.outdated().await,
+            None => std::future::pending().await,
+        }
+    }
+
+    /// Ends the part of this copy in the cluster, for this reason; look-ups continue.
+    pub fn halt(&self, why: String) {
+        // A writer that has ended has nothing to halt.
+        drop(self.shared.writer.send(ToWriter::Halt(why)));
     }
 
     /// Resolves when everything is published that was answered by any node before this call. Only

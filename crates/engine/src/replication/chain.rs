@@ -146,6 +146,9 @@ pub enum Halt {
     /// The primary has another history than this copy.
     #[error("{0}")]
     OtherHistory(String),
+    /// What it has not read can be read no more, and nobody who can be copied has what it has.
+    #[error("{0}")]
+    NoSeed(String),
     /// The messages of a leader that others follow do not count here.
     #[error("this node has diverged: messages of leader {:x} have not counted for 10 s", .0.0)]
     Unfollowed(LeaderId),
@@ -258,6 +261,17 @@ impl Chain {
         begins_anew || message.prev == self.position.digest
     }
 
+    /// Whether a message is the oldest that this node has under way.
+    pub(crate) fn is_own(&self, digest: Digest) -> bool {
+        self.under_way().next().is_some_and(|oldest| oldest.digest == digest)
+    }
+
+    /// Waits no longer for what is under way, and neither leads nor tries to. If it counts all the
+    /// same, it is read as another's.
+    pub(crate) fn give_up(&mut self) {
+        self.own = None;
+    }
+
     /// What the next message of this node must name: its predecessor, and its first sequence.
     pub fn link(&self) -> (Digest, u64) {
         let last = self.under_way().last();
@@ -357,7 +371,7 @@ impl Chain {
             SenderRole::Write => {}
             SenderRole::Resign => self.position.leader = None,
         }
-        let is_own = self.under_way().next().is_some_and(|oldest| oldest.digest == digest);
+        let is_own = self.is_own(digest);
         let Some(own) = self.own.as_mut().filter(|_| is_own) else {
             self.own = None;
             return EntryOutcome::Counts(Whose::Other);

@@ -39,6 +39,14 @@ impl ClusterFile {
         Self { log, position: Position { at, digest, at_ms, changed, next, leader: None } }
     }
 
+    /// Goes on with a log of this identity, whose first entry comes after the last message with
+    /// changes that counted.
+    pub(crate) fn begin_anew(&mut self, log: u64) {
+        self.log = log;
+        let position = &mut self.position;
+        (position.at, position.digest, position.leader) = (0, position.changed, None);
+    }
+
     /// How a node begins with a log of this identity.
     pub fn start(&self, log: u64, bounds: LogBounds) -> Start {
         if log == self.log {

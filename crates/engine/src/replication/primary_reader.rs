@@ -11,6 +11,7 @@ use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
 
+use nearprint_machine::change::{Change, Record};
 use nearprint_machine::document::Sequence;
 use nearprint_storage::{Identity, Records, StorageError};
 use xxhash_rust::xxh3::xxh3_64_with_seed;
@@ -26,8 +27,8 @@ pub(crate) const BEAT: Duration = Duration::from_secs(1);
 const SURE_FOR: Duration = BEAT.saturating_mul(2);
 /// A primary that has sent nothing for this time is connected to again.
 const SILENCE_MAX: Duration = Duration::from_secs(5);
-/// How long it waits before it connects again.
-const AGAIN: Duration = Duration::from_millis(200);
+/// How long it waits before it connects again: at first, and at most while nobody answers.
+const AGAIN: [Duration; 2] = [Duration::from_millis(200), Duration::from_secs(5)];
 
 /// How far a copy has come.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -39,23 +40,30 @@ pub struct FollowerPosition {
 }
 
 impl FollowerPosition {
-    /// The position after this change of the journal. Reads its record, unless it is packed: then
-    /// it may lack what was removed since, and is no longer the same on all copies.
+    /// The position after this change of the journal. Reads its record, unless a pack may have left
+    /// parts of it out: then it is no longer the same on all copies.
     ///
     /// # Errors
     /// [`StorageError`]: the record cannot be read.
     pub(crate) fn at(sequence: Sequence, records: &Records) -> Result<Self, StorageError> {
-        let number = sequence.get();
-        let is_whole = number >= records.packed_before() || mutant::is(Mutant::ComparesPacks);
-        let is_whole = is_whole && sequence > Sequence::ZERO;
-        let record = match is_whole.then(|| records.read(number)) {
+        let read = (sequence > Sequence::ZERO).then(|| records.read(sequence.get()));
+        let payload = match read {
             None | Some(Err(StorageError::Reclaimed { .. } | StorageError::NoRecord { .. })) => {
                 None
             }
-            Some(record) => Some(digest_of(&record?.payload, records.seed().0)),
+            Some(record) => Some(record?.payload),
         };
-        Ok(Self { sequence, record })
+        let is_packed = sequence.get() < records.packed_before();
+        let is_whole = |payload: &Vec<u8>| !is_packed || keeps_its_parts(payload);
+        let payload = payload.filter(is_whole);
+        Ok(Self { sequence, record: payload.map(|it| digest_of(&it, records.seed().0)) })
     }
+}
+
+/// Whether packs keep a record as it is, or not at all: one that was not stored with others.
+fn keeps_its_parts(payload: &[u8]) -> bool {
+    let is_put = |record: Record| matches!(record.change, Change::Put { .. });
+    mutant::is(Mutant::ComparesPacks) || Record::decode(payload).is_ok_and(is_put)
 }
 
 fn digest_of(payload: &[u8], seed: u64) -> u64 {
@@ -99,6 +107,8 @@ pub(crate) struct PrimaryReader {
     connection: Option<Connection>,
     /// Why there is no connection, and when the next attempt is due.
     waits: Option<(String, Instant)>,
+    /// How long it waits after the next failure.
+    pause: Duration,
 }
 
 impl Debug for PrimaryReader {
@@ -118,6 +128,8 @@ struct Connection {
     heard_at: Instant,
     /// The last message said that there is nothing after it.
     is_level: bool,
+    /// The same, until whoever reads has been told.
+    tells_end: bool,
 }
 
 impl PrimaryReader {
@@ -126,7 +138,7 @@ impl PrimaryReader {
         identity: Identity,
         position: FollowerPosition,
     ) -> Self {
-        Self { primary, identity, position, at: 0, connection: None, waits: None }
+        Self { primary, identity, position, at: 0, connection: None, waits: None, pause: AGAIN[0] }
     }
 
     /// Connects, if it is time to.
@@ -134,18 +146,22 @@ impl PrimaryReader {
         if let Some((why, at)) = &self.waits {
             let left = at.saturating_duration_since(clock::now());
             if !left.is_zero() {
-                thread::park_timeout(left.min(wait));
+                park(left.min(wait));
                 return Err(LogError::Unreachable(why.clone()));
             }
         }
         match self.primary.open(&self.position) {
-            Ok(stream) => Ok(Connection {
-                stream,
-                prev: Digest(0),
-                received: Vec::new(),
-                heard_at: clock::now(),
-                is_level: false,
-            }),
+            Ok(stream) => {
+                self.pause = AGAIN[0];
+                Ok(Connection {
+                    stream,
+                    prev: Digest(0),
+                    received: Vec::new(),
+                    heard_at: clock::now(),
+                    is_level: false,
+                    tells_end: false,
+                })
+            }
             Err(ChangesError::Unreachable(why)) => Err(self.disconnect(why)),
             Err(ChangesError::Packed(why)) => Err(LogError::Discarded(why)),
             Err(ChangesError::Diverged(why)) => Err(LogError::Diverged(why)),
@@ -154,7 +170,8 @@ impl PrimaryReader {
 
     /// The next attempt comes after a while.
     fn disconnect(&mut self, why: String) -> LogError {
-        self.waits = Some((why.clone(), clock::now() + AGAIN));
+        self.waits = Some((why.clone(), clock::now() + self.pause));
+        self.pause = AGAIN[1].min(self.pause * 2);
         LogError::Unreachable(why)
     }
 
@@ -182,6 +199,7 @@ impl PrimaryReader {
                 FollowerPosition { sequence: Sequence::new(message.next() - 1), record };
         }
         (connection.prev, connection.is_level) = (digest, message.records.is_empty());
+        connection.tells_end = connection.is_level;
         self.at += 1;
         Ok(())
     }
@@ -193,6 +211,10 @@ impl Reader for PrimaryReader {
             Some(connection) => connection,
             None => self.connect(wait)?,
         };
+        if std::mem::take(&mut connection.tells_end) {
+            self.connection = Some(connection);
+            return Ok(None);
+        }
         let entry = match connection.message() {
             Ok(Some(bytes)) => {
                 self.take(&mut connection, &bytes)?;
@@ -248,6 +270,16 @@ impl Connection {
                 Err(error) => return Err(error),
             }
         }
+    }
+}
+
+/// Waits for this time, whoever unparks the thread.
+pub(crate) fn park(time: Duration) {
+    let until = clock::now() + time;
+    while let left = until.saturating_duration_since(clock::now())
+        && !left.is_zero()
+    {
+        thread::park_timeout(left);
     }
 }
 
@@ -317,7 +349,11 @@ mod tests {
         loop {
             match reader.next(Duration::ZERO) {
                 Ok(Some(entry)) => entries.push(entry),
-                Ok(None) => panic!("a whole stream ends"),
+                Ok(None) => {
+                    let last = entries.last().map(|entry: &LogEntry| &entry.bytes);
+                    let (message, _) = Message::decode(last.unwrap(), &identity()).unwrap();
+                    assert!(message.records.is_empty(), "it says that there is no more");
+                }
                 Err(error) => return (entries, error),
             }
         }

@@ -6,14 +6,21 @@
 use std::fmt::Debug;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use arc_swap::ArcSwap;
+use tokio::sync::watch;
 
+use crate::api::clock;
 use crate::replication::chain::Position;
 use crate::replication::log::Log;
 use crate::replication::log::required::Required;
 use crate::replication::primary_reader::OpenChanges;
+
+/// A log that cannot be read for this time has a fault: on a busy machine an entry may be late.
+pub(crate) const FAULT_AFTER: Duration = Duration::from_secs(1);
+/// A copy that had everything has no lag for this time.
+const LEVEL_FOR: Duration = Duration::from_secs(1);
 
 /// Opens the log of a cluster.
 pub trait OpenLog: Debug + Send + Sync {
@@ -81,6 +88,9 @@ pub struct NodeStatus {
     pub leader: Option<Arc<str>>,
     /// Whether the log can be read, or the primary answers.
     pub is_connected: bool,
+    /// Whether what it has not read can be read no more: it has to begin with the content of
+    /// another.
+    pub is_outdated: bool,
     /// How long ago a message counted, in milliseconds; since the start, if none has.
     pub heard_ms: u64,
     /// How far it is behind the end of the log or its primary, in milliseconds.
@@ -89,51 +99,117 @@ pub struct NodeStatus {
     pub read: u64,
     /// The number of entries that did not count, since the start.
     pub ignored: u64,
-    /// Why the log cannot be read now, if so.
+    /// Why the log or the primary cannot be read now, or why what was read cannot be stored.
     pub log_fault: Option<String>,
 }
 
-/// Why an engine has ended.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum EngineEnd {
-    /// A fault has stopped writes for good: the process should exit with an error.
-    Failed,
-    /// Another node leads now, and what this one had decided did not count: open it again.
-    Deposed,
-    /// The log has discarded what the node has not read: it has to begin with the content of
-    /// another.
-    Outdated,
+/// What the writer of a node has seen last.
+#[derive(Debug, Clone)]
+pub(crate) struct Observed {
+    pub(crate) state: NodeState,
+    pub(crate) leader: Option<Arc<str>>,
+    /// Something came since the start.
+    pub(crate) was_heard: bool,
+    /// See [`NodeStatus::is_outdated`].
+    pub(crate) is_outdated: bool,
+    /// Since the start it has been near the end.
+    pub(crate) has_caught_up: bool,
+    /// When a message counted last, and when it had everything; the start before that.
+    pub(crate) heard_at: Instant,
+    pub(crate) level_at: Instant,
+    /// The time of the newest decision, in milliseconds since 1970; a follower does not know it.
+    pub(crate) decided_ms: Option<u64>,
+    /// Why the log cannot be read, and since when.
+    pub(crate) fault: Option<(String, Instant)>,
+    /// Why what was read cannot be stored.
+    pub(crate) full: Option<String>,
+    pub(crate) read: u64,
+    pub(crate) ignored: u64,
+}
+
+impl Observed {
+    /// Nothing yet.
+    fn at(position: &Position) -> Self {
+        let now = clock::now();
+        Self {
+            state: NodeState::CatchingUp,
+            leader: position.leader.as_ref().map(|leader| Arc::clone(&leader.address)),
+            was_heard: false,
+            is_outdated: false,
+            has_caught_up: false,
+            heard_at: now,
+            level_at: now,
+            decided_ms: None,
+            fault: None,
+            full: None,
+            read: position.at,
+            ignored: 0,
+        }
+    }
+
+    /// What that means now: the writer may have nothing to tell for seconds.
+    fn status(&self) -> NodeStatus {
+        let is_halted = matches!(self.state, NodeState::Halted(_));
+        let lasts = |since: &Instant| since.elapsed() >= FAULT_AFTER;
+        let fault = self.fault.as_ref().filter(|(_, since)| lasts(since) && !is_halted);
+        let fault = fault.map(|(why, _)| why.clone());
+        NodeStatus {
+            state: self.state.clone(),
+            leader: self.leader.clone(),
+            is_connected: self.was_heard && fault.is_none() && !is_halted,
+            is_outdated: self.is_outdated,
+            heard_ms: elapsed_ms(self.heard_at),
+            lag_ms: self.lag_ms(fault.is_some() || is_halted),
+            read: self.read,
+            ignored: self.ignored,
+            log_fault: fault.or_else(|| self.full.clone().filter(|_| !is_halted)),
+        }
+    }
+
+    fn lag_ms(&self, is_cut: bool) -> u64 {
+        let since_level = self.level_at.elapsed();
+        if self.state == NodeState::Leading || since_level < LEVEL_FOR {
+            return 0;
+        }
+        match self.decided_ms.filter(|_| self.has_caught_up && !is_cut) {
+            // It reads, and never comes to the end, because there is always more.
+            Some(at_ms) => elapsed_ms(self.level_at).min(clock::now_ms().saturating_sub(at_ms)),
+            None => elapsed_ms(self.level_at),
+        }
+    }
+}
+
+fn elapsed_ms(since: Instant) -> u64 {
+    since.elapsed().as_millis() as u64
 }
 
 /// What the threads of a node tell the rest of the engine.
 #[derive(Debug)]
 pub(crate) struct Membership {
     options: ReplicaOptions,
-    pub(crate) status: ArcSwap<NodeStatus>,
-    /// The same as in the status, for every write.
+    observed: ArcSwap<Observed>,
+    /// Whether it leads, for every write.
     leads: AtomicBool,
     /// It should leave the lead to another.
     steps_down: AtomicBool,
+    /// The same as in the status, for whoever waits for it.
+    outdated: watch::Sender<bool>,
 }
 
 impl Membership {
     pub(crate) fn new(options: ReplicaOptions, position: &Position) -> Self {
-        let status = NodeStatus {
-            state: NodeState::CatchingUp,
-            leader: None,
-            is_connected: false,
-            heard_ms: 0,
-            lag_ms: 0,
-            read: position.at,
-            ignored: 0,
-            log_fault: None,
-        };
         Self {
             options,
-            status: ArcSwap::from_pointee(status),
+            observed: ArcSwap::from_pointee(Observed::at(position)),
             leads: AtomicBool::new(false),
             steps_down: AtomicBool::new(false),
+            outdated: watch::Sender::new(false),
         }
+    }
+
+    /// What it does now.
+    pub(crate) fn status(&self) -> NodeStatus {
+        self.observed.load().status()
     }
 
     /// The options of a node, which may lead; `None` for a follower.
@@ -153,9 +229,16 @@ impl Membership {
         self.leads.load(Ordering::Acquire)
     }
 
-    pub(crate) fn set(&self, status: NodeStatus) {
-        self.leads.store(status.state == NodeState::Leading, Ordering::Release);
-        self.status.store(Arc::new(status));
+    pub(crate) fn set(&self, observed: Observed) {
+        self.leads.store(observed.state == NodeState::Leading, Ordering::Release);
+        let is = observed.is_outdated;
+        self.outdated.send_if_modified(|was| std::mem::replace(was, is) != is);
+        self.observed.store(Arc::new(observed));
+    }
+
+    /// Resolves when it has to begin with the content of another.
+    pub(crate) async fn outdated(&self) {
+        drop(self.outdated.subscribe().wait_for(|is| *is).await);
     }
 
     pub(crate) fn step_down(&self) {
@@ -164,5 +247,54 @@ impl Membership {
 
     pub(crate) fn steps_down(&self) -> bool {
         self.steps_down.load(Ordering::Acquire)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::replication::position::ClusterFile;
+
+    fn ago(time: Duration) -> Instant {
+        clock::now().checked_sub(time).expect("the clock is not that young")
+    }
+
+    /// A copy that had everything this long ago, and has followed since.
+    fn observed(level_ago_ms: u64) -> Observed {
+        let position = ClusterFile::new(1, 1).position;
+        let level_at = ago(Duration::from_millis(level_ago_ms));
+        let (state, was_heard, has_caught_up) = (NodeState::Following, true, true);
+        Observed { state, was_heard, has_caught_up, level_at, ..Observed::at(&position) }
+    }
+
+    #[test]
+    fn a_follower_lags_since_it_had_everything_and_a_node_by_what_it_reads() {
+        assert_eq!(observed(900).status().lag_ms, 0);
+        let far = observed(60_000);
+        assert!(far.status().lag_ms >= 60_000);
+        let decided_ms = Some(clock::now_ms() - 3_000);
+        let reads = Observed { decided_ms, ..far.clone() };
+        assert!((3_000..60_000).contains(&reads.status().lag_ms), "{:?}", reads.status());
+        let leads = Observed { state: NodeState::Leading, ..reads.clone() };
+        assert_eq!(leads.status().lag_ms, 0);
+        let since = ago(FAULT_AFTER);
+        let cut = Observed { fault: Some(("away".to_owned(), since)), ..reads };
+        assert!(cut.status().lag_ms >= 60_000, "nothing is read");
+    }
+
+    #[test]
+    fn who_has_halted_or_cannot_read_is_not_connected() {
+        let (now, why) = (clock::now(), || "away".to_owned());
+        assert!(observed(0).status().is_connected);
+        let late = Observed { fault: Some((why(), now)), ..observed(0) };
+        assert!(late.status().is_connected && late.status().log_fault.is_none());
+        let cut = Observed { fault: Some((why(), ago(FAULT_AFTER))), ..observed(0) };
+        assert!(!cut.status().is_connected && cut.status().log_fault == Some(why()));
+        let halted = Observed { state: NodeState::Halted(why()), ..observed(60_000) };
+        assert!(!halted.status().is_connected && halted.status().lag_ms >= 60_000);
+        let full = Observed { full: Some("the disk is full".to_owned()), ..observed(0) };
+        assert!(full.status().is_connected, "what cannot be stored was read");
+        assert_eq!(full.status().log_fault.as_deref(), Some("the disk is full"));
+        assert!(!Observed { was_heard: false, ..observed(0) }.status().is_connected);
     }
 }

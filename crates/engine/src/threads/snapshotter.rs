@@ -82,10 +82,7 @@ impl Snapshotter {
                 }
                 Err(RecvTimeoutError::Disconnected) => {
                     let is_usable = self.shared.disk.fault.load().is_none();
-                    if !matches!(self.shared.life(), Life::Ended(_))
-                        && is_usable
-                        && self.is_unsaved()
-                    {
+                    if self.shared.life() != Life::Failed && is_usable && self.is_unsaved() {
                         self.take_snapshot();
                     }
                     return;

@@ -192,7 +192,7 @@ mod tests {
             assert_eq!(engine.readiness(), Readiness::Ready, "{name}");
 
             drop(panic_now);
-            in_time(name, engine.ended()).await;
+            in_time(name, engine.failed()).await;
             assert_eq!(engine.readiness(), Readiness::Failed, "{name}");
             for write in writes {
                 let answered = in_time(name, write.wait()).await;

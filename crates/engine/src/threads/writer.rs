@@ -12,7 +12,6 @@ use tokio::sync::mpsc;
 use crate::api::clock;
 use crate::api::error::Refused;
 use crate::shared::{Life, Shared, ToWriter};
-use crate::state::replica::EngineEnd;
 use crate::write::command::Bounds;
 use crate::write::core::Core;
 use crate::write::queued::{QueuedWrite, decide_group};
@@ -59,7 +58,7 @@ impl Writer {
     fn serve(&mut self) -> Result<(), StorageError> {
         loop {
             self.take_all()?;
-            if matches!(self.shared.life(), Life::Ended(_)) {
+            if self.shared.life() == Life::Failed {
                 return Ok(());
             }
             // Once the engine is stopping the flusher may have ended, so the writer does not wait
@@ -121,7 +120,7 @@ impl Writer {
                 drop(synced.send(state));
             }
             // `serve` checks for a failure next. A lone engine has no log.
-            ToWriter::Fail | ToWriter::Log => {}
+            ToWriter::Fail | ToWriter::Log | ToWriter::Halt(_) => {}
             ToWriter::Stop => self.stopping = true,
         }
         Ok(())
@@ -150,7 +149,7 @@ impl Writer {
                 Ok(())
             }
             Err(error) => {
-                self.shared.enter(Life::Ended(EngineEnd::Failed));
+                self.shared.enter(Life::Failed);
                 refuse(group, &Refused::Failed);
                 Err(error)
             }

@@ -77,6 +77,13 @@ impl Core {
         self.kept = Some(Kept::default());
     }
 
+    /// Forgets what was decided and kept, and goes on from the state before it.
+    pub(crate) fn roll_back(&mut self, before: &Durable) {
+        let secret = self.machine.id_secret();
+        self.machine = Machine::new(before.view.fork(), Arc::clone(&before.jobs), secret);
+        self.kept = Some(Kept::default());
+    }
+
     /// The records that were decided and kept since the last call.
     pub(crate) fn take_kept(&mut self) -> Vec<StoredRecord> {
         self.kept.as_mut().map(|kept| std::mem::take(&mut kept.records)).unwrap_or_default()

@@ -386,6 +386,38 @@ proptest! {
     }
 
     #[test]
+    fn a_fork_goes_its_own_way(
+        before in prop::collection::vec(steps(), 0..30),
+        lost in prop::collection::vec(steps(), 0..20),
+        after in prop::collection::vec(steps(), 0..20),
+        queries in prop::collection::vec(fingerprints(), 1..6),
+    ) {
+        let (mut view, mut naive) = (with_small_max(0, 3, 6), Naive::default());
+        for step in &before {
+            take(&mut view, &mut naive, step);
+        }
+        let (mut ahead, mut naive_ahead) = (view.clone(), naive.clone());
+        for step in &lost {
+            take(&mut ahead, &mut naive_ahead, step);
+        }
+        let (mut fork, mut naive_fork) = (view.fork(), naive.clone());
+        for step in &after {
+            take(&mut fork, &mut naive_fork, step);
+        }
+        for (view, naive) in [(view, naive), (ahead, naive_ahead), (fork, naive_fork)] {
+            for query in queries.iter().copied().map(Fingerprint::new) {
+                prop_assert_eq!(near(&view, query, distance(3)), naive.near(query, distance(3)));
+                let [found, expected] = similar(&view, &naive, query);
+                prop_assert_eq!(found, expected);
+            }
+            for id in 0..12 {
+                let found = view.find_id(key(id)).map(|l| (l.posting.sequence, l.masked));
+                prop_assert_eq!(found, naive.find_id(key(id)));
+            }
+        }
+    }
+
+    #[test]
     fn a_view_filled_at_once_says_what_puts_say(
         values in prop::collection::vec(fingerprints(), 0..200),
         queries in prop::collection::vec(fingerprints(), 1..6),

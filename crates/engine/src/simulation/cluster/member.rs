@@ -12,7 +12,7 @@ use super::asked::{Waiting, draw};
 use super::world::{Group, World};
 use crate::api::options::{Durability, Options};
 use crate::directories::recovery::{Recovered, recover};
-use crate::replication::chain::{Due, Halt, Position, Start};
+use crate::replication::chain::{Due, Halt, Start};
 use crate::replication::log::simulated::SimulatedLog;
 use crate::replication::log::{Log, Reader};
 use crate::replication::message::{LeaderId, Message};
@@ -151,10 +151,9 @@ impl Member {
         self.disk.set_faults(Faults { crash_at_operation, ..Faults::default() });
     }
 
-    /// Opens the directory, from the position in its file or from this one.
+    /// Opens the directory, from the position in its file.
     pub(super) fn start(
         &mut self,
-        from: Option<Position>,
         world: &mut World,
         takeover_ms: u64,
         now_ms: u64,
@@ -166,9 +165,8 @@ impl Member {
             Err(_) if self.disk.list().is_err() => return Err(End::Crashed),
             Err(error) => return Err(End::Broken(format!("recovery: {error}"))),
         };
-        let mut file = ClusterFile::read(&*shared, &identity())?.expect("it is that of a node");
+        let file = ClusterFile::read(&*shared, &identity())?.expect("it is that of a node");
         self.stored_at = file.position.at;
-        file.position = from.unwrap_or(file.position);
         let Ok(bounds) = self.log.bounds() else { return Ok(()) };
         match file.start(self.log.settings().unwrap().identity, bounds) {
             Start::Read => {}
@@ -255,7 +253,10 @@ impl Member {
                     return Ok(());
                 }
             };
-            match open.node.read(&entry, now_ms)? {
+            let depositions = open.node.depositions();
+            let taken = open.node.read(&entry, now_ms)?;
+            world.statistics.deposed += open.node.depositions() - depositions;
+            match taken {
                 Taken::Counts => {
                     let (message, digest) = Message::decode(&entry.bytes, &identity()).unwrap();
                     world.counts(open.messages, digest, &message)?;
@@ -263,15 +264,6 @@ impl Member {
                 }
                 Taken::Ignored => world.statistics.ignored += 1,
                 Taken::DiskFull => return Err(End::Broken("the disk is full".to_owned())),
-                Taken::Deposed => {
-                    world.statistics.reopened += 1;
-                    self.sync(world)?;
-                    let Some(open) = self.open.take() else { return Ok(()) };
-                    let (position, takeover_ms) = (open.node.position().clone(), open.takeover_ms);
-                    drop(open);
-                    self.poll(world)?;
-                    return self.start(Some(position), world, takeover_ms, now_ms);
-                }
                 Taken::Halts(halt) => {
                     self.halt(halt, world);
                     return Ok(());

@@ -60,7 +60,7 @@ pub(super) struct Statistics {
     pub(super) answered: u64,
     pub(super) refused: u64,
     pub(super) ignored: u64,
-    pub(super) reopened: u64,
+    pub(super) deposed: u64,
     pub(super) led: u64,
     pub(super) crashed: u64,
     pub(super) seeded: u64,
@@ -76,11 +76,11 @@ pub(super) struct Statistics {
 
 impl Statistics {
     fn all(&mut self) -> [&mut u64; 13] {
-        let Self { answered, refused, ignored, reopened, led, crashed, seeded, halted, .. } = self;
+        let Self { answered, refused, ignored, deposed, led, crashed, seeded, halted, .. } = self;
         let Self { together, snapshots, packs, followed, copied, .. } = self;
         [
-            answered, refused, ignored, reopened, led, crashed, seeded, halted, together,
-            snapshots, packs, followed, copied,
+            answered, refused, ignored, deposed, led, crashed, seeded, halted, together, snapshots,
+            packs, followed, copied,
         ]
     }
 

@@ -12,21 +12,20 @@ use tokio::sync::mpsc::error::TrySendError;
 use tokio::sync::mpsc::{Receiver, Sender};
 
 use crate::api::clock;
+use crate::api::error::Refused;
 use crate::directories::member::ChangeSource;
 use crate::replication::chain::{Halt, Position, Start};
 use crate::replication::log::{Log, LogBounds, LogEntry, LogError, Reader};
 use crate::replication::message::Message;
 use crate::replication::position::ClusterFile;
-use crate::replication::primary_reader::PrimaryReader;
+use crate::replication::primary_reader::{PrimaryReader, park};
 use crate::shared::{Shared, ToWriter};
-use crate::state::replica::NodeOptions;
+use crate::state::replica::{FAULT_AFTER, NodeOptions};
 
 /// How often there is news at least.
 const TICK: Duration = Duration::from_millis(50);
 /// How long it waits before it tries to begin with the log again.
 const AGAIN: Duration = Duration::from_millis(500);
-/// A log that cannot be read for this time has a fault.
-const FAULT_AFTER: Duration = Duration::from_secs(1);
 /// A node has caught up once it has been less than this behind the end of the log since its start.
 pub(crate) const CAUGHT_UP_WITHIN: Duration = Duration::from_secs(5);
 /// Why a node begins with the content of another.
@@ -50,7 +49,7 @@ pub(crate) enum News {
     Fault(String),
     /// It has discarded what would come next. Nothing follows.
     Discarded(String),
-    /// It was begun anew where this node is, and has this identity. Nothing follows.
+    /// It was begun anew where this node is, and has this identity.
     BegunAnew(u64),
     /// It cannot be read any further. Nothing follows.
     Halt(Halt),
@@ -72,7 +71,9 @@ pub(crate) struct LogReading {
     pub(crate) heard_at: Instant,
     pub(crate) ignored: u64,
     /// Something came since the start.
-    was_heard: bool,
+    pub(crate) was_heard: bool,
+    /// Why what was read cannot be stored.
+    pub(crate) full: Option<Refused>,
     fault: Option<Fault>,
 }
 
@@ -82,6 +83,8 @@ struct Fault {
     why: String,
     since: Instant,
     is_told: bool,
+    /// What comes next can be read no more.
+    is_for_good: bool,
 }
 
 impl Fault {
@@ -103,13 +106,9 @@ impl LogReading {
             heard_at: begun,
             ignored: 0,
             was_heard: false,
+            full: None,
             fault: None,
         }
-    }
-
-    /// Whether it can be read, as far as it knows.
-    pub(crate) fn is_connected(&self) -> bool {
-        self.was_heard && self.lasting_fault().is_none()
     }
 
     /// Everything was read that the log had a moment ago.
@@ -121,7 +120,10 @@ impl LogReading {
     /// The log cannot be read now.
     pub(crate) fn fails(&mut self, why: String) {
         self.is_at_end = false;
-        let new = || Fault { why: String::new(), since: clock::now(), is_told: false };
+        let is_other = |fault: &mut Fault| !is_alike(&fault.why, &why);
+        let since = self.fault.as_ref().map_or_else(clock::now, |fault| fault.since);
+        self.fault.take_if(is_other);
+        let new = || Fault { why: String::new(), since, is_told: false, is_for_good: false };
         let fault = self.fault.get_or_insert_with(new);
         fault.why = why;
         if fault.lasts() && !std::mem::replace(&mut fault.is_told, true) {
@@ -129,18 +131,44 @@ impl LogReading {
         }
     }
 
-    /// Why it cannot be read, if that lasts.
-    pub(crate) fn lasting_fault(&self) -> Option<&str> {
-        self.fault.as_ref().filter(|fault| fault.lasts()).map(|fault| fault.why.as_str())
+    /// What comes next can be read no more.
+    pub(crate) fn ends(&mut self, why: String) {
+        self.fails(why);
+        self.fault.iter_mut().for_each(|fault| fault.is_for_good = true);
+    }
+
+    /// Whether what comes next can be read no more.
+    pub(crate) fn is_outdated(&self) -> bool {
+        self.fault.as_ref().is_some_and(|fault| fault.is_for_good)
+    }
+
+    /// Why it cannot be read, and since when.
+    pub(crate) fn fault(&self) -> Option<(&str, Instant)> {
+        self.fault.as_ref().map(|fault| (fault.why.as_str(), fault.since))
     }
 
     /// The log can be read.
     pub(crate) fn recovers(&mut self) {
-        self.was_heard = true;
+        if !std::mem::replace(&mut self.was_heard, true) {
+            tracing::info!("reads what others store");
+        }
         if self.fault.take().is_some_and(|fault| fault.is_told) {
             tracing::info!("the changes of others can be read again");
         }
     }
+
+    /// What was read cannot be stored now.
+    pub(crate) fn waits_for_room(&mut self, why: &Refused) {
+        if self.full.replace(why.clone()).as_ref() != Some(why) {
+            tracing::warn!(%why, "what others store cannot be stored here; waiting");
+        }
+    }
+}
+
+/// Whether two reasons differ in numbers at most.
+fn is_alike(one: &str, other: &str) -> bool {
+    let words = |text: &str| text.replace(|c: char| c.is_ascii_digit(), "");
+    words(one) == words(other)
 }
 
 /// Reads a log, or the changes of a primary.
@@ -178,12 +206,14 @@ impl CatchingUp {
 /// What a look at the log has shown.
 enum Begun {
     Reads(Arc<dyn Log>),
+    /// From the first entry of a log of this identity, which was begun anew.
+    ReadsAnew(Arc<dyn Log>, u64),
     Ends(News),
 }
 
 impl LogThread {
     /// Runs until the writer has ended, or there is nothing more to tell.
-    pub(crate) fn run(self) {
+    pub(crate) fn run(mut self) {
         let Some((mut reader, log)) = self.begin() else { return };
         if !self.tell(News::Opened(log.clone())) {
             return;
@@ -234,21 +264,29 @@ impl LogThread {
 
     /// Begins to read, for as long as that takes. `None` if there is nothing to read, or nobody to
     /// tell.
-    fn begin(&self) -> Option<Reading> {
+    fn begin(&mut self) -> Option<Reading> {
         let (options, file) = match &self.source {
-            ChangeSource::Log { options, file } => (options, file),
+            ChangeSource::Log { options, file } => (options.clone(), file.clone()),
             ChangeSource::Primary { changes, after } => {
                 let changes = Arc::clone(changes);
                 let reader = PrimaryReader::new(changes, self.shared.identity, *after);
                 return Some((Box::new(reader), None));
             }
         };
-        let beginning = LogBeginning { options, file, identity: &self.shared.identity };
+        let identity = self.shared.identity;
+        let beginning = LogBeginning { options: &options, file: &file, identity: &identity };
         let mut suspected = None;
         loop {
             match beginning.look(&mut suspected) {
                 Ok(Begun::Reads(log)) => {
                     return Some((log.read(file.position.at + 1), Some(log)));
+                }
+                Ok(Begun::ReadsAnew(log, identity)) => {
+                    if let ChangeSource::Log { file, .. } = &mut self.source {
+                        file.begin_anew(identity);
+                    }
+                    let told = self.tell(News::BegunAnew(identity));
+                    return told.then(|| (log.read(1), Some(log)));
                 }
                 Ok(Begun::Ends(news)) => {
                     self.tell(news);
@@ -258,7 +296,7 @@ impl LogThread {
                     if !self.tell(News::Fault(why)) {
                         return None;
                     }
-                    thread::park_timeout(AGAIN);
+                    park(AGAIN);
                 }
             }
         }
@@ -303,9 +341,7 @@ impl LogBeginning<'_> {
             Start::Seed => return discarded(),
             Start::Halt(halt @ Halt::OtherLog { .. }) => {
                 match self.compare_with_first(&*log, bounds)? {
-                    Continuation::Here => {
-                        return Ok(Begun::Ends(News::BegunAnew(settings.identity)));
-                    }
+                    Continuation::Here => return Ok(Begun::ReadsAnew(log, settings.identity)),
                     Continuation::Later => return discarded(),
                     Continuation::Earlier { first } => Halt::Ahead { first, next: position.next },
                     Continuation::Elsewhere => halt,

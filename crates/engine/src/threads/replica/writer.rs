@@ -10,7 +10,7 @@
 //!
 //! The next groups are decided before the sync, so that the log works on them meanwhile. A request
 //! of a background thread holds up decisions until what is under way has come back, a few
-//! milliseconds; without the log it waits as long as the log is away.
+//! milliseconds; without the log, until the node has given that up.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -19,6 +19,7 @@ use std::thread::Thread;
 use std::time::{Duration, Instant};
 
 use nearprint_index::compaction::policy::FULL_DELTAS_MAX;
+use nearprint_machine::change::Record;
 use nearprint_storage::{Disk, Identity, StorageError};
 use tokio::sync::{mpsc, oneshot};
 
@@ -26,12 +27,12 @@ use crate::api::error::Refused;
 use crate::api::replies::Readiness;
 use crate::api::{clock, random};
 use crate::directories::member::ChangeSource;
-use crate::replication::chain::Due;
+use crate::replication::chain::{Due, Halt};
 use crate::replication::log::{Log, LogEntry, LogError};
-use crate::replication::message::LeaderId;
+use crate::replication::message::{LeaderId, Message};
 use crate::replication::position::ClusterFile;
 use crate::shared::{Life, Shared, ToWriter};
-use crate::state::replica::{EngineEnd, Membership, NodeState, NodeStatus};
+use crate::state::replica::{Membership, NodeState, Observed};
 use crate::threads::replica::log_thread::{LogReading, News};
 use crate::threads::replica::node::{Clocks, Decided, Node, Synced, Taken, room_in_group};
 use crate::threads::writer::{next_group, refuse, refuse_additions, time_to_decide};
@@ -48,8 +49,9 @@ const STORED_AFTER_BYTES: usize = 64 << 20;
 const SKEW_MS_MAX: u64 = 10_000;
 /// A node that stops waits this long for what it has under way.
 const LAST_WAIT: Duration = Duration::from_secs(3);
-/// A node that was at the end of the log has no lag for this time.
-const LEVEL_FOR: Duration = Duration::from_secs(1);
+/// After this time without progress a leader gives up what it has under way, if snapshots, exports
+/// or merges wait for it. Others take the lead before.
+const IN_VAIN_AFTER: Duration = Duration::from_secs(5);
 
 /// The state of the thread.
 #[derive(Debug)]
@@ -96,7 +98,6 @@ enum After {
     Waits,
     /// There is more to read.
     GoesOn,
-    Ends(EngineEnd),
 }
 
 impl NodeWriter {
@@ -132,16 +133,13 @@ impl NodeWriter {
         }
     }
 
-    /// Runs until [`ToWriter::Stop`], until it has to be opened again, or until storage or another
-    /// thread fails.
+    /// Runs until [`ToWriter::Stop`], or until storage or another thread fails.
     pub(crate) fn run(mut self, reader: Thread) {
         self.reading.thread = Some(reader);
-        match self.serve() {
-            Ok(None) => {}
-            Ok(Some(end)) => self.shared.enter(Life::Ended(end)),
-            Err(error) => self.shared.fail_by(&error),
+        if let Err(error) = self.serve() {
+            self.shared.fail_by(&error);
         }
-        self.node.abandon();
+        self.node.give_up(&Refused::OutcomeUnknown);
         self.inbox.close();
         let refused = self.shared.end_refusal();
         while let Ok(message) = self.inbox.try_recv() {
@@ -150,26 +148,22 @@ impl NodeWriter {
         refuse(self.waiting.take_all(), &refused);
     }
 
-    fn serve(&mut self) -> Result<Option<EngineEnd>, StorageError> {
+    fn serve(&mut self) -> Result<(), StorageError> {
         loop {
             while let Ok(message) = self.inbox.try_recv() {
                 self.take(message);
             }
-            if let Life::Ended(end) = self.shared.life() {
-                return Ok(Some(end));
+            if self.shared.life() == Life::Failed {
+                return Ok(());
             }
             match self.pass()? {
-                After::Ends(end) => {
-                    self.store_position();
-                    return Ok(Some(end));
-                }
                 After::GoesOn => continue,
                 After::Waits => {}
             }
             self.node.seal()?;
             if self.has_finished() {
                 self.store_position();
-                return Ok(None);
+                return Ok(());
             }
             match self.inbox.blocking_recv() {
                 Some(message) => self.take(message),
@@ -184,6 +178,11 @@ impl NodeWriter {
             ToWriter::Install { .. } | ToWriter::Freeze { .. } | ToWriter::Sync { .. } => {
                 self.requests.push_back(message);
             }
+            ToWriter::Halt(why) => {
+                if self.node.halted().is_none() {
+                    self.node.halt(Halt::NoSeed(why));
+                }
+            }
             ToWriter::Log | ToWriter::Fail => {}
             ToWriter::Stop => self.stop = true,
         }
@@ -194,6 +193,11 @@ impl NodeWriter {
     fn has_finished(&self) -> bool {
         let is_done = self.waiting.is_empty() && self.node.is_settled();
         self.stop && (is_done || self.waits_no_longer())
+    }
+
+    /// Whether nothing has counted for so long that whoever waits for it is let go.
+    fn waits_in_vain(&self) -> bool {
+        self.waits_no_longer() || self.reading.heard_at.elapsed() >= IN_VAIN_AFTER
     }
 
     /// Whether the engine has been stopping for so long that nothing will come back.
@@ -207,16 +211,12 @@ impl NodeWriter {
         }
         self.hear_answers();
         let after = self.read()?;
-        if !matches!(after, After::Ends(_)) {
-            self.decide()?;
-            self.act()?;
-        }
+        self.decide()?;
+        self.act()?;
         if self.is_unsynced {
             self.sync()?;
         }
-        if !matches!(after, After::Ends(_)) {
-            self.serve_requests()?;
-        }
+        self.serve_requests()?;
         self.show();
         if self.stored.as_ref().is_some_and(Stored::is_due) {
             self.store_position();
@@ -235,13 +235,9 @@ impl NodeWriter {
 
     /// Reads what the log has told.
     fn read(&mut self) -> Result<After, StorageError> {
-        let mut bytes = 0;
+        let (mut bytes, mut has_taken) = (0, false);
         let after = loop {
             // What others decided goes into the delta; the flusher may have ended once it stops.
-            if self.has_full_memory() {
-                self.reading.fails(Refused::MemoryFull.to_string());
-                break After::Waits;
-            }
             let is_full = self.has_full_deltas() || self.stop;
             if (is_full && self.node.is_settled()) || self.node.halted().is_some() {
                 break After::Waits;
@@ -252,43 +248,70 @@ impl NodeWriter {
             let entry = match self.reading.held.take() {
                 Some(entry) => entry,
                 None => match self.reading.news.try_recv() {
-                    Ok(News::Entry(entry)) => entry,
-                    Ok(news) => match self.hear(news) {
-                        Some(end) => break After::Ends(end),
-                        None => continue,
-                    },
+                    Ok(news) => {
+                        has_taken = true;
+                        match self.hear(news) {
+                            Some(entry) => entry,
+                            None => continue,
+                        }
+                    }
                     Err(_) => break After::Waits,
                 },
             };
+            if let Some(refused) = self.cannot_store(&entry) {
+                self.reading.waits_for_room(&refused);
+                self.reading.held = Some(entry);
+                break After::Waits;
+            }
             bytes += entry.bytes.len();
             match self.read_entry(entry)? {
                 Taken::Counts | Taken::Ignored => {}
                 Taken::DiskFull | Taken::Halts(_) => break After::Waits,
-                Taken::Deposed => {
-                    tracing::warn!(
-                        "another node leads now, and what this one had decided did not count; it \
-                         opens its directory again"
-                    );
-                    break After::Ends(EngineEnd::Deposed);
-                }
             }
         };
         if let Some(stored) = &mut self.stored {
             stored.bytes += bytes;
         }
-        if let Some(thread) = &self.reading.thread {
+        // It may wait for room.
+        if let Some(thread) = self.reading.thread.as_ref().filter(|_| has_taken) {
             thread.unpark();
         }
         Ok(after)
     }
 
+    /// Why a follower cannot store what an entry adds. A node goes on without: that it does not
+    /// lead is enough.
+    fn cannot_store(&self, entry: &LogEntry) -> Option<Refused> {
+        if self.takeover_ms.is_some() {
+            return None;
+        }
+        match self.shared.readiness() {
+            Readiness::DiskFull => self.adds(entry).then_some(Refused::DiskFull),
+            Readiness::MemoryFull => self.adds(entry).then_some(Refused::MemoryFull),
+            Readiness::DirectoryUnusable => Some(Refused::DirectoryUnusable),
+            Readiness::Ready | Readiness::Stopping | Readiness::Failed => None,
+        }
+    }
+
+    /// Whether an entry has documents to add. One that cannot be read has none.
+    fn adds(&self, entry: &LogEntry) -> bool {
+        let decoded = Message::decode(&entry.bytes, &self.shared.identity);
+        let adds = |payload| Record::decode(payload).is_ok_and(|record| record.change.adds());
+        decoded.is_ok_and(|(message, _)| message.records.iter().any(|record| adds(record.payload)))
+    }
+
     fn read_entry(&mut self, entry: LogEntry) -> Result<Taken, StorageError> {
         let led = self.node.chain().leads();
+        let depositions = self.node.depositions();
         let taken = self.node.read(&entry, self.now_ms())?;
+        if self.node.depositions() > depositions {
+            tracing::warn!("another node leads now, and what this one had decided did not count");
+        }
         let was_at_end = std::mem::take(&mut self.reading.is_at_end);
         match taken {
             Taken::Counts => {
                 self.reading.recovers();
+                self.reading.full = None;
                 self.is_unsynced = true;
                 self.reading.heard_at = clock::now();
                 if led && self.node.chain().leads() {
@@ -301,38 +324,39 @@ impl NodeWriter {
             }
             Taken::Ignored => self.reading.ignored += 1,
             Taken::DiskFull => {
-                self.reading.fails(Refused::DiskFull.to_string());
+                self.reading.waits_for_room(&Refused::DiskFull);
                 self.reading.held = Some(entry);
             }
-            Taken::Deposed | Taken::Halts(_) => {}
+            Taken::Halts(_) => {}
         }
         Ok(taken)
     }
 
-    /// Takes news other than entries. Returns why the engine ends, if it does.
-    fn hear(&mut self, news: News) -> Option<EngineEnd> {
+    /// Takes news; returns it if it is an entry.
+    fn hear(&mut self, news: News) -> Option<LogEntry> {
         match news {
-            News::Entry(_) => unreachable!("entries are read"),
+            News::Entry(entry) => return Some(entry),
             News::Opened(log) => {
-                tracing::info!(from = self.node.chain().position().next, "reads what others store");
                 self.log = log;
             }
             News::End => self.reading.comes_to_the_end(),
             News::CaughtUp => self.reading.has_caught_up = true,
             News::Fault(why) => self.reading.fails(why),
             News::Discarded(why) => {
-                tracing::warn!(why, "this copy begins again with an export of another service");
-                return Some(EngineEnd::Outdated);
+                tracing::warn!(
+                    why,
+                    "this copy begins again with an export of another that has what it has"
+                );
+                self.reading.ends(why);
             }
             News::BegunAnew(log) => {
                 tracing::warn!("the log was begun anew where this node is; it goes on with that");
+                let now_ms = self.now_ms();
                 if let Some(stored) = &mut self.stored {
-                    stored.file.log = log;
-                    let position = &mut stored.file.position;
-                    (position.at, position.digest, position.leader) = (0, position.changed, None);
+                    stored.file.begin_anew(log);
+                    self.node.begin_anew(stored.file.position.clone(), now_ms);
                     stored.write(self.shared.identity);
                 }
-                return Some(EngineEnd::Deposed);
             }
             News::Halt(halt) => drop(self.node.halt(halt)),
         }
@@ -359,12 +383,6 @@ impl NodeWriter {
             // It is sent again if it does not count.
             Ok(Err(_)) | Err(oneshot::error::TryRecvError::Closed) => false,
         });
-    }
-
-    /// Whether a follower has no memory for what its primary stores. A node goes on without: that
-    /// it does not lead is enough.
-    fn has_full_memory(&self) -> bool {
-        self.takeover_ms.is_none() && self.shared.memory_full.load(Ordering::Relaxed)
     }
 
     fn has_full_deltas(&self) -> bool {
@@ -463,9 +481,9 @@ impl NodeWriter {
 
     /// Does what the background threads ask for, if nothing is under way.
     fn serve_requests(&mut self) -> Result<(), StorageError> {
-        if self.node.is_ahead_for_good() || (self.waits_no_longer() && !self.node.is_settled()) {
-            // Whoever sent them learns that there is no answer.
-            self.requests.clear();
+        if !self.requests.is_empty() && !self.node.is_settled() && self.waits_in_vain() {
+            tracing::warn!("what this node has sent does not count; it waits no longer for that");
+            self.node.give_up(&Refused::OutcomeUnknown);
         }
         while self.node.is_settled()
             && let Some(request) = self.requests.pop_front()
@@ -488,7 +506,11 @@ impl NodeWriter {
                     self.sync()?;
                     drop(synced.send(self.node.settle()?));
                 }
-                ToWriter::Write(_) | ToWriter::Log | ToWriter::Fail | ToWriter::Stop => {}
+                ToWriter::Write(_)
+                | ToWriter::Log
+                | ToWriter::Halt(_)
+                | ToWriter::Fail
+                | ToWriter::Stop => {}
             }
         }
         Ok(())
@@ -515,24 +537,20 @@ impl NodeWriter {
             None if self.reading.has_caught_up => NodeState::Following,
             None => NodeState::CatchingUp,
         };
-        let is_level = self.reading.level_at.elapsed() < LEVEL_FOR || state == NodeState::Leading;
-        let age_ms = clock::now_ms().saturating_sub(position.at_ms);
-        let fault = self.reading.lasting_fault();
-        let lag_ms = match (fault, self.reading.has_caught_up) {
-            _ if is_level => 0,
-            // It reads, and never comes to the end, because there is always more.
-            (None, true) => age_ms.min(elapsed_ms(self.reading.level_at)),
-            _ => elapsed_ms(self.reading.level_at),
-        };
-        membership(&self.shared).set(NodeStatus {
+        let reading = &self.reading;
+        membership(&self.shared).set(Observed {
             state,
             leader: position.leader.as_ref().map(|leader| Arc::clone(&leader.address)),
-            is_connected: self.reading.is_connected(),
-            heard_ms: elapsed_ms(self.reading.heard_at),
-            lag_ms,
+            was_heard: reading.was_heard,
+            is_outdated: reading.is_outdated(),
+            has_caught_up: reading.has_caught_up,
+            heard_at: reading.heard_at,
+            level_at: reading.level_at,
+            decided_ms: (!chain.follows_primary()).then_some(position.at_ms),
+            fault: reading.fault().map(|(why, since)| (why.to_owned(), since)),
+            full: reading.full.as_ref().map(Refused::to_string),
             read: position.at,
-            ignored: self.reading.ignored,
-            log_fault: fault.filter(|_| self.node.halted().is_none()).map(str::to_owned),
+            ignored: reading.ignored,
         });
     }
 
@@ -560,10 +578,6 @@ impl Stored {
             tracing::warn!(%error, "how far the log was read could not be stored");
         }
     }
-}
-
-fn elapsed_ms(since: Instant) -> u64 {
-    since.elapsed().as_millis() as u64
 }
 
 /// What the rest of the program sees of the node.

@@ -77,7 +77,7 @@ struct Event {
 }
 
 /// The effect of a change on one fingerprint.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub enum DeltaEvent {
     /// A document was put under it.
     Put {
@@ -208,6 +208,19 @@ impl Delta {
             head.store(index, Ordering::Release);
         }
         self.event_count.store(index + 1, Ordering::Release);
+    }
+
+    /// A delta with the first `length` events of this one, to which others than the rest of them
+    /// can be appended. Cost: as much as appending them.
+    pub(crate) fn fork(&self, distance_max: Distance, length: u32) -> Self {
+        let fork = Self::new(self.events.count(), distance_max, self.after);
+        let mut texts = self.labels.all().peekable();
+        for index in 0..length {
+            let Event { at, node, what, id, .. } = self.event(index);
+            let labels = texts.next_if(|text| text.event == index).map(|text| text.keys);
+            fork.append(*at, self.node(*node).value, what.clone(), (*id, labels));
+        }
+        fork
     }
 
     /// The properties that its documents share; `None` if it has no documents. Those of a single

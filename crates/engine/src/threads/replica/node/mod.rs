@@ -11,8 +11,8 @@
 //!
 //! What readers see is the state after the last message that counted, which is not the machine's as
 //! long as groups are under way: each group keeps a clone of the view after it. A leader that is
-//! deposed with changes under way has a machine ahead of the log and must be opened again from its
-//! journal ([`Taken::Deposed`]), at the position that it had synced.
+//! deposed with changes under way has a machine ahead of the log; it is rolled back to the state
+//! after the last message that counted, which is the one that readers see.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -73,9 +73,6 @@ pub(crate) enum Taken {
     Ignored,
     /// The disk has no space for it. Nothing was read: give it again.
     DiskFull,
-    /// Another leads, and the machine is ahead of the log. Sync once more, then open the journal
-    /// again; the entry was not read.
-    Deposed,
     /// The node cannot go on.
     Halts(Halt),
 }
@@ -111,6 +108,7 @@ pub(crate) struct Node {
     halted: Option<Halt>,
     /// It could not read a record that another node may be able to read.
     met_unreadable: bool,
+    depositions: u64,
 }
 
 /// What was decided and sent together.
@@ -157,10 +155,18 @@ impl Node {
             leaders_distance_max: 0,
             halted: None,
             met_unreadable: false,
+            depositions: 0,
             core,
             settings,
             touches,
         }
+    }
+
+    /// Goes on from the same content in a log that was begun anew.
+    pub(crate) fn begin_anew(&mut self, position: Position, now_ms: u64) {
+        self.chain = Chain::new(position.clone(), now_ms);
+        self.enacted.clone_from(&position);
+        self.synced = position;
     }
 
     /// How far it has read, durably.
@@ -191,11 +197,6 @@ impl Node {
     /// Whether the machine has changes that did not count.
     fn is_ahead(&self) -> bool {
         self.core.view().sequence() != self.counted.view.sequence()
-    }
-
-    /// Whether it has changes that never will: it was halted with something under way.
-    pub(crate) fn is_ahead_for_good(&self) -> bool {
-        self.halted.is_some() && self.is_ahead()
     }
 
     /// Whether everything in the journal was read in the log.
@@ -359,12 +360,17 @@ impl Node {
         {
             message.prev = digest;
         }
-        if let Ok((message, _)) = &decoded
+        if let Ok((message, digest)) = &decoded
             && self.chain.is_chained(message)
-            && !self.is_ahead()
-            && !self.reserve(message)?
+            && !self.chain.is_own(*digest)
         {
-            return Ok(Taken::DiskFull);
+            // Whoever has sent it leads, and what is under way here can never count.
+            if self.give_up(&Refused::NoLeader) {
+                self.depositions += 1;
+            }
+            if !self.reserve(message)? {
+                return Ok(Taken::DiskFull);
+            }
         }
         let documents = self.is_level().then(|| self.counted.view.documents());
         let taken = match self.chain.read(entry.at, &decoded, documents, now_ms) {
@@ -413,12 +419,6 @@ impl Node {
             }
             Whose::Other => {
                 self.touched = None;
-                for group in self.under_way.drain(..) {
-                    group.writes.into_iter().for_each(|write| write.refuse(Refused::NoLeader));
-                }
-                if self.is_ahead() && !mutant::is(Mutant::KeepsMemory) {
-                    return Ok(Taken::Deposed);
-                }
                 let is_new = self.core.next_in_journal() <= message.first;
                 if let Some(halt) = self.enact(&message.records, now_ms)? {
                     return Ok(self.halt(halt));
@@ -498,15 +498,28 @@ impl Node {
     /// It goes no further. What is under way may be done by others or not.
     pub(crate) fn halt(&mut self, halt: Halt) -> Taken {
         self.halted = Some(halt.clone());
-        self.abandon();
+        self.give_up(&Refused::OutcomeUnknown);
         Taken::Halts(halt)
     }
 
-    /// Waits no longer for what is under way.
-    pub(crate) fn abandon(&mut self) {
+    /// Waits no longer for what is under way, refuses it so, and goes on from what has counted.
+    /// Returns whether changes were under way.
+    pub(crate) fn give_up(&mut self, refused: &Refused) -> bool {
         for group in self.under_way.drain(..) {
-            group.writes.into_iter().for_each(|write| write.refuse(Refused::OutcomeUnknown));
+            group.writes.into_iter().for_each(|write| write.refuse(refused.clone()));
         }
+        self.chain.give_up();
+        let was_ahead = self.is_ahead();
+        if was_ahead && !mutant::is(Mutant::KeepsMemory) {
+            self.core.roll_back(&self.counted);
+            self.counted = self.core.state();
+        }
+        was_ahead
+    }
+
+    /// How often another has taken the lead while changes were under way.
+    pub(crate) fn depositions(&self) -> u64 {
+        self.depositions
     }
 
     /// Makes durable what counts, as a follower's policy promises.
