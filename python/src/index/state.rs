@@ -7,9 +7,9 @@ use std::sync::Arc;
 
 use nearprint_fingerprint::{Distance, Fingerprint, NumberAgreement, Sketch, Verification};
 use nearprint_index::InMemoryIndex;
-use nearprint_machine::decide::Machine;
 use nearprint_machine::change::Change;
 use nearprint_machine::commands::{Applied, CheckAndInsert, DecidedWrite, Insert, Remove, Verdict};
+use nearprint_machine::decide::Machine;
 use nearprint_machine::document::{Document, DocumentId, Sequence};
 use nearprint_machine::jobs::Jobs;
 use nearprint_machine::query::Criteria;
