@@ -18,7 +18,8 @@ use nearprint_engine::following::{
 use nearprint_engine::replica::{FollowerOptions, NodeState, NodeStatus, ReplicaOptions};
 use nearprint_engine::{
     Admission, Criteria, Durability, Engine, JobState, ListQuery, NamespaceFilter, OpenError,
-    Options, OriginalsOrder, OriginalsQuery, Purge, QueryOptions, Refused, StoredDocument,
+    Options, OriginalsOrder, OriginalsQuery, Purge, QueryOptions, Readiness, Refused,
+    StoredDocument,
 };
 use nearprint_fingerprint::{Distance, Fingerprint};
 use nearprint_machine::document::{Document, DocumentId, Metadata, Namespace, Packed, Sequence};
@@ -493,6 +494,31 @@ async fn a_follower_stops_at_its_limit_of_memory_and_goes_on_with_a_larger_one()
     let follower = open_limited(limited, &wiring);
     until("the follower has no memory", || {
         status(&follower).log_fault.as_deref() == Some("the memory limit is reached")
+    })
+    .await;
+    assert!(follower.sequence() < primary.sequence());
+    close(&follower);
+    let follower = open_follower(&two, &wiring);
+    level(&primary, &follower).await;
+    assert_same_documents(&primary, &follower).await;
+    close(&follower);
+    close(&primary);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_follower_leaves_the_reserve_of_its_disk_and_goes_on_with_a_smaller_one() {
+    let folder = tempfile::tempdir().unwrap();
+    let (primary, follower) = pair(folder.path()).await;
+    level(&primary, &follower).await;
+    close(&follower);
+    let two = folder.path().join("follower");
+    let wiring = Wiring::new(Some(&primary));
+    let reserve = Options { disk_free_bytes_min: 1 << 50, ..common::options(&two) };
+    let follower = open_limited(reserve, &wiring);
+    until("the disk is full", || follower.readiness() == Readiness::DiskFull).await;
+    store(&primary, document(2)).await;
+    until("the follower waits", || {
+        status(&follower).log_fault.as_deref() == Some("the disk is full")
     })
     .await;
     assert!(follower.sequence() < primary.sequence());
