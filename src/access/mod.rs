@@ -5,6 +5,7 @@
 //! rounds only help passwords that people choose. The service never stores a token itself: not in a
 //! file, a log or an error, nor in memory after the request that carried it.
 //!
+//! - [`admit`] decides whether a request is let in.
 //! - [`permission`] defines what a token allows, and [`nearprint_service::namespaces`] on which
 //!   documents.
 //! - [`token`] makes tokens and their digests, and compares digests in constant time.
@@ -14,122 +15,18 @@
 //! concerns, and how a denial is answered. A check costs one SHA-256 and a comparison of 32 bytes
 //! with each of at most [`TOKENS_MAX`] tokens; about a microsecond with a handful.
 
+mod admit;
 mod permission;
 mod table;
 mod token;
 
-use std::sync::Arc;
-use std::time::Duration;
-
-use arc_swap::ArcSwapOption;
-
+pub use admit::{Access, Admitted, Denied, Need};
 pub use nearprint_service::namespaces::{
     AllowedNamespaces, BadNamespaces, NAMESPACES_MAX, NamePattern,
 };
 pub use permission::{NotPermissions, Permission, Permissions};
 pub use table::{AccessError, TOKENS_MAX, TokenSource};
 pub use token::{Token, TokenDigest};
-
-use table::TokenTable;
-
-/// What a request must present to be admitted.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Need {
-    /// Nothing: the route is open to everybody.
-    Nothing,
-    /// Any token, whatever it permits.
-    Token,
-    /// A token with this permission.
-    Permission(Permission),
-}
-
-impl From<Permission> for Need {
-    fn from(permission: Permission) -> Self {
-        Self::Permission(permission)
-    }
-}
-
-/// Why a request is not admitted.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Denied {
-    /// The request has no token.
-    NoToken,
-    /// Its token is not known.
-    UnknownToken,
-    /// Its token lacks this permission.
-    NoPermission(Permission),
-    /// Its token has used up its rate; it may be used again after this time.
-    TooMany(Duration),
-}
-
-/// A request that is admitted.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Admitted {
-    /// The namespaces that it may reach: those of its token, and none if it needs nothing.
-    pub namespaces: AllowedNamespaces,
-    /// The name of its token, which stays the same when the token is replaced; `None` if it needs
-    /// none. Lines with the same name are one client.
-    pub token: Option<Arc<str>>,
-}
-
-/// The tokens in effect.
-#[derive(Debug)]
-pub struct Access {
-    source: TokenSource,
-    table: ArcSwapOption<TokenTable>,
-}
-
-impl Access {
-    /// Reads the tokens. An empty source admits everybody.
-    ///
-    /// # Errors
-    /// [`AccessError`] names the file and the line, but never quotes the line.
-    pub fn open(source: TokenSource) -> Result<Self, AccessError> {
-        let table = source.is_on().then(|| TokenTable::read(&source)).transpose()?;
-        Ok(Self { source, table: ArcSwapOption::from_pointee(table) })
-    }
-
-    /// Reads the tokens again and returns their number. After an error the old ones stay in effect.
-    ///
-    /// # Errors
-    /// As [`Access::open`].
-    pub fn reload(&self) -> Result<usize, AccessError> {
-        if !self.is_on() {
-            return Ok(0);
-        }
-        let table = TokenTable::read(&self.source)?;
-        let count = table.length();
-        self.table.store(Some(table.into()));
-        Ok(count)
-    }
-
-    /// Whether requests need a token.
-    pub fn is_on(&self) -> bool {
-        self.source.is_on()
-    }
-
-    /// Admits a request with this token, and counts it towards the token's rate.
-    ///
-    /// # Errors
-    /// [`Denied`] is the reason.
-    pub fn admit(&self, presented: Option<&str>, need: Need) -> Result<Admitted, Denied> {
-        let without_token = |namespaces| Ok(Admitted { namespaces, token: None });
-        let table = self.table.load();
-        let Some(table) = table.as_ref() else { return without_token(AllowedNamespaces::ALL) };
-        if need == Need::Nothing {
-            return without_token(AllowedNamespaces::none());
-        }
-        let presented = TokenDigest::of(presented.ok_or(Denied::NoToken)?);
-        let entry = table.find(&presented).ok_or(Denied::UnknownToken)?;
-        if let Need::Permission(permission) = need
-            && !entry.permissions.have(permission)
-        {
-            return Err(Denied::NoPermission(permission));
-        }
-        entry.count().map_err(Denied::TooMany)?;
-        Ok(Admitted { namespaces: entry.namespaces.clone(), token: Some(Arc::clone(&entry.name)) })
-    }
-}
 
 #[cfg(test)]
 mod tests;

@@ -1,6 +1,7 @@
 //! Tokens: what a line accepts, which requests are admitted, and that no message quotes a secret.
 
 use std::num::NonZero;
+use std::time::Duration;
 
 use super::*;
 
