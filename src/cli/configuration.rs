@@ -62,8 +62,8 @@ pub(super) fn serve_error(error: ServeError) -> ErrorReport {
             "make the first node with `nearprint cluster create`, or name other nodes in cluster.seeds"
         }
         ServeError::Seed(_) => {
-            "check the address (follow.url, cluster.seeds) and the token (token_file beside it): for \
-             a primary with the scope admin, for a node with read and admin"
+            "check follow.url or cluster.seeds, and token_file of the same section: a follower needs a \
+             token with the scope admin, a node one with read and admin"
         }
         ServeError::Open(OpenError::NotANode) => NOT_A_NODE_NEXT,
         ServeError::Open(OpenError::NodeOfCluster) => {

@@ -82,9 +82,7 @@ impl SeedError {
             Self::Refused(refusals) => refusals.iter().any(SeedRefusal::may_pass),
         }
     }
-}
 
-impl SeedError {
     /// Whether every seed has answered, and has less: time alone does not mend it.
     pub(crate) fn is_for_good(&self) -> bool {
         let Self::Refused(refusals) = self else { return matches!(self, Self::NoSeeds) };
@@ -127,41 +125,40 @@ pub(crate) fn seed(replica: &Replica, data: &Path) -> Result<(), SeedError> {
         ReplicaKind::Follower { .. } => None,
         ReplicaKind::Node(_) => has_now(data)?,
     };
-    let mut refusals = Vec::new();
-    for url in replica.seeds() {
-        match export(replica, url, own) {
-            Ok(mut export) => {
-                tracing::info!(from = url, directory = %data.display(), "copying another service");
-                let copied = match replica.kind {
-                    ReplicaKind::Follower { .. } => follower::seed(&mut export, data, url)?,
-                    ReplicaKind::Node(_) => seeding::seed(&mut export, data)?,
-                };
-                tracing::info!(
-                    files = copied.files,
-                    bytes = copied.bytes,
-                    "copied another service"
-                );
-                return Ok(());
-            }
-            Err(refusal) => refusals.push(refusal),
-        }
-    }
-    Err(if refusals.is_empty() { SeedError::NoSeeds } else { SeedError::Refused(refusals) })
+    let (url, mut export) = first_of(replica, |url| export(replica, url, own))?;
+    tracing::info!(from = url, directory = %data.display(), "copying another service");
+    let copied = match replica.kind {
+        ReplicaKind::Follower { .. } => follower::seed(&mut export, data, url)?,
+        ReplicaKind::Node(_) => seeding::seed(&mut export, data)?,
+    };
+    tracing::info!(files = copied.files, bytes = copied.bytes, "copied another service");
+    Ok(())
 }
 
 /// Whether there is a seed that has the changes of this copy up to a sequence, and has read the log
-/// beyond an entry. A follower was told that by its primary.
+/// beyond an entry. The primary of a follower has compared that already.
 ///
 /// # Errors
 /// [`SeedError`].
 pub(crate) fn find_seed(replica: &Replica, sequence: u64, read: u64) -> Result<(), SeedError> {
-    if matches!(replica.kind, ReplicaKind::Follower { .. }) {
-        return Ok(());
+    match replica.kind {
+        ReplicaKind::Follower { .. } => Ok(()),
+        ReplicaKind::Node(_) => {
+            let own = Some((sequence, read));
+            first_of(replica, |url| has_more(replica, url, own)).map(drop)
+        }
     }
+}
+
+/// The first seed that can be used, and what it gives.
+fn first_of<T>(
+    replica: &Replica,
+    ask: impl Fn(&str) -> Result<T, SeedRefusal>,
+) -> Result<(&str, T), SeedError> {
     let mut refusals = Vec::new();
     for url in replica.seeds() {
-        match has_more(replica, url, Some((sequence, read))) {
-            Ok(()) => return Ok(()),
+        match ask(url) {
+            Ok(given) => return Ok((url, given)),
             Err(refusal) => refusals.push(refusal),
         }
     }

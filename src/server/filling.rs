@@ -12,9 +12,9 @@ use tokio::time::sleep;
 use crate::replicas::{self, Replica, SeedError};
 
 /// What to do where the furthest of all nodes cannot read on.
-const NO_SEED_NEXT: &str = "look at the sequences of all nodes (nearprint cluster status), stop the \
-                            one with the highest, and begin a new log at it (nearprint cluster \
-                            refound)";
+const NO_SEED_NEXT: &str = "find the node with the highest sequence in /v1/stats, stop all nodes, \
+                            and begin a new log at that one: nearprint cluster refound \
+                            (docs/cluster.md, Losing the log)";
 
 /// How long it waits before it tries once more.
 const AGAIN: Duration = Duration::from_secs(5);
@@ -23,6 +23,7 @@ const AGAIN: Duration = Duration::from_secs(5);
 /// has. It answers look-ups meanwhile; a node halts if all others have less.
 pub(crate) async fn wait_for_seed(replica: &Replica, engine: &Engine) {
     engine.outdated().await;
+    let mut told = String::new();
     loop {
         let read = engine.node().map_or(0, |status| status.read);
         let (replica, sequence) = (replica.clone(), engine.sequence().get());
@@ -30,10 +31,16 @@ pub(crate) async fn wait_for_seed(replica: &Replica, engine: &Engine) {
         match looking.unwrap_or_else(|fault| resume_unwind(fault.into_panic())) {
             Ok(()) => return,
             Err(error) => {
-                tracing::warn!(%error, "this copy cannot begin with the content of another yet");
-                if error.is_for_good() {
-                    engine.halt(format!("{error}; next: {NO_SEED_NEXT}"));
+                let why = error.to_string();
+                if told != why {
+                    tracing::warn!(why, "no other node has all that this one has; waiting");
                 }
+                if error.is_for_good() {
+                    let what = "the log has discarded what this node has not read, and no seed has \
+                                what this node has";
+                    engine.halt(format!("{what}: {why}; next: {NO_SEED_NEXT}"));
+                }
+                told = why;
             }
         }
         sleep(AGAIN).await;

@@ -60,7 +60,7 @@ pub(crate) enum News {
 pub(crate) struct LogReading {
     pub(crate) news: Receiver<News>,
     pub(crate) thread: Option<Thread>,
-    /// An entry that did not fit the disk.
+    /// An entry that cannot be stored now.
     pub(crate) held: Option<LogEntry>,
     /// When it last had everything; the start before that.
     pub(crate) level_at: Instant,

@@ -345,7 +345,7 @@ impl NodeWriter {
             News::Discarded(why) => {
                 tracing::warn!(
                     why,
-                    "this copy begins again with an export of another that has what it has"
+                    "this copy begins again with an export of another, once one has all that it has"
                 );
                 self.reading.ends(why);
             }
