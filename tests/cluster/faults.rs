@@ -72,23 +72,25 @@ fn during_faults_of_every_kind_one_of_each_family_is_stored() {
     let Some(mut cluster) = Cluster::start_on_hosts() else { return };
     let seed = number("NEARPRINT_TEST_SEED", 1);
     let faults = number("NEARPRINT_TEST_FAULTS", FAULTS as u64);
-    let (is_over, next) = (AtomicBool::new(false), AtomicU64::new(0));
+    let (is_over, next, answered) = (AtomicBool::new(false), AtomicU64::new(0), AtomicU64::new(0));
     let began = Instant::now();
     let clients: Vec<_> = (0..number("NEARPRINT_TEST_CLIENTS", CLIENTS))
         .map(|at| cluster.client_within(at as usize % NODES, GIVES_UP_AFTER))
         .collect();
     let operations = thread::scope(|scope| {
-        let asks = clients.iter().map(|client| scope.spawn(|| ask(client, &next, began, &is_over)));
+        let counts = (&next, &answered);
+        let is_over = &is_over;
+        let asks = clients.iter().map(|it| scope.spawn(move || ask(it, counts, began, is_over)));
         let asks: Vec<_> = asks.collect();
-        let over = OverAtEnd(&is_over);
+        let over = OverAtEnd(is_over);
         let mut dice = Dice(seed);
         for number in 0..faults {
-            let before = next.load(Ordering::Relaxed);
+            let before = answered.load(Ordering::Relaxed);
             // In turn, so that each kind occurs.
             let kind = KINDS[number as usize % KINDS.len()];
             inject(&mut cluster, kind, &mut dice);
             cluster.until("a node leads, and writes go on", |cluster| {
-                cluster.has_leader() && next.load(Ordering::Relaxed) > before + 100
+                cluster.has_leader() && answered.load(Ordering::Relaxed) > before + 150
             });
         }
         drop(over);
@@ -108,7 +110,12 @@ fn during_faults_of_every_kind_one_of_each_family_is_stored() {
 }
 
 /// Asks about one document after the other, at the same time as others.
-fn ask(client: &Client, next: &AtomicU64, start: Instant, is_over: &AtomicBool) -> Vec<Operation> {
+fn ask(
+    client: &Client,
+    (next, answered): (&AtomicU64, &AtomicU64),
+    start: Instant,
+    is_over: &AtomicBool,
+) -> Vec<Operation> {
     let mut operations = Vec::new();
     while !is_over.load(Ordering::Relaxed) {
         let number = next.fetch_add(1, Ordering::Relaxed);
@@ -122,6 +129,8 @@ fn ask(client: &Client, next: &AtomicU64, start: Instant, is_over: &AtomicBool) 
         let outcome = outcome(reply.map_err(|error| error.to_string()));
         if matches!(outcome, Outcome::Refused | Outcome::Unknown) {
             thread::sleep(Duration::from_millis(20));
+        } else {
+            answered.fetch_add(1, Ordering::Relaxed);
         }
         operations.push(Operation { id, family, began, ended: start.elapsed(), outcome });
     }
