@@ -196,8 +196,8 @@ fn has_now(data: &Path) -> Result<Option<(u64, u64)>, OpenError> {
     Ok(file.map(|file| (file.position.next - 1, file.position.at)))
 }
 
-/// The export of a seed. For a node, who is no node or has less is refused before anything is
-/// emptied for it.
+/// The export of a seed. A node refuses a service that is not a node or has less, before its own
+/// directory is emptied.
 fn export(
     replica: &Replica,
     url: &str,

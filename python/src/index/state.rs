@@ -16,7 +16,7 @@ use nearprint_machine::query::Criteria;
 use nearprint_machine::search::{Match, Probe, Search, others};
 use nearprint_text::Analysis;
 
-/// Documents of which a look-up makes hits at most.
+/// The most documents that a look-up makes hits of.
 const LISTED_MAX: usize = 4_096;
 
 /// The time of all look-ups and changes: nothing expires.

@@ -210,7 +210,7 @@ pub(super) struct Which<'a> {
 /// A search for groups.
 #[derive(Debug)]
 pub(super) struct GroupSearch<'a> {
-    /// Of which only the thresholds and `search` count.
+    /// Only the thresholds and `search` of them count.
     pub(super) options: OfferOptions,
     pub(super) namespace: Option<&'a str>,
     pub(super) all_namespaces: bool,

@@ -14,9 +14,9 @@ use crate::namespace_key::NamespaceKey;
 use crate::namespaces::NamespaceNumber;
 
 impl View {
-    /// The same view with a newest delta of its own. Of a view and its clones only one may be
-    /// changed; this one may be changed besides. Cost: at most that of the changes of a delta, some
-    /// tens of milliseconds.
+    /// The same view with a newest delta of its own. Only one of a view and its clones may be
+    /// changed; the fork may be changed independently of them. Cost: at most that of the changes of
+    /// a delta, some tens of milliseconds.
     #[must_use]
     pub fn fork(&self) -> Self {
         let newest = &self.deltas[self.deltas.len() - 1];
