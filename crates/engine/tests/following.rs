@@ -9,6 +9,7 @@ mod common;
 
 use std::io::{self, Read};
 use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, mpsc};
 use std::time::Duration;
 
@@ -437,17 +438,18 @@ async fn a_follower_is_ready_although_its_primary_is_never_idle() {
     let (primary, follower) = pair(folder.path()).await;
     level(&primary, &follower).await;
     close(&follower);
-    let writer = primary.clone();
+    let (writer, stop) = (primary.clone(), Arc::new(AtomicBool::new(false)));
+    let stopped = stop.clone();
     let writing = tokio::spawn(async move {
-        for number in 100.. {
+        for number in (100..).take_while(|_| !stopped.load(Ordering::Relaxed)) {
             store(&writer, document(number)).await;
         }
     });
     let two = folder.path().join("follower");
     let follower = open_follower(&two, &Wiring::new(Some(&primary)));
     until("it has had everything", || status(&follower).state == NodeState::Following).await;
-    writing.abort();
-    drop(writing.await);
+    stop.store(true, Ordering::Relaxed);
+    writing.await.unwrap();
     level(&primary, &follower).await;
     assert_same_documents(&primary, &follower).await;
     close(&follower);
