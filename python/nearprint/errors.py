@@ -350,6 +350,12 @@ class NoLeader(NearprintError):
     code = "no_leader"
 
 
+class LeaderUnreachable(NearprintError):
+    """The leader of the cluster does not answer."""
+
+    code = "leader_unreachable"
+
+
 class Behind(NearprintError):
     """This copy does not have the change yet."""
 

@@ -16,7 +16,7 @@ pub(crate) enum Role {
     /// It decides, and nobody else does.
     Alone,
     /// It is a copy of others.
-    Replica(ReplicaRole),
+    Replica(Box<ReplicaRole>),
 }
 
 /// A copy, as it speaks to the others.
@@ -137,6 +137,8 @@ mod tests {
             read: 7,
             ignored: 0,
             log_fault: None,
+            lead_fault: None,
+            clock_ahead_ms: None,
         }
     }
 

@@ -112,6 +112,7 @@ fn routes() -> Routes {
     .add(Nothing, Named, routes!(health::get_healthz), &[])
     .add(Nothing, Named, routes!(health::get_readyz), &[&[READINESS]])
     .add(Nothing, Named, routes!(health::get_readyz_writes), &[&[READINESS, PASSES_ON]])
+    .add(Nothing, Named, routes!(health::get_readyz_reads), &[&[PARAMETERS, READINESS]])
     .add(Read, All, routes!(metrics::get_metrics), &[])
     .add(Token, Named, routes!(get_openapi), &[&[PARAMETERS, BUSY]])
     .add(Token, Named, page_file(routes!(page::get_page)), &[&[BUSY]])

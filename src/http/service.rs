@@ -1,6 +1,7 @@
 //! What the handlers share: the service, and what belongs to HTTP alone.
 
 use std::sync::{Arc, OnceLock};
+use std::time::Duration;
 
 use axum::extract::Request;
 use nearprint_engine::Engine;
@@ -11,6 +12,7 @@ use tokio::sync::watch;
 use tokio::time::Instant;
 
 use crate::access::Access;
+use crate::http::forward::ForwardTarget;
 use crate::http::options::HttpOptions;
 use crate::http::problem::Problem;
 use crate::http::reply::streamed::StreamPlaces;
@@ -89,13 +91,27 @@ impl HttpService {
 
     /// Whether it is a node of a cluster.
     pub(crate) fn is_node(&self) -> bool {
-        matches!(&self.role, Role::Replica(ReplicaRole { copies: Copies::Cluster { .. }, .. }))
+        match &self.role {
+            Role::Alone => false,
+            Role::Replica(replica) => matches!(replica.copies, Copies::Cluster { .. }),
+        }
     }
 
     /// Whether it is a copy that has each change soon.
     pub(crate) fn is_level(&self) -> bool {
         self.replica()
             .is_some_and(|(_, status)| status.state == NodeState::Following && status.is_connected)
+    }
+
+    /// How long a caller waits for a write, if the engine limits that.
+    pub(crate) fn write_timeout(&self) -> Option<Duration> {
+        self.service.engine().write_timeout()
+    }
+
+    /// Resolves when requests that write go elsewhere than there.
+    pub(crate) async fn is_led_by_another(&self, there: ForwardTarget) {
+        let ForwardTarget::Leader(address) = there else { return std::future::pending().await };
+        self.service.engine().led_by_another(&address).await;
     }
 
     /// Who decides now.

@@ -189,7 +189,8 @@ fn log_memory(settings: &Settings) {
 /// What the service is among others.
 fn role(settings: &Settings) -> Result<Role, ServeError> {
     let Some(replica) = &settings.replica else { return Ok(Role::Alone) };
-    Ok(Role::Replica(ReplicaRole::new(replica, settings.http.requests_in_flight_max)?))
+    let role = ReplicaRole::new(replica, settings.http.requests_in_flight_max)?;
+    Ok(Role::Replica(Box::new(role)))
 }
 
 /// Opens the engine of a service alone, which reports its work to the metrics. Blocks.

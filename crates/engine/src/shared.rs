@@ -209,6 +209,14 @@ impl Shared {
         drop(self.writer.send(ToWriter::Fail));
     }
 
+    /// What the threads of a node or a follower tell.
+    ///
+    /// # Panics
+    /// If the engine is neither.
+    pub(crate) fn membership(&self) -> &Membership {
+        self.node.as_ref().expect("it is the writer of a node")
+    }
+
     pub(crate) fn readiness(&self) -> Readiness {
         match self.life() {
             Life::Failed => Readiness::Failed,

@@ -43,6 +43,8 @@ pub enum CursorKind {
     Members,
     /// A change that one copy of a directory tells another.
     Change,
+    /// A change for which a client waits at a copy that does not have it yet.
+    Awaited,
 }
 
 /// What a value is good for: its kind, and which list of this kind. A value for another purpose is

@@ -105,6 +105,8 @@ codes! {
         "It is not known whether the request was carried out", again after 1;
     NoLeader = 503, "no_leader", "No node of the cluster leads now",
         again after 1;
+    LeaderUnreachable = 503, "leader_unreachable",
+        "The leader of the cluster does not answer", again after 1;
     Behind = 503, "behind", "This copy does not have the change yet", again after 1;
     FollowerHalted = 503, "follower_halted",
         "This follower has stopped following its primary", again after 10;

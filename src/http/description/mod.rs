@@ -129,6 +129,7 @@ mod tests {
             "GET /healthz",
             "GET /readyz",
             "GET /readyz/writes",
+            "GET /readyz/reads",
             "GET /metrics",
             "GET /openapi.json",
             "GET /",

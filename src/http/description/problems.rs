@@ -102,19 +102,30 @@ pub(crate) const READINESS: ErrorGroup = &[
 
 /// Why a service passes no writes on.
 pub(crate) const PASSES_ON: ErrorGroup =
-    &[Code::Follower, Code::PrimaryUnreachable, Code::NoLeader];
+    &[Code::Follower, Code::PrimaryUnreachable, Code::NoLeader, Code::LeaderUnreachable];
 
 /// Those of a follower's request for changes.
 pub(crate) const CHANGES: ErrorGroup =
     &[Code::Diverged, Code::ChangesPacked, Code::UnreadableRecord];
 
 /// Those of any request that reads what is stored, and may have to be answered elsewhere.
-const READING: ErrorGroup =
-    &[Code::Follower, Code::PrimaryUnreachable, Code::NoLeader, Code::Behind, Code::Overloaded];
+const READING: ErrorGroup = &[
+    Code::Follower,
+    Code::PrimaryUnreachable,
+    Code::NoLeader,
+    Code::LeaderUnreachable,
+    Code::Behind,
+    Code::Overloaded,
+];
 
 /// Those of any request that changes what is stored, and may have to be answered elsewhere.
-const WRITING: ErrorGroup =
-    &[Code::Follower, Code::PrimaryUnreachable, Code::NoLeader, Code::OutcomeUnknown];
+const WRITING: ErrorGroup = &[
+    Code::Follower,
+    Code::PrimaryUnreachable,
+    Code::NoLeader,
+    Code::LeaderUnreachable,
+    Code::OutcomeUnknown,
+];
 
 /// Those of metadata.
 pub(crate) const METADATA: ErrorGroup = &[Code::MetadataTooLarge];

@@ -25,6 +25,7 @@ use nearprint_service::shares::RequestPlace;
 use nearprint_wire::answer::Hex;
 use tokio::time::Instant;
 
+use crate::http::forward::ForwardLimits;
 use crate::http::middleware::access;
 use crate::http::middleware::access::RouteRules;
 use crate::http::middleware::freshness::{self, Freshness};
@@ -132,7 +133,12 @@ async fn answer(
                 Decider::Here => {}
                 Decider::There(forwarder, to) => {
                     freshness::tell_change(http, request.headers_mut());
-                    let mut response = forwarder.forward(request, &to, writes).await?;
+                    let limits = ForwardLimits {
+                        // The reply to a batch takes as long as the batch.
+                        reply: http.write_timeout().filter(|_| !is_of_many(route)),
+                        moved: Box::pin(http.is_led_by_another(to.clone())),
+                    };
+                    let mut response = forwarder.forward(request, &to, writes, limits).await?;
                     freshness::catch_up(http, &mut response).await;
                     return Ok(response);
                 }
@@ -153,9 +159,14 @@ async fn answer(
     Ok(response)
 }
 
+/// Whether the requests of a route write many documents each.
+fn is_of_many(route: Option<&str>) -> bool {
+    route.is_some_and(|route| route.ends_with("/batch"))
+}
+
 /// Whether a path is a health probe or the metrics, which are answered however busy the service is.
 pub(crate) fn is_probe(path: &str) -> bool {
-    matches!(path, "/healthz" | "/readyz" | "/readyz/writes" | "/metrics")
+    matches!(path, "/healthz" | "/readyz" | "/readyz/reads" | "/readyz/writes" | "/metrics")
 }
 
 /// One request, from its head to the end of its reply; the log line is written on drop.

@@ -1,16 +1,23 @@
-//! `/healthz`, `/readyz` and `/readyz/writes`: probes for supervisors and load balancers.
+//! `/healthz`, `/readyz`, `/readyz/reads` and `/readyz/writes`: probes for supervisors and load
+//! balancers.
 
 use std::sync::Arc;
 
 use axum::Json;
-use axum::extract::State;
+use axum::extract::{RawQuery, State};
+use axum::http::HeaderMap;
 use nearprint_engine::replica::{NodeState, NodeStatus};
 use nearprint_engine::{Readiness, Refused};
 use nearprint_service::AllowedNamespaces;
 use nearprint_wire::answer::HealthReply;
+use nearprint_wire::fields;
+use nearprint_wire::offer::FieldKind;
 
+use crate::http::forward::FORWARDED;
 use crate::http::problem::{Code, Problem};
 use crate::http::request::caller::CalledBy;
+use crate::http::request::parameters;
+use crate::http::request::schema::describe;
 use crate::http::role::{self, Copies, Decider};
 use crate::http::service::HttpService;
 
@@ -43,25 +50,55 @@ pub(crate) async fn get_readyz(
     }
 }
 
-/// The service takes writes, itself or by passing them on; 503 with the reason otherwise.
+fields! {
+    /// What `/readyz/reads` takes in its query string.
+    pub(crate) struct ReadinessParameters {
+        /// How far a copy may be behind, in milliseconds; as far as it is without it.
+        max_lag_ms: u64 [FieldKind::Whole(0, u64::MAX)],
+    }
+}
+
+describe! { parameters ReadinessParameters }
+
+/// The service answers look-ups, from what it has: also a copy that has halted or whose log is
+/// away, as long as it is not further behind than `max_lag_ms`.
+#[utoipa::path(get, path = "/readyz/reads", tag = "operations",
+    params(ReadinessParameters),
+    responses((status = 200, body = HealthReply,
+        description = "The service answers look-ups, and is at most `max_lag_ms` behind")))]
+pub(crate) async fn get_readyz_reads(
+    State(http): State<Arc<HttpService>>,
+    CalledBy(caller): CalledBy,
+    RawQuery(query): RawQuery,
+) -> Result<Json<HealthReply>, Problem> {
+    let ReadinessParameters { max_lag_ms } = parameters::read(query.as_deref())?;
+    runs(&http)?;
+    match http.replica() {
+        None => Ok(Json(HealthReply { status: "ready", lag_ms: None })),
+        Some((_, status)) => answers_lookups(&status, max_lag_ms, &caller.namespaces),
+    }
+}
+
+/// The service takes writes, itself or by passing them on; 503 with the reason otherwise. The
+/// service that decides is asked, at most once a second.
 #[utoipa::path(get, path = "/readyz/writes", tag = "operations",
     responses((status = 200, body = HealthReply,
         description = "The service takes writes, itself or by passing them on")))]
 pub(crate) async fn get_readyz_writes(
     State(http): State<Arc<HttpService>>,
     CalledBy(caller): CalledBy,
+    headers: HeaderMap,
 ) -> Result<Json<HealthReply>, Problem> {
     match http.decider() {
         Decider::Here => accepts_writes(&http, &caller.namespaces),
         Decider::Nobody(problem) => Err(problem),
-        Decider::There(..) => {
+        Decider::There(_, to) if headers.contains_key(FORWARDED) => Err(to.again()),
+        Decider::There(forwarder, to) => {
             runs(&http)?;
-            match http.replica() {
-                None => Err(role::no_leader()),
-                Some((replica, status)) => {
-                    passes_writes_on(&replica.copies, &status, &caller.namespaces)
-                }
-            }
+            let Some((replica, status)) = http.replica() else { return Err(role::no_leader()) };
+            let ready = passes_writes_on(&replica.copies, &status, &caller.namespaces)?;
+            forwarder.probe(&to).await.map_err(|why| to.is_away(&why))?;
+            Ok(ready)
         }
     }
 }
@@ -124,6 +161,25 @@ fn fit_for_lookups(
     }
 }
 
+/// Whether a copy answers look-ups from something that is new enough. One that catches up is not,
+/// unless there is nothing that it could read.
+fn answers_lookups(
+    status: &NodeStatus,
+    max_lag_ms: Option<u64>,
+    reach: &AllowedNamespaces,
+) -> Result<Json<HealthReply>, Problem> {
+    if status.state == NodeState::CatchingUp && status.log_fault.is_none() {
+        let detail = "This copy has not caught up since it was started.";
+        return Err(Problem::new(Code::Behind, detail));
+    }
+    if max_lag_ms.is_some_and(|max| status.lag_ms > max) {
+        let detail = "This copy is further behind than max_lag_ms.";
+        return Err(Problem::new(Code::Behind, detail).of_field("max_lag_ms"));
+    }
+    let lag_ms = lag(reach, status.lag_ms);
+    Ok(Json(HealthReply { status: role::state_name(&status.state), lag_ms }))
+}
+
 /// Writes are passed on while whoever decides them is heard. Who leads a cluster is known for sure
 /// at the end of the log only.
 fn passes_writes_on(
@@ -161,7 +217,23 @@ mod tests {
             read: 7,
             ignored: 0,
             log_fault: None,
+            lead_fault: None,
+            clock_ahead_ms: None,
         }
+    }
+
+    #[test]
+    fn a_copy_answers_lookups_while_it_has_halted_or_its_log_is_away() {
+        let reach = AllowedNamespaces::ALL;
+        let ready = |status: &NodeStatus, max| shown(answers_lookups(status, max, &reach));
+        assert_eq!(ready(&status(halted(), 60_000), None), "halted");
+        let far = NodeStatus { lag_ms: 60_000, ..status(halted(), 60_000) };
+        assert_eq!([ready(&far, Some(60_000)), ready(&far, Some(59_999))], ["halted", "behind"]);
+        let catching_up = status(NodeState::CatchingUp, 0);
+        assert_eq!(ready(&catching_up, None), "behind");
+        let cut_off = NodeStatus { log_fault: Some("away".to_owned()), ..catching_up };
+        assert_eq!(ready(&cut_off, None), "catching_up");
+        assert_eq!(ready(&status(NodeState::Following, 60_000), Some(3)), "following");
     }
 
     fn halted() -> NodeState {

@@ -166,6 +166,8 @@ mod tests {
             read: 7,
             ignored: 3,
             log_fault: None,
+            lead_fault: None,
+            clock_ahead_ms: None,
         };
         set_replica_metrics(&status);
         set_cluster_metrics(&status);

@@ -150,8 +150,13 @@ pub(crate) struct ClusterReply {
     ignored: u64,
     /// Why it has halted; null while it has not.
     halted: Option<String>,
-    /// Why the log cannot be read now; null if it can.
+    /// Why the log cannot be read now, does not take what a leader appends, or may lose it; null if
+    /// it is well.
     log_fault: Option<String>,
+    /// Why the node does not try to lead, or only if nobody else does; null if it would.
+    lead_fault: Option<String>,
+    /// How far the clock is ahead of the log's; null while it is not known.
+    clock_ahead_ms: Option<i64>,
 }
 
 impl ClusterReply {
@@ -165,6 +170,8 @@ impl ClusterReply {
             ignored: status.ignored,
             halted: halted(&status.state),
             log_fault: status.log_fault.clone(),
+            lead_fault: status.lead_fault.clone(),
+            clock_ahead_ms: status.clock_ahead_ms,
         }
     }
 }

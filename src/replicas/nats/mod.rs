@@ -17,24 +17,29 @@ mod monitors;
 mod options;
 mod reader;
 
+use std::error::Error as _;
 use std::sync::Arc;
 use std::time::Duration;
 
 use async_nats::connection::State;
+use async_nats::datetime::DateTime;
 use async_nats::jetstream::context::{
-    ContextBuilder, CreateStreamError, CreateStreamErrorKind, GetStreamErrorKind,
+    ContextBuilder, CreateStreamError, CreateStreamErrorKind, GetStreamErrorKind, PublishError,
+    PublishErrorKind,
 };
 use async_nats::jetstream::stream::{
-    ClusterInfo, Config, DiscardPolicy, Info, PeerInfo, RetentionPolicy, StorageType,
+    ClusterInfo, Config, DiscardPolicy, Info, PeerInfo, RawMessageErrorKind, RetentionPolicy,
+    StorageType,
 };
-use async_nats::jetstream::{Context, ErrorCode};
+use async_nats::jetstream::{Context, Error as JetStreamError, ErrorCode};
 use bytes::Bytes;
 use futures_util::FutureExt as _;
-use nearprint_engine::log::{Log, LogBounds, LogError, LogSettings, Reader};
+use nearprint_engine::log::{Log, LogBounds, LogEntry, LogError, LogSettings, Reader};
 use tokio::runtime::Handle;
 use tokio::sync::oneshot;
 use tokio::time::{Instant, sleep};
 
+use self::options::ConnectionFault;
 pub use self::options::{NatsOptions, NewStream, SignIn};
 use self::reader::NatsReader;
 
@@ -63,6 +68,7 @@ pub struct NatsLog {
     stream: Arc<str>,
     identity: u64,
     monitors: Arc<[String]>,
+    connection_fault: ConnectionFault,
 }
 
 /// Why there is no log.
@@ -117,7 +123,7 @@ impl NatsLog {
     pub fn open(options: &NatsOptions, runtime: &Handle) -> Result<Self, NatsError> {
         let name = stream_name(&options.name)?;
         runtime.block_on(async {
-            let context = connect(options).await?;
+            let (context, fault) = connect(options).await?;
             let stream = context.get_stream(&name).await.map_err(|error| {
                 if is_not_found(error.kind()) {
                     NatsError::Missing(name)
@@ -125,7 +131,7 @@ impl NatsLog {
                     NatsError::Unreachable(error.to_string())
                 }
             })?;
-            Self::of(context, stream.cached_info(), options)
+            Self::of((context, fault), stream.cached_info(), options)
         })
     }
 
@@ -141,7 +147,7 @@ impl NatsLog {
     ) -> Result<Self, NatsError> {
         let name = stream_name(&options.name)?;
         runtime.block_on(async {
-            let context = connect(options).await?;
+            let (context, fault) = connect(options).await?;
             let began = Instant::now();
             while !is_missing(&context, &name).await? && began.elapsed() < BEGINS_WITHIN {
                 sleep(ASK_AGAIN).await;
@@ -157,12 +163,16 @@ impl NatsLog {
                     Err(error) => return Err(not_made(name, &error)),
                 }
             };
-            Self::of(context, stream.cached_info(), options)
+            Self::of((context, fault), stream.cached_info(), options)
         })
     }
 
     /// Called on the runtime.
-    fn of(context: Context, info: &Info, options: &NatsOptions) -> Result<Self, NatsError> {
+    fn of(
+        (context, connection_fault): (Context, ConnectionFault),
+        info: &Info,
+        options: &NatsOptions,
+    ) -> Result<Self, NatsError> {
         if let Some(what) = unsuitable(&info.config) {
             return Err(NatsError::Unsuitable { stream: info.config.name.clone(), what });
         }
@@ -172,7 +182,14 @@ impl NatsLog {
             stream: info.config.name.as_str().into(),
             identity: identity(info),
             monitors: options.monitors.as_slice().into(),
+            connection_fault,
         })
+    }
+
+    /// Why there is no connection, if there is none and the servers have said why; otherwise this.
+    fn why_unreachable(&self, otherwise: String) -> String {
+        let is_connected = self.context.client().connection_state() == State::Connected;
+        self.connection_fault.get().filter(|_| !is_connected).unwrap_or(otherwise)
     }
 
     /// What the leader of the stream knows of it.
@@ -185,6 +202,23 @@ impl NatsLog {
         } else {
             let reason = "its stream has no leader that a majority of its servers follows";
             Err(LogError::Unreachable(reason.to_owned()))
+        }
+    }
+
+    /// What the leader of the stream has at a position. Readers read from any of its servers.
+    async fn stored_entry(&self, at: u64) -> Result<Option<LogEntry>, LogError> {
+        let stream = self.context.get_stream_no_info(&*self.stream).await.map_err(unreachable)?;
+        match stream.get_raw_message(at).await {
+            Ok(stored) => {
+                let (bytes, at_ms) = (stored.payload.as_ref().into(), unix_ms(stored.time));
+                Ok(Some(LogEntry { at: stored.sequence, bytes, at_ms }).filter(|e| e.at == at))
+            }
+            Err(error) => match error.kind() {
+                RawMessageErrorKind::NoMessageFound => Ok(None),
+                RawMessageErrorKind::InvalidSubject
+                | RawMessageErrorKind::JetStream(_)
+                | RawMessageErrorKind::Other => Err(unreachable(error)),
+            },
         }
     }
 
@@ -221,10 +255,10 @@ impl Log for NatsLog {
                 drop(self.runtime.spawn(async move {
                     let acknowledged = acknowledgement.await;
                     let position = acknowledged.map(|acknowledged| acknowledged.sequence);
-                    drop(answer.send(position.map_err(unreachable)));
+                    drop(answer.send(position.map_err(|error| not_appended(&error))));
                 }));
             }
-            Some(Err(error)) => refuse(answer, &error.to_string()),
+            Some(Err(error)) => drop(answer.send(Err(not_appended(&error)))),
             None => refuse(answer, "too many entries wait to be sent"),
         }
         receiver
@@ -234,12 +268,19 @@ impl Log for NatsLog {
         Box::new(NatsReader::new(self.clone(), from))
     }
 
+    fn entry(&self, at: u64) -> Result<Option<LogEntry>, LogError> {
+        self.runtime.block_on(self.stored_entry(at))
+    }
+
     fn bounds(&self) -> Result<LogBounds, LogError> {
         self.runtime.block_on(self.current_bounds())
     }
 
     fn settings(&self) -> Result<LogSettings, LogError> {
         let info = self.runtime.block_on(self.info())?;
+        if let Some(what) = unsuitable(&info.config) {
+            return Err(LogError::Refused(what.to_owned()));
+        }
         let server = self.context.client().server_info();
         let entry_bytes_max = u64::try_from(info.config.max_message_size)
             .map_or(u64::MAX, |limit| if limit == 0 { u64::MAX } else { limit })
@@ -270,14 +311,14 @@ fn has_quorum(cluster: &ClusterInfo) -> bool {
     is_led && 2 * heard > 1 + cluster.replicas.len()
 }
 
-async fn connect(options: &NatsOptions) -> Result<Context, NatsError> {
-    let client = options.connect().await?;
+async fn connect(options: &NatsOptions) -> Result<(Context, ConnectionFault), NatsError> {
+    let (client, fault) = options.connect().await?;
     let context = ContextBuilder::new()
         .timeout(REQUEST_TIMEOUT)
         .max_ack_inflight(UNACKNOWLEDGED_MAX)
         .backpressure_on_inflight(false)
         .build(client);
-    Ok(context)
+    Ok((context, fault))
 }
 
 /// Whether there is no such stream; false if the servers do not know it yet.
@@ -368,6 +409,7 @@ fn unsuitable(config: &Config) -> Option<&'static str> {
         (config.allow_rollup, "an entry can replace those before it"),
         (config.mirror.is_some() || config.sources.is_some(), "it copies another stream"),
         (config.no_ack, "it does not acknowledge entries"),
+        (config.sealed, "it is sealed, so it takes no entries"),
     ];
     rules.iter().find_map(|(is_broken, what)| is_broken.then_some(*what))
 }
@@ -378,8 +420,25 @@ fn identity(info: &Info) -> u64 {
     u64::try_from(info.created.unix_timestamp_nanos()).unwrap_or_default()
 }
 
+/// What the clock of a server said, in milliseconds since 1970.
+fn unix_ms(time: DateTime) -> Option<u64> {
+    u64::try_from(time.unix_timestamp_nanos() / 1_000_000).ok()
+}
+
 fn unreachable(error: impl std::error::Error) -> LogError {
     LogError::Unreachable(error.to_string())
+}
+
+/// Why an entry was not acknowledged: the servers refuse it, or did not answer.
+fn not_appended(error: &PublishError) -> LogError {
+    let refused = error.source().and_then(|source| source.downcast_ref::<JetStreamError>());
+    match (error.kind(), refused) {
+        (_, Some(refused)) if refused.error_code() != ErrorCode::CLUSTER_NOT_AVAILABLE => {
+            LogError::Refused(refused.to_string())
+        }
+        (PublishErrorKind::MaxPayloadExceeded, _) => LogError::Refused(error.to_string()),
+        _ => LogError::Unreachable(error.to_string()),
+    }
 }
 
 #[cfg(test)]

@@ -9,6 +9,10 @@
 //! confirms the end, and finds a consumer that stands still. What the log has lost is reported when
 //! it was found twice, half a second apart, because a server that has just begun to lead may not
 //! have caught up.
+//!
+//! A server whose copy of an entry is damaged passes over it in silence. So a gap is looked at more
+//! often, through consumers that may be on other servers, and the leader of the stream is asked for
+//! what is missing.
 
 use std::mem::discriminant;
 use std::time::Duration;
@@ -21,7 +25,7 @@ use futures_util::future::BoxFuture;
 use nearprint_engine::log::{LogBounds, LogEntry, LogError, Reader};
 use tokio::time::{sleep, timeout};
 
-use super::{NatsLog, unreachable};
+use super::{NatsLog, unix_ms, unreachable};
 
 /// How often the consumer says that it is there. After twice this time without a sign it is
 /// replaced.
@@ -37,6 +41,9 @@ const FORGOTTEN_AFTER: Duration = Duration::from_secs(10);
 const REPLACE_PAUSE: Duration = Duration::from_millis(100);
 /// The pause before something that was found to be wrong is looked at again.
 const SUSPICION_PAUSE: Duration = Duration::from_millis(500);
+/// A gap is reported when so many consumers in a row, each on a server that was drawn, have found
+/// it.
+const GAP_LOOKS: u32 = 10;
 /// How often the leader of the stream is asked where it ends.
 const CHECK_INTERVAL: Duration = Duration::from_secs(1);
 
@@ -50,13 +57,24 @@ pub(super) struct NatsReader {
     last: Option<u64>,
     /// The next entry at the last check, if the log had it.
     awaited: Option<u64>,
-    /// What seems to be lost.
-    suspected: Option<LogError>,
+    /// What seems to be lost, and how often it was found.
+    suspected: Option<(LogError, u32)>,
+    /// The server of the newest consumer.
+    server: Option<String>,
+}
+
+/// A consumer that was made.
+struct Opened {
+    messages: Stream,
+    bounds: LogBounds,
+    server: Option<String>,
+    /// What it passes over, from the leader of the stream.
+    missing: Option<LogEntry>,
 }
 
 enum Consumer {
     /// It is being made; why the last one was given up.
-    Opening(BoxFuture<'static, Result<(Stream, LogBounds), LogError>>, String),
+    Opening(BoxFuture<'static, Result<Opened, LogError>>, String),
     Open(Box<Stream>),
 }
 
@@ -67,7 +85,7 @@ struct Checked {
 }
 
 enum Event {
-    Opened(Result<(Stream, LogBounds), LogError>),
+    Opened(Result<Opened, LogError>),
     Message(Option<Result<Message, MessagesError>>),
     Checked(Checked),
 }
@@ -75,13 +93,14 @@ enum Event {
 impl NatsReader {
     pub(super) fn new(log: NatsLog, next: u64) -> Self {
         Self {
-            consumer: open(&log, next, Duration::ZERO, "it is being connected to".to_owned()),
+            consumer: open(&log, next, (Duration::ZERO, "it is being connected to"), false),
             check: check(&log, next),
             log,
             next,
             last: None,
             awaited: None,
             suspected: None,
+            server: None,
         }
     }
 
@@ -97,10 +116,22 @@ impl NatsReader {
                 },
             };
             match event {
-                Event::Opened(Ok((messages, bounds))) => {
-                    self.last = Some(bounds.last);
+                Event::Opened(Ok(opened)) => {
+                    self.last = Some(opened.bounds.last);
                     self.awaited = None;
-                    self.consumer = Consumer::Open(Box::new(messages));
+                    let passed_over = std::mem::replace(&mut self.server, opened.server);
+                    self.consumer = Consumer::Open(Box::new(opened.messages));
+                    if let Some(entry) = opened.missing {
+                        (self.next, self.suspected) = (entry.at + 1, None);
+                        self.check = check(&self.log, self.next);
+                        tracing::warn!(
+                            entry = entry.at,
+                            server = passed_over.unwrap_or_default(),
+                            "a server of the log has passed over an entry, which may be damaged \
+                             there; another has it"
+                        );
+                        return Ok(entry);
+                    }
                     self.check = check(&self.log, self.next);
                 }
                 Event::Opened(Err(error)) => self.suspect(error)?,
@@ -120,24 +151,27 @@ impl NatsReader {
     ) -> Result<Option<LogEntry>, LogError> {
         let read = match message {
             Some(Ok(message)) => match message.info() {
-                Ok(info) => Ok((info.stream_sequence, message.message.payload)),
+                Ok(info) => {
+                    let (at, at_ms) = (info.stream_sequence, unix_ms(info.published));
+                    Ok((at, message.message.payload, at_ms))
+                }
                 Err(error) => Err(error.to_string()),
             },
             Some(Err(error)) => Err(error.to_string()),
             None => Err("its connection was closed".to_owned()),
         };
         match read {
-            Ok((at, bytes)) if at == self.next => {
+            Ok((at, bytes, at_ms)) if at == self.next => {
                 self.next += 1;
                 self.suspected = None;
-                return Ok(Some(LogEntry { at, bytes: bytes.as_ref().into() }));
+                return Ok(Some(LogEntry { at, bytes: bytes.as_ref().into(), at_ms }));
             }
             // Perhaps the message was lost on its way here. The next consumer will tell.
-            Ok((got, _)) if got > self.next => {
+            Ok((got, ..)) if got > self.next => {
                 self.suspect(LogError::Gap { read: self.next - 1, got })?;
             }
-            Ok(_) => self.replace(REPLACE_PAUSE, "it repeats entries".to_owned()),
-            Err(why) => self.replace(REPLACE_PAUSE, why),
+            Ok(_) => self.replace(REPLACE_PAUSE, "it repeats entries"),
+            Err(why) => self.replace(REPLACE_PAUSE, &why),
         }
         Ok(None)
     }
@@ -153,7 +187,7 @@ impl NatsReader {
                 }
                 let awaited = (self.next <= bounds.last).then_some(self.next);
                 if awaited.is_some() && awaited == self.awaited {
-                    self.replace(REPLACE_PAUSE, "its consumer stood still".to_owned());
+                    self.replace(REPLACE_PAUSE, "its consumer stood still");
                 }
                 self.awaited = awaited;
                 Ok(())
@@ -169,19 +203,23 @@ impl NatsReader {
     /// Looks again at what has been found to be wrong; an error if it was found before.
     fn suspect(&mut self, error: LogError) -> Result<(), LogError> {
         if matches!(error, LogError::Unreachable(_)) {
-            self.replace(REPLACE_PAUSE, error.to_string());
+            self.replace(REPLACE_PAUSE, &error.to_string());
             return Ok(());
         }
-        self.replace(SUSPICION_PAUSE, error.to_string());
-        let was_found = self.suspected.as_ref().map(discriminant) == Some(discriminant(&error));
-        self.suspected = Some(error.clone());
-        if was_found { Err(error) } else { Ok(()) }
+        let is_same = |known: &LogError| discriminant(known) == discriminant(&error);
+        let before = self.suspected.take().filter(|(known, _)| is_same(known));
+        let found = before.map_or(1, |(_, times)| times + 1);
+        let looks = if matches!(error, LogError::Gap { .. }) { GAP_LOOKS } else { 2 };
+        self.suspected = Some((error.clone(), found));
+        self.replace(SUSPICION_PAUSE, &error.to_string());
+        if found >= looks { Err(error) } else { Ok(()) }
     }
 
-    fn replace(&mut self, pause: Duration, why: String) {
+    fn replace(&mut self, pause: Duration, why: &str) {
         tracing::debug!(why, next = self.next, "reads the log with another consumer");
         self.last = None;
-        self.consumer = open(&self.log, self.next, pause, why);
+        let has_gap = matches!(self.suspected, Some((LogError::Gap { .. }, _)));
+        self.consumer = open(&self.log, self.next, (pause, why), has_gap);
     }
 
     /// What it means that no entry came in time.
@@ -190,7 +228,9 @@ impl NatsReader {
         match (&self.consumer, self.last) {
             (Consumer::Open(_), Some(last)) if last < self.next => Ok(None),
             (Consumer::Open(_), _) => Err(missing()),
-            (Consumer::Opening(_, why), _) => Err(LogError::Unreachable(why.clone())),
+            (Consumer::Opening(_, why), _) => {
+                Err(LogError::Unreachable(self.log.why_unreachable(why.clone())))
+            }
         }
     }
 }
@@ -233,15 +273,18 @@ fn check(log: &NatsLog, next: u64) -> BoxFuture<'static, Checked> {
     })
 }
 
-fn open(log: &NatsLog, next: u64, pause: Duration, why: String) -> Consumer {
+/// Makes a consumer after a pause. After a gap, what is missing is asked for, too.
+fn open(log: &NatsLog, next: u64, (pause, why): (Duration, &str), has_gap: bool) -> Consumer {
     let log = log.clone();
     let opening = async move {
         sleep(pause).await;
         let bounds = log.current_bounds().await?;
         is_there(next, bounds)?;
         let stream = log.context.get_stream_no_info(&*log.stream).await.map_err(unreachable)?;
+        let missing = if has_gap { log.stored_entry(next).await? } else { None };
+        let start_sequence = next + u64::from(missing.is_some());
         let config = Config {
-            deliver_policy: DeliverPolicy::ByStartSequence { start_sequence: next },
+            deliver_policy: DeliverPolicy::ByStartSequence { start_sequence },
             ack_policy: AckPolicy::None,
             memory_storage: true,
             num_replicas: 1,
@@ -249,9 +292,11 @@ fn open(log: &NatsLog, next: u64, pause: Duration, why: String) -> Consumer {
             ..Config::default()
         };
         let consumer = stream.create_consumer(config).await.map_err(unreachable)?;
+        let cluster = consumer.cached_info().cluster.as_ref();
+        let server = cluster.and_then(|cluster| cluster.leader.clone());
         let messages = consumer.stream().heartbeat(HEARTBEAT).expires(REQUEST_EXPIRES);
         let messages = messages.max_messages_per_batch(REQUEST_ENTRIES).messages().await;
-        Ok((messages.map_err(unreachable)?, bounds))
+        Ok(Opened { messages: messages.map_err(unreachable)?, bounds, server, missing })
     };
-    Consumer::Opening(Box::pin(opening), why)
+    Consumer::Opening(Box::pin(opening), why.to_owned())
 }

@@ -1,17 +1,19 @@
 //! An engine that is a copy of others: a node of a cluster, or a follower.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use nearprint_machine::commands::{Reason, RemoveMany};
 use nearprint_storage::{DirectoryLock, Disk, RealDisk};
 
+use crate::api::clock;
 use crate::api::error::{OpenError, Refused};
 use crate::api::observer::Observer;
 use crate::api::options::{Durability, Options};
 use crate::api::replies::Admission;
 use crate::handle::Engine;
 use crate::shared::ToWriter;
-use crate::state::replica::{NodeStatus, ReplicaOptions};
+use crate::state::replica::{Membership, NodeStatus, ReplicaOptions};
 
 impl Engine {
     /// Opens the directory of a node or of a follower, recovers, and starts the threads. It answers
@@ -49,11 +51,31 @@ impl Engine {
         }
     }
 
+    /// Leaves the lead to another node for so long.
+    pub fn stand_back(&self, time: Duration) {
+        if let Some(node) = &self.shared.node {
+            node.stand_back_until(clock::now() + time);
+        }
+    }
+
     /// Resolves when what this copy lacks can be read no more, so that it has to begin with the
     /// content of another. It goes on answering look-ups.
     pub async fn outdated(&self) {
         match &self.shared.node {
             Some(node) => node.outdated().await,
+            None => std::future::pending().await,
+        }
+    }
+
+    /// How long a caller waits for a write before its outcome is unknown, if it waits for others.
+    pub fn write_timeout(&self) -> Option<Duration> {
+        self.shared.node.as_ref().and_then(Membership::write_timeout)
+    }
+
+    /// Resolves when somebody leads the cluster, and not at this address.
+    pub async fn led_by_another(&self, address: &str) {
+        match &self.shared.node {
+            Some(node) => node.led_by_another(address).await,
             None => std::future::pending().await,
         }
     }

@@ -15,6 +15,8 @@
 //!    to the end and nothing counted for a while; a leader sends a beat every second for that
 //!    reason. Of several that try, one counts.
 //! 6. A leader resigns with its last message, and the next one begins at once, as in a new log.
+//! 7. A node without room leads only if nobody with room has tried: additions are refused there,
+//!    but documents can be removed. It resigns each minute, so that a node with room can begin.
 //!
 //! Times only decide when something is sent, tried or given up, never what counts. They are
 //! arguments, in milliseconds of a clock that is never set. Knows no log, thread or random number.
@@ -40,6 +42,8 @@ pub const BEAT_MS: u64 = 1_000;
 pub const SEND_AGAIN_MS: u64 = 500;
 /// The longest time between two repetitions.
 pub const SEND_AGAIN_MS_MAX: u64 = 5_000;
+/// A leader without room resigns after this time, in case another has room by now.
+pub const FULL_LEADS_MS: u64 = 60_000;
 /// If the newest own message that counted was sent longer ago, the leader accepts no writes, nor
 /// does it resign. Less than any takeover time, so that few are accepted in vain. Measured from
 /// when it was sent, because a leader that has fallen behind reads its old messages late.
@@ -73,7 +77,8 @@ pub struct Position {
 pub struct Leader {
     /// The attempt with which it began.
     pub id: LeaderId,
-    /// Where it is reached.
+    /// Where it is reached. Empty if it is not known, because the message with which it began was
+    /// discarded.
     pub address: Arc<str>,
 }
 
@@ -180,6 +185,17 @@ pub enum Due {
     SendAgain,
 }
 
+/// Whether a node could lead.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Fitness {
+    /// It could.
+    Fit,
+    /// It has no room for additions: it leads if nobody else does.
+    Full,
+    /// It must not.
+    Unfit,
+}
+
 /// The state of a node: which message counted last, who leads, and what it has under way itself.
 #[derive(Debug)]
 pub struct Chain {
@@ -188,6 +204,8 @@ pub struct Chain {
     heard_ms: u64,
     unfollowed: Option<Unfollowed>,
     own: Option<Own>,
+    /// It had no room when it tried to lead, nor since.
+    began_full: bool,
 }
 
 /// A leader whose messages do not count here.
@@ -208,6 +226,8 @@ struct Own {
     id: LeaderId,
     leads: bool,
     resigns: bool,
+    /// When it tried to lead.
+    tried_ms: u64,
     /// When the newest of them that counted was sent.
     confirmed_ms: u64,
     under_way: VecDeque<UnderWay>,
@@ -240,7 +260,7 @@ impl Position {
 impl Chain {
     /// Continues from a position.
     pub fn new(position: Position, now_ms: u64) -> Self {
-        Self { position, heard_ms: now_ms, unfollowed: None, own: None }
+        Self { position, heard_ms: now_ms, unfollowed: None, own: None, began_full: false }
     }
 
     /// How far it has read. It may be stored once the changes before `next` are durable.
@@ -311,7 +331,7 @@ impl Chain {
         let id = message.leader;
         if matches!(message.role, SenderRole::Lead { .. }) {
             assert!(self.own.is_none(), "who leads or tries does not try again");
-            self.own = Some(Own::new(id));
+            self.own = Some(Own::new(id, now_ms));
         }
         let own = self.own.as_mut().filter(|own| own.id == id).expect("it leads, or tries to");
         own.resigns |= message.role == SenderRole::Resign;
@@ -421,18 +441,31 @@ impl Chain {
         if last > read { Ok(()) } else { Err(Halt::Regressed { last, read }) }
     }
 
-    /// What is to be done. `is_fit` says whether this node could lead: it has no fault, and is not
-    /// stopping. `takeover_ms` is how long it waits for a silent leader before it tries, with its
-    /// part that is drawn; `None` while it has not read to the end.
-    pub fn due(&mut self, is_fit: bool, takeover_ms: Option<u64>, now_ms: u64) -> Due {
+    /// What is to be done. `takeover_ms` is how long it waits for a silent leader before it tries,
+    /// with its part that is drawn, and half of that longer if it is full; `None` while it has not
+    /// read to the end.
+    pub fn due(&mut self, fitness: Fitness, takeover_ms: Option<u64>, now_ms: u64) -> Due {
         let silent_ms = now_ms.saturating_sub(self.heard_ms);
+        let is_full = fitness == Fitness::Full;
+        self.began_full &= is_full;
         let Some(own) = &mut self.own else {
             let is_led = self.position.leader.is_some();
-            let wait_ms = takeover_ms.map(|ms| if is_led { ms } else { 0 });
-            let is_due = is_fit && wait_ms.is_some_and(|ms| silent_ms >= ms);
-            return if is_due { Due::Lead } else { Due::Nothing };
+            let wait_ms = |ms: u64| {
+                (if is_led { ms } else { 0 }).saturating_add(if is_full { ms / 2 } else { 0 })
+            };
+            let is_due = takeover_ms.is_some_and(|ms| silent_ms >= wait_ms(ms));
+            if !is_due || fitness == Fitness::Unfit {
+                return Due::Nothing;
+            }
+            self.began_full = is_full;
+            return Due::Lead;
         };
-        if own.may_send(now_ms) && !is_fit && !own.resigns {
+        let leads_on = match fitness {
+            Fitness::Fit => true,
+            Fitness::Full => self.began_full && now_ms - own.tried_ms < FULL_LEADS_MS,
+            Fitness::Unfit => false,
+        };
+        if own.may_send(now_ms) && !leads_on && !own.resigns {
             return Due::Resign;
         }
         if own.under_way.is_empty() {
@@ -465,11 +498,12 @@ impl Unfollowed {
 }
 
 impl Own {
-    fn new(id: LeaderId) -> Self {
+    fn new(id: LeaderId, now_ms: u64) -> Self {
         Self {
             id,
             leads: false,
             resigns: false,
+            tried_ms: now_ms,
             confirmed_ms: 0,
             under_way: VecDeque::new(),
             again_at_ms: 0,
@@ -539,10 +573,14 @@ mod tests {
     #[test]
     fn a_node_tries_to_lead_at_the_end_of_a_silent_log() {
         let mut chain = chain();
-        assert_eq!(chain.due(true, Some(3_000), 2_999), Due::Nothing);
-        assert_eq!(chain.due(true, None, 3_000), Due::Nothing, "it has not read to the end");
-        assert_eq!(chain.due(false, Some(3_000), 3_000), Due::Nothing, "it is not fit");
-        assert_eq!(chain.due(true, Some(3_000), 3_000), Due::Lead);
+        assert_eq!(chain.due(Fitness::Fit, Some(3_000), 2_999), Due::Nothing);
+        assert_eq!(
+            chain.due(Fitness::Fit, None, 3_000),
+            Due::Nothing,
+            "it has not read to the end"
+        );
+        assert_eq!(chain.due(Fitness::Unfit, Some(3_000), 3_000), Due::Nothing, "it is not fit");
+        assert_eq!(chain.due(Fitness::Fit, Some(3_000), 3_000), Due::Lead);
         let lead = send(&mut chain, LEAD, 3_000);
         assert!(!chain.leads() && !chain.accepts(3_000), "it may not be the first");
         assert_eq!(read(&mut chain, lead, 3_001), OWN);
@@ -555,31 +593,71 @@ mod tests {
         let (mut leader, mut follower) = (leading(0), chain());
         let lead = message(&follower, LEAD, 0);
         assert_eq!(read(&mut follower, lead, 0), EntryOutcome::Counts(Whose::Other));
-        assert_eq!(leader.due(false, None, 10), Due::Resign);
+        assert_eq!(leader.due(Fitness::Unfit, None, 10), Due::Resign);
         let resigns = send(&mut leader, SenderRole::Resign, 10);
-        assert!(!leader.accepts(10) && leader.due(false, None, 10) == Due::Nothing);
-        assert_eq!(follower.due(true, Some(3_000), 11), Due::Nothing);
+        assert!(!leader.accepts(10) && leader.due(Fitness::Unfit, None, 10) == Due::Nothing);
+        assert_eq!(follower.due(Fitness::Fit, Some(3_000), 11), Due::Nothing);
         read(&mut follower, resigns.clone(), 11);
-        assert_eq!(follower.due(true, Some(3_000), 11), Due::Lead);
+        assert_eq!(follower.due(Fitness::Fit, Some(3_000), 11), Due::Lead);
         assert_eq!(read(&mut leader, resigns, 11), OWN);
         assert!(!leader.leads());
     }
 
     #[test]
+    fn a_node_without_room_leads_if_nobody_else_does() {
+        let (mut chain, full) = (chain(), Fitness::Full);
+        assert_eq!(chain.due(full, Some(3_000), 4_499), Due::Nothing, "others try first");
+        assert_eq!(chain.due(full, Some(3_000), 4_500), Due::Lead);
+        let lead = send(&mut chain, LEAD, 4_500);
+        assert_eq!(read(&mut chain, lead, 4_500), OWN);
+        let beats = (5..64).filter(|now_s| {
+            let due = chain.due(full, None, now_s * 1_000 + 500);
+            if due == Due::Beat {
+                let beat = send(&mut chain, SenderRole::Write, now_s * 1_000 + 500);
+                read(&mut chain, beat, now_s * 1_000 + 500);
+            }
+            due == Due::Beat
+        });
+        assert_eq!(beats.count(), 59, "it stays, as it was without room when it began");
+        assert_eq!(chain.due(full, None, 64_500), Due::Resign, "perhaps another has room by now");
+        let resigns = send(&mut chain, SenderRole::Resign, 64_500);
+        read(&mut chain, resigns, 64_500);
+        assert_eq!(chain.due(full, Some(3_000), 65_999), Due::Nothing);
+        assert_eq!(chain.due(full, Some(3_000), 66_000), Due::Lead);
+    }
+
+    #[test]
+    fn a_leader_whose_room_ends_resigns() {
+        let mut leader = leading(0);
+        assert_eq!(leader.due(Fitness::Full, None, 10), Due::Resign);
+        let mut chain = chain();
+        assert_eq!(chain.due(Fitness::Full, Some(3_000), 9_000), Due::Lead);
+        let lead = send(&mut chain, LEAD, 9_000);
+        read(&mut chain, lead, 9_000);
+        assert_eq!(chain.due(Fitness::Full, None, 9_001), Due::Nothing);
+        assert_eq!(chain.due(Fitness::Fit, None, 9_002), Due::Nothing, "it has room again");
+        assert_eq!(chain.due(Fitness::Full, None, 9_003), Due::Resign);
+    }
+
+    #[test]
     fn a_leader_sends_beats_and_again_what_does_not_count() {
         let mut chain = leading(0);
-        assert_eq!(chain.due(true, None, BEAT_MS - 1), Due::Nothing);
-        assert_eq!(chain.due(true, None, BEAT_MS), Due::Beat);
+        assert_eq!(chain.due(Fitness::Fit, None, BEAT_MS - 1), Due::Nothing);
+        assert_eq!(chain.due(Fitness::Fit, None, BEAT_MS), Due::Beat);
         let beat = send(&mut chain, SenderRole::Write, BEAT_MS);
         let again: Vec<u64> = (BEAT_MS..20_000)
-            .filter(|now_ms| chain.due(true, None, *now_ms) == Due::SendAgain)
+            .filter(|now_ms| chain.due(Fitness::Fit, None, *now_ms) == Due::SendAgain)
             .collect();
         assert_eq!(again, [1_500, 2_500, 4_500, 8_500, 13_500, 18_500]);
         assert_eq!(chain.again().count(), 1);
-        assert_eq!(chain.due(false, None, 20_000), Due::Nothing, "nobody follows it any more");
+        assert_eq!(
+            chain.due(Fitness::Unfit, None, 20_000),
+            Due::Nothing,
+            "nobody follows it any more"
+        );
         assert_eq!(read(&mut chain, beat, 20_000), OWN);
         assert!(!chain.accepts(20_000), "what counts was sent long ago");
-        assert_eq!(chain.due(true, None, 20_000), Due::Beat);
+        assert_eq!(chain.due(Fitness::Fit, None, 20_000), Due::Beat);
     }
 
     #[test]

@@ -6,6 +6,8 @@
 //!   message   the bytes in the log: records as in the journal, chained by digests
 //!   chain     which messages count, who leads, and when to send, to repeat and to take over (pure)
 //!   position  the file that says how far a node has read
+//!   clocks    which of three clocks is wrong: the own, the leader's or the log's
+//!   rejoin    where a node reads on whose position the log has discarded
 //!   primary_reader  the changes of a primary as the log of a follower
 //! ```
 //!
@@ -24,8 +26,10 @@
 
 #[doc(hidden)]
 pub mod chain;
+pub(crate) mod clocks;
 pub mod log;
 pub mod message;
 pub(crate) mod mutant;
 pub mod position;
 pub(crate) mod primary_reader;
+pub(crate) mod rejoin;

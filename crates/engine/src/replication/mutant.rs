@@ -23,6 +23,8 @@ pub(crate) enum Mutant {
     PinsWhenDecided,
     /// A primary sends what a pack has left, without the removals.
     SendsPacks,
+    /// A message where the log begins is taken for one that has counted.
+    RejoinsAnywhere,
     /// Records are compared although one copy has packed them.
     ComparesPacks,
 }

@@ -218,7 +218,7 @@ impl Reader for PrimaryReader {
         let entry = match connection.message() {
             Ok(Some(bytes)) => {
                 self.take(&mut connection, &bytes)?;
-                Some(LogEntry { at: self.at, bytes: bytes.into() })
+                Some(LogEntry { at: self.at, bytes: bytes.into(), at_ms: None })
             }
             Ok(None) => {
                 let silence = connection.heard_at.elapsed();
@@ -235,6 +235,11 @@ impl Reader for PrimaryReader {
         };
         self.connection = Some(connection);
         Ok(entry)
+    }
+
+    /// The primary says each second that there is nothing after its last change.
+    fn confirmed_at(&self) -> Instant {
+        self.connection.as_ref().map_or_else(clock::now, |connection| connection.heard_at)
     }
 }
 

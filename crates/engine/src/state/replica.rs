@@ -4,8 +4,8 @@
 //! leads, and whose log is the stream of changes of its primary.
 
 use std::fmt::Debug;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use arc_swap::ArcSwap;
@@ -13,14 +13,16 @@ use tokio::sync::watch;
 
 use crate::api::clock;
 use crate::replication::chain::Position;
+use crate::replication::clocks::Heard;
 use crate::replication::log::Log;
 use crate::replication::log::required::Required;
 use crate::replication::primary_reader::OpenChanges;
 
 /// A log that cannot be read for this time has a fault: on a busy machine an entry may be late.
 pub(crate) const FAULT_AFTER: Duration = Duration::from_secs(1);
-/// A copy that had everything has no lag for this time.
-const LEVEL_FOR: Duration = Duration::from_secs(1);
+/// A copy that had everything has no lag for this time. A primary says each second that it has
+/// nothing else.
+const LEVEL_FOR: Duration = Duration::from_millis(1_500);
 
 /// Opens the log of a cluster.
 pub trait OpenLog: Debug + Send + Sync {
@@ -84,7 +86,8 @@ pub enum NodeState {
 pub struct NodeStatus {
     /// What it does.
     pub state: NodeState,
-    /// Where the leader is reached, or the primary of a follower; `None` if nobody leads.
+    /// Where the leader is reached, or the primary of a follower; `None` if nobody leads, or this
+    /// node does not know where.
     pub leader: Option<Arc<str>>,
     /// Whether the log can be read, or the primary answers.
     pub is_connected: bool,
@@ -99,8 +102,13 @@ pub struct NodeStatus {
     pub read: u64,
     /// The number of entries that did not count, since the start.
     pub ignored: u64,
-    /// Why the log or the primary cannot be read now, or why what was read cannot be stored.
+    /// Why the log or the primary cannot be read now, why it does not take or may lose what a
+    /// leader appends, or why what was read cannot be stored.
     pub log_fault: Option<String>,
+    /// Why a node does not try to lead, or only if nobody else does.
+    pub lead_fault: Option<String>,
+    /// How far the clock is ahead of the log's, in milliseconds; `None` while it is not known.
+    pub clock_ahead_ms: Option<i64>,
 }
 
 /// What the writer of a node has seen last.
@@ -123,6 +131,12 @@ pub(crate) struct Observed {
     pub(crate) fault: Option<(String, Instant)>,
     /// Why what was read cannot be stored.
     pub(crate) full: Option<String>,
+    /// Why the log does not take what this node appends, or may lose it.
+    pub(crate) not_kept: Option<String>,
+    /// See [`NodeStatus::lead_fault`].
+    pub(crate) lead_fault: Option<String>,
+    /// The log's clock.
+    pub(crate) clock: Option<Heard>,
     pub(crate) read: u64,
     pub(crate) ignored: u64,
 }
@@ -142,6 +156,9 @@ impl Observed {
             decided_ms: None,
             fault: None,
             full: None,
+            not_kept: None,
+            lead_fault: None,
+            clock: None,
             read: position.at,
             ignored: 0,
         }
@@ -153,16 +170,19 @@ impl Observed {
         let lasts = |since: &Instant| since.elapsed() >= FAULT_AFTER;
         let fault = self.fault.as_ref().filter(|(_, since)| lasts(since) && !is_halted);
         let fault = fault.map(|(why, _)| why.clone());
+        let others = self.not_kept.clone().or_else(|| self.full.clone()).filter(|_| !is_halted);
         NodeStatus {
             state: self.state.clone(),
-            leader: self.leader.clone(),
+            leader: self.leader.clone().filter(|address| !address.is_empty()),
             is_connected: self.was_heard && fault.is_none() && !is_halted,
             is_outdated: self.is_outdated,
             heard_ms: elapsed_ms(self.heard_at),
             lag_ms: self.lag_ms(fault.is_some() || is_halted),
             read: self.read,
             ignored: self.ignored,
-            log_fault: fault.or_else(|| self.full.clone().filter(|_| !is_halted)),
+            log_fault: fault.or(others),
+            lead_fault: self.lead_fault.clone(),
+            clock_ahead_ms: self.clock.map(|log| log.own_ahead_ms()),
         }
     }
 
@@ -183,6 +203,13 @@ fn elapsed_ms(since: Instant) -> u64 {
     since.elapsed().as_millis() as u64
 }
 
+/// How long a node leaves the lead to others.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum StandsBack {
+    ForGood,
+    Until(Instant),
+}
+
 /// What the threads of a node tell the rest of the engine.
 #[derive(Debug)]
 pub(crate) struct Membership {
@@ -190,10 +217,11 @@ pub(crate) struct Membership {
     observed: ArcSwap<Observed>,
     /// Whether it leads, for every write.
     leads: AtomicBool,
-    /// It should leave the lead to another.
-    steps_down: AtomicBool,
+    /// It leaves the lead to others.
+    stands_back: Mutex<Option<StandsBack>>,
     /// The same as in the status, for whoever waits for it.
     outdated: watch::Sender<bool>,
+    leader: watch::Sender<Option<Arc<str>>>,
 }
 
 impl Membership {
@@ -202,8 +230,9 @@ impl Membership {
             options,
             observed: ArcSwap::from_pointee(Observed::at(position)),
             leads: AtomicBool::new(false),
-            steps_down: AtomicBool::new(false),
+            stands_back: Mutex::new(None),
             outdated: watch::Sender::new(false),
+            leader: watch::Sender::new(None),
         }
     }
 
@@ -233,6 +262,13 @@ impl Membership {
         self.leads.store(observed.state == NodeState::Leading, Ordering::Release);
         let is = observed.is_outdated;
         self.outdated.send_if_modified(|was| std::mem::replace(was, is) != is);
+        self.leader.send_if_modified(|leader| {
+            let is_other = *leader != observed.leader;
+            if is_other {
+                leader.clone_from(&observed.leader);
+            }
+            is_other
+        });
         self.observed.store(Arc::new(observed));
     }
 
@@ -241,12 +277,38 @@ impl Membership {
         drop(self.outdated.subscribe().wait_for(|is| *is).await);
     }
 
-    pub(crate) fn step_down(&self) {
-        self.steps_down.store(true, Ordering::Release);
+    /// Resolves when somebody leads, and not at this address.
+    pub(crate) async fn led_by_another(&self, address: &str) {
+        let is_other = |leader: &Option<Arc<str>>| {
+            leader.as_deref().is_some_and(|leader| leader != address && !leader.is_empty())
+        };
+        drop(self.leader.subscribe().wait_for(is_other).await);
     }
 
-    pub(crate) fn steps_down(&self) -> bool {
-        self.steps_down.load(Ordering::Acquire)
+    /// Leaves the lead to others for good.
+    pub(crate) fn step_down(&self) {
+        *self.stands_back() = Some(StandsBack::ForGood);
+    }
+
+    /// Leaves the lead to others until then, unless it has left it for good.
+    pub(crate) fn stand_back_until(&self, end: Instant) {
+        let mut stands_back = self.stands_back();
+        if *stands_back != Some(StandsBack::ForGood) {
+            *stands_back = Some(StandsBack::Until(end));
+        }
+    }
+
+    /// Whether it leaves the lead to others now.
+    pub(crate) fn is_standing_back(&self) -> bool {
+        match *self.stands_back() {
+            None => false,
+            Some(StandsBack::ForGood) => true,
+            Some(StandsBack::Until(end)) => clock::now() < end,
+        }
+    }
+
+    fn stands_back(&self) -> MutexGuard<'_, Option<StandsBack>> {
+        self.stands_back.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -269,7 +331,7 @@ mod tests {
 
     #[test]
     fn a_follower_lags_since_it_had_everything_and_a_node_by_what_it_reads() {
-        assert_eq!(observed(900).status().lag_ms, 0);
+        assert_eq!(observed(1_400).status().lag_ms, 0);
         let far = observed(60_000);
         assert!(far.status().lag_ms >= 60_000);
         let decided_ms = Some(clock::now_ms() - 3_000);

@@ -22,7 +22,7 @@ pub struct SnapshotsReply {
     pub snapshots: Vec<SnapshotReply>,
 }
 
-/// The reply of `/healthz`, `/readyz` and `/readyz/writes`.
+/// The reply of `/healthz`, `/readyz`, `/readyz/reads` and `/readyz/writes`.
 #[derive(Debug, Serialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct HealthReply {

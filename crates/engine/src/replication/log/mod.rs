@@ -16,9 +16,11 @@
 
 use std::fmt::Debug;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use tokio::sync::oneshot;
+
+use crate::api::clock;
 
 pub mod required;
 #[cfg(test)]
@@ -34,6 +36,13 @@ pub trait Log: Debug + Send + Sync {
     /// Reads all entries from a position on.
     fn read(&self, from: u64) -> Box<dyn Reader>;
 
+    /// What another server has at a position than the one that a reader reads from, if the log can
+    /// tell. For an entry that is damaged where it was read.
+    ///
+    /// # Errors
+    /// [`LogError::Unreachable`].
+    fn entry(&self, at: u64) -> Result<Option<LogEntry>, LogError>;
+
     /// Which positions it has.
     ///
     /// # Errors
@@ -43,7 +52,7 @@ pub trait Log: Debug + Send + Sync {
     /// What it promises.
     ///
     /// # Errors
-    /// [`LogError::Unreachable`].
+    /// [`LogError::Unreachable`], or [`LogError::Refused`] if it does not keep what it is given.
     fn settings(&self) -> Result<LogSettings, LogError>;
 }
 
@@ -56,6 +65,11 @@ pub trait Reader: Debug + Send {
     /// [`LogError::Unreachable`] if there is neither an entry nor an end; it can be asked again.
     /// All others say that there will be no next entry here.
     fn next(&mut self, wait: Duration) -> Result<Option<LogEntry>, LogError>;
+
+    /// When the end was confirmed that [`Self::next`] has just told.
+    fn confirmed_at(&self) -> Instant {
+        clock::now()
+    }
 }
 
 impl LogError {
@@ -72,6 +86,8 @@ pub struct LogEntry {
     pub at: u64,
     /// What was appended.
     pub bytes: Arc<[u8]>,
+    /// What the log's clock said then, in milliseconds since 1970, if it has one.
+    pub at_ms: Option<u64>,
 }
 
 /// The positions of a log. It is empty if the first one is after the last one.
@@ -105,6 +121,9 @@ pub enum LogError {
     /// It cannot be reached, or has not answered in time.
     #[error("the log cannot be reached: {0}")]
     Unreachable(String),
+    /// It does not take an entry, or not any more, for this reason.
+    #[error("the log refuses entries: {0}")]
+    Refused(String),
     /// The entries that were asked for were discarded.
     #[error("{0}")]
     Discarded(String),

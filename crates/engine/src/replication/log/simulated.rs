@@ -40,6 +40,12 @@ struct State {
     identity: u64,
     /// How many entries were discarded.
     discarded: usize,
+    /// How far its clock is ahead of that of each node, in milliseconds.
+    ahead_ms: Vec<i64>,
+    /// How many copies it keeps, as far as it tells.
+    copies: u32,
+    /// The reason for which it takes no entries.
+    refuses: Option<String>,
     replicas: Vec<Replica>,
     /// Sent, and not there yet.
     late: Vec<Arc<[u8]>>,
@@ -87,7 +93,17 @@ impl SimulatedLog {
     pub(crate) fn new(seed: u64, nodes: usize, faults: Faults) -> Vec<Self> {
         let replicas = vec![Replica::default(); nodes];
         let dice = Dice::new(seed);
-        let state = State { dice, faults, identity: 1, discarded: 0, replicas, late: vec![] };
+        let state = State {
+            dice,
+            faults,
+            identity: 1,
+            discarded: 0,
+            ahead_ms: vec![0; nodes],
+            copies: 3,
+            refuses: None,
+            replicas,
+            late: vec![],
+        };
         let state = Arc::new(Mutex::new(state));
         (0..nodes).map(|node| Self { state: Arc::clone(&state), node }).collect()
     }
@@ -138,6 +154,31 @@ impl SimulatedLog {
         state.replicas.iter_mut().for_each(|replica| replica.entries.clear());
     }
 
+    /// Makes its clock be ahead of this node's.
+    pub(crate) fn set_ahead_ms(&self, ahead_ms: i64) {
+        self.state().ahead_ms[self.node] = ahead_ms;
+    }
+
+    /// Takes no entries for this reason, or takes them again.
+    pub(crate) fn refuse(&self, why: Option<&str>) {
+        self.state().refuses = why.map(str::to_owned);
+    }
+
+    /// Keeps so many copies of each entry from now on, as far as it tells.
+    pub(crate) fn set_replicas(&self, replicas: u32) {
+        self.state().copies = replicas;
+    }
+
+    /// Flips a bit of the newest entry where this node reads it.
+    pub(crate) fn damage_newest(&self) {
+        let entries = &mut self.state().replicas[self.node].entries;
+        let newest = entries.last_mut().expect("there is one");
+        let mut bytes = newest.to_vec();
+        let middle = bytes.len() / 2;
+        bytes[middle] ^= 1;
+        *newest = bytes.into();
+    }
+
     /// Makes this node's replica miss the next entry.
     pub(crate) fn drift(&self) {
         self.state().replicas[self.node].misses_next = true;
@@ -150,6 +191,10 @@ impl Log for SimulatedLog {
         let mut state = self.state();
         let Faults { copies, losses, late, unanswered } = state.faults;
         if state.replicas[self.node].cut_off.appends || state.fault(losses) {
+            return receiver;
+        }
+        if let Some(why) = state.refuses.clone() {
+            answer.send(Err(LogError::Refused(why))).unwrap();
             return receiver;
         }
         if state.fault(late) {
@@ -174,6 +219,11 @@ impl Log for SimulatedLog {
         Box::new(SimulatedReader { log: self.clone(), next: from })
     }
 
+    fn entry(&self, at: u64) -> Result<Option<LogEntry>, LogError> {
+        let other = Self { node: (self.node + 1) % self.state().replicas.len(), ..self.clone() };
+        other.read(at).next(Duration::ZERO)
+    }
+
     fn bounds(&self) -> Result<LogBounds, LogError> {
         let state = self.state();
         let replica = &state.replicas[self.node];
@@ -185,9 +235,12 @@ impl Log for SimulatedLog {
     }
 
     fn settings(&self) -> Result<LogSettings, LogError> {
-        let identity = self.state().identity;
+        let (identity, replicas) = {
+            let state = self.state();
+            (state.identity, state.copies)
+        };
         let (bytes_max, entry_bytes_max) = (1 << 30, 1 << 20);
-        Ok(LogSettings { identity, replicas: 3, syncs: Some(true), bytes_max, entry_bytes_max })
+        Ok(LogSettings { identity, replicas, syncs: Some(true), bytes_max, entry_bytes_max })
     }
 }
 
@@ -218,7 +271,8 @@ impl SimulatedReader {
         }
         let state = self.log.state();
         let entry = state.replicas[self.log.node].entries.get(self.next as usize - 1);
-        let entry = entry.map(|bytes| LogEntry { at: self.next, bytes: Arc::clone(bytes) });
+        let at_ms = clock::now_ms().checked_add_signed(state.ahead_ms[self.log.node]);
+        let entry = entry.map(|bytes| LogEntry { at: self.next, bytes: Arc::clone(bytes), at_ms });
         self.next += u64::from(entry.is_some());
         Ok(entry)
     }

@@ -13,7 +13,7 @@ use super::member::identity;
 use crate::api::error::{OpenError, Refused};
 use crate::api::options::{Durability, Options};
 use crate::directories::recovery::recover;
-use crate::replication::chain::{Due, Halt};
+use crate::replication::chain::{Due, Fitness, Halt};
 use crate::replication::log::LogEntry;
 use crate::replication::message::LeaderId;
 use crate::replication::position::ClusterFile;
@@ -55,7 +55,7 @@ fn decide(node: &mut Node, fingerprint: u64) -> (Arc<[u8]>, Waiting) {
 fn read(node: &mut Node, entries: &[Arc<[u8]>]) -> Vec<Taken> {
     let read = |bytes: &Arc<[u8]>| {
         let at = node.chain().position().at + 1;
-        node.read(&LogEntry { at, bytes: Arc::clone(bytes) }, CLOCKS.now_ms).unwrap()
+        node.read(&LogEntry { at, bytes: Arc::clone(bytes), at_ms: None }, CLOCKS.now_ms).unwrap()
     };
     entries.iter().map(read).collect()
 }
@@ -84,11 +84,11 @@ fn a_journal_of_another_history_halts_its_node() {
     let mut other = open(&disk, 3);
     let halt = Halt::Rewritten { sequence: 1 };
     assert_eq!(read(&mut other, &log(2)), [Taken::Counts, Taken::Halts(halt)]);
-    assert_eq!(other.due(true, Some(0), 99_999), Due::Nothing);
+    assert_eq!(other.due(Fitness::Fit, Some(0), 99_999), Due::Nothing);
     // The log ends before what the journal has.
     let mut short = open(&disk, 3);
     read(&mut short, &log(1)[..1]);
-    assert_eq!(short.due(true, Some(0), 99_999), Due::Nothing);
+    assert_eq!(short.due(Fitness::Fit, Some(0), 99_999), Due::Nothing);
     assert_eq!(short.halted(), Some(&Halt::Lost { next: 1, last: 1 }));
 }
 
@@ -134,16 +134,16 @@ fn a_leader_that_cannot_read_a_record_resigns_and_leads_no_more() {
     let mut node = open(&SimulatedDisk::new(), 3);
     let leads = node.lead(LeaderId(1), CLOCKS).unwrap();
     read(&mut node, &[leads]);
-    assert_eq!(node.due(true, None, CLOCKS.now_ms), Due::Nothing);
+    assert_eq!(node.due(Fitness::Fit, None, CLOCKS.now_ms), Due::Nothing);
     let write: Box<dyn QueuedWrite> = Box::new(MeetsUnreadable);
     let Decided::Send(bytes, _) = node.decide(vec![write], CLOCKS, 0, &mut || true).unwrap() else {
         panic!("there is space");
     };
     read(&mut node, &[bytes]);
-    assert_eq!(node.due(true, None, CLOCKS.now_ms), Due::Resign);
+    assert_eq!(node.due(Fitness::Fit, None, CLOCKS.now_ms), Due::Resign);
     let resigns = node.resign(CLOCKS).unwrap();
     read(&mut node, &[resigns]);
-    assert_eq!(node.due(true, Some(0), 99_999), Due::Nothing);
+    assert_eq!(node.due(Fitness::Fit, Some(0), 99_999), Due::Nothing);
 }
 
 #[test]
@@ -198,7 +198,7 @@ fn who_searches_less_far_than_the_leader_does_not_try_to_lead() {
     for (distance_max, due) in [(2, Due::Nothing), (3, Due::Lead), (4, Due::Lead)] {
         let mut node = open(&SimulatedDisk::new(), distance_max);
         read(&mut node, &log(1));
-        assert_eq!(node.due(true, Some(3_000), 99_999), due, "{distance_max}");
+        assert_eq!(node.due(Fitness::Fit, Some(3_000), 99_999), due, "{distance_max}");
     }
 }
 

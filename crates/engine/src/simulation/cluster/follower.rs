@@ -230,7 +230,7 @@ impl Follower {
         };
         let framed = cursor.message(&records, (documents, BEGIN_MS + now_ms), |_| Vec::new());
         open.at += 1;
-        let entry = LogEntry { at: open.at, bytes: framed[size_of::<u32>()..].into() };
+        let entry = LogEntry { at: open.at, bytes: framed[size_of::<u32>()..].into(), at_ms: None };
         let taken = open.node.read(&entry, now_ms)?;
         if taken != Taken::Counts {
             return Err(End::Broken(format!("{taken:?}")));

@@ -12,11 +12,12 @@ use super::asked::{Waiting, draw};
 use super::world::{Group, World};
 use crate::api::options::{Durability, Options};
 use crate::directories::recovery::{Recovered, recover};
-use crate::replication::chain::{Due, Halt, Start};
+use crate::replication::chain::{Due, Fitness, Halt, Position, Start};
 use crate::replication::log::simulated::SimulatedLog;
 use crate::replication::log::{Log, Reader};
 use crate::replication::message::{LeaderId, Message};
 use crate::replication::position::ClusterFile;
+use crate::replication::rejoin::{Rejoin, Rejoined};
 use crate::simulation::rig::{ENTROPY, options};
 use crate::simulation::sweep::sweep;
 use crate::snapshot::snapshots::Snapshots;
@@ -37,6 +38,8 @@ pub(super) struct Member {
     pub(super) paused_until_ms: u64,
     /// The last entry that it need not read after a crash.
     pub(super) stored_at: u64,
+    /// The last entry whose changes no crash takes.
+    pub(super) journaled_at: u64,
     open: Option<Open>,
     /// Why it goes no further. It is not opened again.
     pub(super) halted: Option<Halt>,
@@ -60,6 +63,8 @@ struct Open {
     messages: usize,
     takeover_ms: u64,
     is_at_end: bool,
+    /// How many messages had counted when it read on from where the log begins.
+    rejoined: Option<usize>,
     /// It has found that it may decide a group. Anything may happen before it does.
     is_about_to_write: bool,
 }
@@ -102,6 +107,7 @@ impl Member {
             skew_ms,
             paused_until_ms: 0,
             stored_at: 0,
+            journaled_at: 0,
             open: None,
             halted: None,
             needs_seed: false,
@@ -165,14 +171,20 @@ impl Member {
             Err(_) if self.disk.list().is_err() => return Err(End::Crashed),
             Err(error) => return Err(End::Broken(format!("recovery: {error}"))),
         };
-        let file = ClusterFile::read(&*shared, &identity())?.expect("it is that of a node");
+        let mut file = ClusterFile::read(&*shared, &identity())?.expect("it is that of a node");
         self.stored_at = file.position.at;
         let Ok(bounds) = self.log.bounds() else { return Ok(()) };
+        let mut rejoined = false;
         match file.start(self.log.settings().unwrap().identity, bounds) {
             Start::Read => {}
             Start::Seed => {
-                self.needs_seed = true;
-                return Ok(());
+                let Some(position) = self.rejoin(&file.position, core.next_in_journal()) else {
+                    self.needs_seed = true;
+                    return Ok(());
+                };
+                world.statistics.rejoined += 1;
+                rejoined = true;
+                file.position = position;
             }
             Start::Halt(halt) => {
                 self.halt(halt, world);
@@ -200,9 +212,24 @@ impl Member {
             messages,
             takeover_ms,
             is_at_end: false,
+            rejoined: rejoined.then_some(messages),
             is_about_to_write: false,
         });
         self.check(world, true)
+    }
+
+    /// Where it reads on, if the log has discarded what comes after this position.
+    fn rejoin(&self, stored: &Position, next_in_journal: u64) -> Option<Position> {
+        let mut reader = self.log.read(self.log.bounds().ok()?.first);
+        let mut rejoin = Rejoin::default();
+        while let Ok(Some(entry)) = reader.next(Duration::ZERO) {
+            match rejoin.read(&entry, &identity(), (stored, next_in_journal)) {
+                Rejoined::NotYet => {}
+                Rejoined::From(position) => return Some(position),
+                Rejoined::Nowhere => return None,
+            }
+        }
+        None
     }
 
     /// Loses its memory, and with a power cut what was not synced.
@@ -226,7 +253,7 @@ impl Member {
         self.open = None;
         // Every power cut leaves this.
         self.disk = from.disk.durable().crash(dice.roll());
-        self.needs_seed = false;
+        (self.needs_seed, self.journaled_at) = (false, from.journaled_at);
     }
 
     /// Reads so many entries.
@@ -277,6 +304,7 @@ impl Member {
     pub(super) fn sync(&mut self, world: &mut World) -> Result<(), End> {
         let Some(open) = &mut self.open else { return Ok(()) };
         let Synced { published, writes } = open.node.sync()?;
+        self.journaled_at = open.node.position().at;
         open.earlier = std::mem::replace(&mut open.published, published);
         writes.into_iter().for_each(QueuedWrite::acknowledge);
         self.poll(world)?;
@@ -298,7 +326,10 @@ impl Member {
         let Some(open) = &self.open else { return Ok(()) };
         let next = open.node.chain().position().next;
         let is_ahead = open.node.core().next_in_journal() > next && open.node.halted().is_none();
-        Ok(world.check(open.messages, &open.published, (is_ahead, is_whole))?)
+        let messages = open.messages;
+        // The time of the last message before is not known where the log begins.
+        let knows_time = open.rejoined != Some(messages);
+        Ok(world.check(messages, &open.published, (is_ahead, is_whole, knows_time))?)
     }
 
     /// Stores its position.
@@ -423,7 +454,8 @@ impl Member {
             return Ok(());
         }
         let takeover_ms = open.is_at_end.then_some(open.takeover_ms);
-        let bytes = match open.node.due(!is_stopping, takeover_ms, now_ms) {
+        let fitness = if is_stopping { Fitness::Unfit } else { Fitness::Fit };
+        let bytes = match open.node.due(fitness, takeover_ms, now_ms) {
             Due::Nothing => {
                 if let Some(halt) = open.node.halted().cloned() {
                     self.halt(halt, world);

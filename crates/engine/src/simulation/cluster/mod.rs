@@ -12,6 +12,7 @@
 mod alone;
 mod asked;
 mod follower;
+mod lead_faults;
 mod member;
 mod threads;
 mod world;
@@ -108,7 +109,12 @@ impl Schedule {
                 // One node has stored its position within what is kept, as an operator must see to:
                 // otherwise nobody could seed the others after crashes.
                 let newest = members.iter().map(|member| member.stored_at).max().unwrap_or(0);
-                members[at].log.trim(5 + dice.below(40), newest);
+                let journaled = members.iter().map(|member| member.journaled_at).max();
+                match dice.below(3) {
+                    // Who crashes then finds its position discarded, and reads on all the same.
+                    0 => members[at].log.trim(40 + dice.below(40), journaled.unwrap_or(0)),
+                    _ => members[at].log.trim(5 + dice.below(40), newest),
+                }
             }
         }
         Ok(())
@@ -129,7 +135,7 @@ impl Schedule {
             return Ok(());
         }
         if self.members[at].needs_seed {
-            let newest = (0..NODES).max_by_key(|other| self.members[*other].stored_at);
+            let newest = (0..NODES).max_by_key(|other| self.members[*other].journaled_at);
             let Some(from) = newest.filter(|from| *from != at) else { return Ok(()) };
             let [member, from] = self.members.get_disjoint_mut([at, from]).unwrap();
             member.seed(from, &mut self.dice, &mut self.world);
@@ -264,9 +270,10 @@ fn three_nodes_are_one_run() {
     println!("{sum:?}");
     assert_eq!(sum.halted, 0);
     let Statistics { answered, refused, ignored, deposed, led, crashed, seeded, .. } = sum;
-    let Statistics { together, snapshots, packs, followed, copied, .. } = sum;
+    let Statistics { together, snapshots, packs, followed, copied, rejoined, .. } = sum;
     let all_occur = [answered, refused, ignored, deposed, led, crashed, seeded];
-    let all_occur = all_occur.iter().chain([&together, &snapshots, &packs, &followed, &copied]);
+    let all_occur =
+        all_occur.iter().chain([&together, &snapshots, &packs, &followed, &copied, &rejoined]);
     assert!(all_occur.into_iter().all(|&times| times >= 20), "{sum:?}");
 }
 
@@ -295,6 +302,7 @@ fn each_mutant_of_a_node_is_caught() {
         Mutant::PinsWhenDecided,
         Mutant::SendsPacks,
         Mutant::ComparesPacks,
+        Mutant::RejoinsAnywhere,
     ] {
         MUTANT.set(Some(mutant));
         let caught = (0..MUTANT_SEEDS).find_map(|seed| {

@@ -25,11 +25,11 @@ use crate::replication::log::required::Required;
 use crate::replication::log::simulated::{CutOff, Faults, SimulatedLog};
 use crate::state::replica::{NodeOptions, NodeState, OpenLog, ReplicaOptions};
 
-const NODES: usize = 3;
+pub(super) const NODES: usize = 3;
 /// A hang is a failure.
-const DEADLINE: Duration = Duration::from_mins(1);
-const LOOK_EVERY: Duration = Duration::from_millis(10);
-const WRITE_TIMEOUT_MS: u64 = 1_500;
+pub(super) const DEADLINE: Duration = Duration::from_mins(1);
+pub(super) const LOOK_EVERY: Duration = Duration::from_millis(10);
+pub(super) const WRITE_TIMEOUT_MS: u64 = 1_500;
 /// Longer than anything here takes.
 const NEVER_MS: u64 = 600_000;
 
@@ -43,14 +43,17 @@ impl OpenLog for Opened {
 }
 
 /// Three nodes, some of which run.
-struct Cluster {
-    logs: Vec<SimulatedLog>,
-    folders: Vec<TempDir>,
-    engines: Vec<Option<Engine>>,
+pub(super) struct Cluster {
+    pub(super) logs: Vec<SimulatedLog>,
+    pub(super) folders: Vec<TempDir>,
+    pub(super) engines: Vec<Option<Engine>>,
     write_timeout_ms: u64,
+    /// For nodes that are opened from now on.
+    pub(super) takeover_ms: u64,
+    pub(super) disk_free_bytes_min: u64,
 }
 
-fn options(folder: &TempDir) -> Options {
+pub(super) fn options(folder: &TempDir) -> Options {
     Options {
         delta_events: 64,
         disk_free_bytes_min: 0,
@@ -62,13 +65,19 @@ fn options(folder: &TempDir) -> Options {
 
 impl Cluster {
     /// Three nodes with the content of a directory that was alone, all running.
-    async fn start() -> Self {
+    pub(super) async fn start() -> Self {
         let logs = SimulatedLog::new(1, NODES, Faults::default());
         let folders: Vec<_> = (0..NODES).map(|_| tempfile::tempdir().unwrap()).collect();
         let identity = logs[0].settings().unwrap().identity;
         node::found(&options(&folders[0]), identity).unwrap();
-        let (engines, write_timeout_ms) = (vec![None; NODES], WRITE_TIMEOUT_MS);
-        let mut cluster = Self { logs, folders, engines, write_timeout_ms };
+        let mut cluster = Self {
+            logs,
+            folders,
+            engines: vec![None; NODES],
+            write_timeout_ms: WRITE_TIMEOUT_MS,
+            takeover_ms: 3_000,
+            disk_free_bytes_min: 0,
+        };
         cluster.open(0);
         cluster.copy(0, 1).await;
         cluster.copy(0, 2).await;
@@ -77,26 +86,28 @@ impl Cluster {
         cluster
     }
 
-    fn open(&mut self, node: usize) {
+    pub(super) fn open(&mut self, node: usize) {
         let member = NodeOptions {
             address: format!("http://node{node}").into(),
             log: Arc::new(Opened(self.logs[node].clone())),
             required: Required { replicas: 3, trust_sync: false, identity: None },
-            takeover_ms: 3_000,
+            takeover_ms: self.takeover_ms,
             write_timeout_ms: self.write_timeout_ms,
         };
         let member = ReplicaOptions::Node(member);
-        let opened = Engine::open_replica(options(&self.folders[node]), member, Arc::new(()));
+        let disk_free_bytes_min = self.disk_free_bytes_min;
+        let options = Options { disk_free_bytes_min, ..options(&self.folders[node]) };
+        let opened = Engine::open_replica(options, member, Arc::new(()));
         self.engines[node] = Some(opened.unwrap());
     }
 
-    async fn close(&mut self, node: usize) {
+    pub(super) async fn close(&mut self, node: usize) {
         let engine = self.engines[node].take().unwrap();
         tokio::task::spawn_blocking(move || engine.close()).await.unwrap();
     }
 
     /// Fills the directory of one from another.
-    async fn copy(&mut self, from: usize, to: usize) {
+    pub(super) async fn copy(&mut self, from: usize, to: usize) {
         let export = self.engine(from).export().await.unwrap();
         let mut bytes = Vec::new();
         export.write(&mut bytes).unwrap();
@@ -104,16 +115,16 @@ impl Cluster {
         restore(&mut &bytes[..], self.folders[to].path()).unwrap();
     }
 
-    fn engine(&self, node: usize) -> &Engine {
+    pub(super) fn engine(&self, node: usize) -> &Engine {
         self.engines[node].as_ref().expect("it runs")
     }
 
-    fn running(&self) -> impl Iterator<Item = &Engine> {
+    pub(super) fn running(&self) -> impl Iterator<Item = &Engine> {
         self.engines.iter().flatten()
     }
 
     /// The node that leads, once one does and the others that run know it.
-    async fn leader(&self) -> usize {
+    pub(super) async fn leader(&self) -> usize {
         let mut found = None;
         eventually("one leads", || {
             let is_leading = |node: &usize| {
@@ -131,7 +142,7 @@ impl Cluster {
     }
 
     /// Waits until all that run have the same content.
-    async fn level(&self) -> Sequence {
+    pub(super) async fn level(&self) -> Sequence {
         let newest = self.running().map(Engine::sequence).max().unwrap();
         eventually("all have the same", || self.running().all(|one| one.sequence() >= newest))
             .await;
@@ -152,18 +163,18 @@ impl Drop for Cluster {
     }
 }
 
-fn state(engine: &Engine) -> NodeState {
+pub(super) fn state(engine: &Engine) -> NodeState {
     engine.node().unwrap().state.clone()
 }
 
-fn halted(engine: &Engine) -> Option<String> {
+pub(super) fn halted(engine: &Engine) -> Option<String> {
     match state(engine) {
         NodeState::Halted(why) => Some(why),
         NodeState::CatchingUp | NodeState::Following | NodeState::Leading => None,
     }
 }
 
-async fn eventually(what: &str, mut has_happened: impl FnMut() -> bool) {
+pub(super) async fn eventually(what: &str, mut has_happened: impl FnMut() -> bool) {
     let looking = async {
         while !has_happened() {
             tokio::time::sleep(LOOK_EVERY).await;
@@ -172,12 +183,12 @@ async fn eventually(what: &str, mut has_happened: impl FnMut() -> bool) {
     assert!(tokio::time::timeout(DEADLINE, looking).await.is_ok(), "{what}");
 }
 
-fn document(id: &str, bits: u64) -> Document {
+pub(super) fn document(id: &str, bits: u64) -> Document {
     let id = Some(DocumentId::new(id).unwrap());
     Document { id, ..Document::bare(Fingerprint::new(bits)) }
 }
 
-fn within_3() -> QueryOptions {
+pub(super) fn within_3() -> QueryOptions {
     let criteria = Criteria::within(Distance::new(3).unwrap());
     QueryOptions { criteria, limit: 10, with_metadata: false }
 }
@@ -191,7 +202,7 @@ async fn check(engine: &Engine, document: Document) -> Result<bool, Refused> {
     Ok(checked.written.verdict == Verdict::Inserted)
 }
 
-async fn insert(engine: &Engine, document: Document) -> Result<Sequence, Refused> {
+pub(super) async fn insert(engine: &Engine, document: Document) -> Result<Sequence, Refused> {
     let begun = engine.begin_insert(document, Admission::Wait).await?;
     begun.wait().await.map(|inserted| inserted.written.sequence)
 }

@@ -72,15 +72,17 @@ pub(super) struct Statistics {
     /// The follower has connected, and has begun with an export.
     pub(super) followed: u64,
     pub(super) copied: u64,
+    /// A node read on from where the log begins.
+    pub(super) rejoined: u64,
 }
 
 impl Statistics {
-    fn all(&mut self) -> [&mut u64; 13] {
+    fn all(&mut self) -> [&mut u64; 14] {
         let Self { answered, refused, ignored, deposed, led, crashed, seeded, halted, .. } = self;
-        let Self { together, snapshots, packs, followed, copied, .. } = self;
+        let Self { together, snapshots, packs, followed, copied, rejoined, .. } = self;
         [
             answered, refused, ignored, deposed, led, crashed, seeded, halted, together, snapshots,
-            packs, followed, copied,
+            packs, followed, copied, rejoined,
         ]
     }
 
@@ -177,7 +179,7 @@ impl World {
         &mut self,
         messages: usize,
         published: &Published,
-        (is_ahead, is_whole): (bool, bool),
+        (is_ahead, is_whole, knows_time): (bool, bool, bool),
     ) -> Result<(), String> {
         let (model, sequence) = (self.model(messages), published.view.sequence());
         if is_ahead {
@@ -192,7 +194,8 @@ impl World {
             checked.map_err(|error| format!("after {messages} messages: {error}"))?;
         }
         let times = published.view.times().clone();
-        if let Some(counted) = messages.checked_sub(1).map(|last| &mut self.counted[last])
+        if knows_time
+            && let Some(counted) = messages.checked_sub(1).map(|last| &mut self.counted[last])
             && *counted.times.get_or_insert_with(|| times.clone()) != times
         {
             return Err(format!("after {messages} messages: other times"));

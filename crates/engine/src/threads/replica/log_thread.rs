@@ -7,29 +7,28 @@ use std::sync::Arc;
 use std::thread::{self, Thread};
 use std::time::{Duration, Instant};
 
-use nearprint_storage::Identity;
 use tokio::sync::mpsc::error::TrySendError;
 use tokio::sync::mpsc::{Receiver, Sender};
 
 use crate::api::clock;
 use crate::api::error::Refused;
 use crate::directories::member::ChangeSource;
-use crate::replication::chain::{Halt, Position, Start};
-use crate::replication::log::{Log, LogBounds, LogEntry, LogError, Reader};
-use crate::replication::message::Message;
+use crate::replication::chain::Halt;
+use crate::replication::log::{Log, LogEntry, LogError, Reader};
+use crate::replication::message::{BadMessage, Message};
 use crate::replication::position::ClusterFile;
 use crate::replication::primary_reader::{PrimaryReader, park};
 use crate::shared::{Shared, ToWriter};
-use crate::state::replica::{FAULT_AFTER, NodeOptions};
+use crate::state::replica::FAULT_AFTER;
+use crate::threads::replica::beginning::{LogBeginning, LogLook};
+use crate::threads::replica::settings::{SettingsLook, Suitability};
 
 /// How often there is news at least.
 const TICK: Duration = Duration::from_millis(50);
 /// How long it waits before it tries to begin with the log again.
-const AGAIN: Duration = Duration::from_millis(500);
+pub(super) const AGAIN: Duration = Duration::from_millis(500);
 /// A node has caught up once it has been less than this behind the end of the log since its start.
 pub(crate) const CAUGHT_UP_WITHIN: Duration = Duration::from_secs(5);
-/// Why a node begins with the content of another.
-const DISCARDED: &str = "the log has discarded what this node has not read";
 /// The number of news that may wait for the writer. Entries take up to 256 KiB.
 pub(crate) const NEWS_MAX: usize = 64;
 
@@ -40,8 +39,8 @@ pub(crate) enum News {
     Opened(Option<Arc<dyn Log>>),
     /// Its next entry.
     Entry(LogEntry),
-    /// All entries that it had a moment ago were told.
-    End,
+    /// All entries that it had then were told.
+    End(Instant),
     /// There is always more, but all entries that it had less than [`CAUGHT_UP_WITHIN`] ago were
     /// told.
     CaughtUp,
@@ -49,8 +48,11 @@ pub(crate) enum News {
     Fault(String),
     /// It has discarded what would come next. Nothing follows.
     Discarded(String),
-    /// It was begun anew where this node is, and has this identity.
-    BegunAnew(u64),
+    /// It is read from the position in this file, not from the one that the node had, for this
+    /// reason.
+    Moved(Box<ClusterFile>, &'static str),
+    /// Why the log does not keep what it is given, by its settings, if it does not.
+    Settings(Option<String>),
     /// It cannot be read any further. Nothing follows.
     Halt(Halt),
 }
@@ -75,6 +77,10 @@ pub(crate) struct LogReading {
     /// Why what was read cannot be stored.
     pub(crate) full: Option<Refused>,
     fault: Option<Fault>,
+    /// Why the log has refused the newest entry that it answered.
+    refused: Option<String>,
+    /// Why its settings are not those of a log that keeps what it is given.
+    unsuitable: Option<String>,
 }
 
 /// The log cannot be read.
@@ -108,13 +114,15 @@ impl LogReading {
             was_heard: false,
             full: None,
             fault: None,
+            refused: None,
+            unsuitable: None,
         }
     }
 
-    /// Everything was read that the log had a moment ago.
-    pub(crate) fn comes_to_the_end(&mut self) {
+    /// Everything was read that the log had then.
+    pub(crate) fn comes_to_the_end(&mut self, confirmed_at: Instant) {
         self.recovers();
-        (self.is_at_end, self.level_at, self.has_caught_up) = (true, clock::now(), true);
+        (self.is_at_end, self.level_at, self.has_caught_up) = (true, confirmed_at, true);
     }
 
     /// The log cannot be read now.
@@ -155,6 +163,34 @@ impl LogReading {
         if self.fault.take().is_some_and(|fault| fault.is_told) {
             tracing::info!("the changes of others can be read again");
         }
+    }
+
+    /// The log has refused an entry.
+    pub(crate) fn is_refused(&mut self, why: String) {
+        if self.refused.as_ref() != Some(&why) {
+            tracing::error!(why, "the log refuses what this node appends; retrying");
+        }
+        self.refused = Some(why);
+    }
+
+    /// The log has taken an entry, of this node or of another that leads.
+    pub(crate) fn is_appended(&mut self) {
+        if self.refused.take().is_some() {
+            tracing::info!("the log takes entries again");
+        }
+    }
+
+    /// The settings of the log were looked at.
+    pub(crate) fn has_settings(&mut self, unsuitable: Option<String>) {
+        if let Some(why) = unsuitable.as_ref().filter(|_| self.unsuitable != unsuitable) {
+            tracing::error!(why, "the log was changed, and may lose what it acknowledges");
+        }
+        self.unsuitable = unsuitable;
+    }
+
+    /// Why the log does not take entries, or may lose them.
+    pub(crate) fn not_kept(&self) -> Option<&str> {
+        self.refused.as_deref().or(self.unsuitable.as_deref())
     }
 
     /// What was read cannot be stored now.
@@ -203,14 +239,6 @@ impl CatchingUp {
     }
 }
 
-/// What a look at the log has shown.
-enum Begun {
-    Reads(Arc<dyn Log>),
-    /// From the first entry of a log of this identity, which was begun anew.
-    ReadsAnew(Arc<dyn Log>, u64),
-    Ends(News),
-}
-
 impl LogThread {
     /// Runs until the writer has ended, or there is nothing more to tell.
     pub(crate) fn run(mut self) {
@@ -219,11 +247,21 @@ impl LogThread {
             return;
         }
         let catching_up = CatchingUp { last: None, asked_at: clock::now() };
-        let mut catching_up = log.map(|log| (catching_up, log));
+        let mut catching_up = log.clone().map(|log| (catching_up, log));
+        let mut settings = log.clone().map(|log| SettingsLook::new(log, &self.source));
         loop {
+            if let Some(shown) = settings.as_mut().and_then(SettingsLook::result)
+                && !self.tell(News::Settings(match shown {
+                    Suitability::Suitable => None,
+                    Suitability::Unsuitable(why) => Some(why),
+                }))
+            {
+                return;
+            }
             let mut has_caught_up = false;
             let news = match reader.next(TICK) {
                 Ok(Some(entry)) => {
+                    let Some(entry) = self.undamaged(entry, log.as_deref()) else { return };
                     let is_over =
                         |(it, log): &mut (CatchingUp, Arc<dyn Log>)| it.is_over(entry.at, &**log);
                     has_caught_up = catching_up.take_if(is_over).is_some();
@@ -231,7 +269,7 @@ impl LogThread {
                 }
                 Ok(None) => {
                     catching_up = None;
-                    News::End
+                    News::End(reader.confirmed_at())
                 }
                 Err(error) => self.after(error),
             };
@@ -248,7 +286,7 @@ impl LogThread {
     /// What an error of the reader means.
     fn after(&self, error: LogError) -> News {
         match error {
-            LogError::Unreachable(why) => News::Fault(why),
+            LogError::Unreachable(why) | LogError::Refused(why) => News::Fault(why),
             LogError::Discarded(why) => News::Discarded(why),
             LogError::Diverged(why) => News::Halt(Halt::OtherHistory(why)),
             LogError::Gap { read, got } => News::Halt(Halt::Gap { read, got }),
@@ -259,6 +297,35 @@ impl LogThread {
                 }
                 ChangeSource::Primary { .. } => Halt::OtherHistory(error.to_string()),
             }),
+        }
+    }
+
+    /// The entry, or what another server has in its place if it is damaged here: the digest tells.
+    /// `None` if there is nobody to tell.
+    fn undamaged(&self, entry: LogEntry, log: Option<&dyn Log>) -> Option<LogEntry> {
+        let Some(log) = log else { return Some(entry) };
+        let identity = &self.shared.identity;
+        let is_damaged = |entry: &LogEntry| {
+            matches!(Message::decode(&entry.bytes, identity), Err(BadMessage::Foreign))
+        };
+        if !is_damaged(&entry) {
+            return Some(entry);
+        }
+        loop {
+            match log.entry(entry.at) {
+                Ok(Some(other)) if !is_damaged(&other) => {
+                    let at = entry.at;
+                    tracing::warn!(at, "an entry was damaged where it was read; others have it");
+                    return Some(other);
+                }
+                Ok(_) => return Some(entry),
+                Err(error) => {
+                    if !self.tell(News::Fault(error.to_string())) {
+                        return None;
+                    }
+                    park(AGAIN);
+                }
+            }
         }
     }
 
@@ -274,21 +341,24 @@ impl LogThread {
             }
         };
         let identity = self.shared.identity;
-        let beginning = LogBeginning { options: &options, file: &file, identity: &identity };
+        let next_in_journal = self.shared.published.load().view.sequence().next().get();
+        let beginning =
+            LogBeginning { options: &options, file: &file, identity: &identity, next_in_journal };
         let mut suspected = None;
         loop {
             match beginning.look(&mut suspected) {
-                Ok(Begun::Reads(log)) => {
+                Ok(LogLook::Reads(log)) => {
                     return Some((log.read(file.position.at + 1), Some(log)));
                 }
-                Ok(Begun::ReadsAnew(log, identity)) => {
+                Ok(LogLook::ReadsElsewhere(log, moved, why)) => {
+                    let from = moved.position.at + 1;
                     if let ChangeSource::Log { file, .. } = &mut self.source {
-                        file.begin_anew(identity);
+                        file.clone_from(&moved);
                     }
-                    let told = self.tell(News::BegunAnew(identity));
-                    return told.then(|| (log.read(1), Some(log)));
+                    let told = self.tell(News::Moved(Box::new(moved), why));
+                    return told.then(|| (log.read(from), Some(log)));
                 }
-                Ok(Begun::Ends(news)) => {
+                Ok(LogLook::Ends(news)) => {
                     self.tell(news);
                     return None;
                 }
@@ -317,80 +387,4 @@ impl LogThread {
             thread::park_timeout(TICK);
         }
     }
-}
-
-/// A look at the log of a cluster, before it is read from a position.
-struct LogBeginning<'a> {
-    options: &'a NodeOptions,
-    file: &'a ClusterFile,
-    identity: &'a Identity,
-}
-
-impl LogBeginning<'_> {
-    /// Looks whether this node can go on with the log. What would halt it has to be found twice,
-    /// because one look may be at a server that has fallen behind.
-    fn look(&self, suspected: &mut Option<Halt>) -> Result<Begun, String> {
-        let log = self.options.log.open()?;
-        let settings = log.settings().map_err(text)?;
-        self.options.required.check(&settings).map_err(text)?;
-        let bounds = log.bounds().map_err(text)?;
-        let position = &self.file.position;
-        let discarded = || Ok(Begun::Ends(News::Discarded(DISCARDED.to_owned())));
-        let halt = match self.file.start(settings.identity, bounds) {
-            Start::Read => return Ok(Begun::Reads(log)),
-            Start::Seed => return discarded(),
-            Start::Halt(halt @ Halt::OtherLog { .. }) => {
-                match self.compare_with_first(&*log, bounds)? {
-                    Continuation::Here => return Ok(Begun::ReadsAnew(log, settings.identity)),
-                    Continuation::Later => return discarded(),
-                    Continuation::Earlier { first } => Halt::Ahead { first, next: position.next },
-                    Continuation::Elsewhere => halt,
-                }
-            }
-            Start::Halt(halt) => halt,
-        };
-        if suspected.replace(halt.clone()).as_ref() == Some(&halt) {
-            return Ok(Begun::Ends(News::Halt(halt)));
-        }
-        Err(halt.to_string())
-    }
-
-    /// Where a log that was begun anew continues, by its first entry.
-    fn compare_with_first(&self, log: &dyn Log, bounds: LogBounds) -> Result<Continuation, String> {
-        if bounds.first > 1 {
-            return Ok(Continuation::Elsewhere);
-        }
-        let Some(entry) = log.read(1).next(AGAIN).map_err(text)? else {
-            return Err("the log was begun anew, and is empty".to_owned());
-        };
-        let Ok((message, _)) = Message::decode(&entry.bytes, self.identity) else {
-            return Ok(Continuation::Elsewhere);
-        };
-        let Position { changed, next, .. } = self.file.position;
-        Ok(if message.prev == changed && message.first == next {
-            Continuation::Here
-        } else if message.first > next {
-            Continuation::Later
-        } else if message.first < next {
-            Continuation::Earlier { first: message.first }
-        } else {
-            Continuation::Elsewhere
-        })
-    }
-}
-
-/// Where a log that was begun anew continues.
-enum Continuation {
-    /// After the last message with changes that counted here.
-    Here,
-    /// After more than this node has.
-    Later,
-    /// After less.
-    Earlier { first: u64 },
-    /// It has another history.
-    Elsewhere,
-}
-
-fn text(error: impl std::error::Error) -> String {
-    error.to_string()
 }

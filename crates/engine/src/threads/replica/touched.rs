@@ -7,12 +7,14 @@ use crate::state::touches::{Touches, heard, sum};
 
 /// Counts go out no more often than this.
 const EVERY_MS: u64 = 1_000;
+/// No more wait. Those of further documents are lost, as in a crash.
+const WAITING_MAX: usize = 1 << 17;
 
 /// What was counted and not sent.
 #[derive(Debug)]
 pub(crate) struct Touched {
     named: broadcast::Receiver<Touch>,
-    /// One for each document.
+    /// In the order in which they came; several may be of one document.
     waiting: Vec<Touch>,
     sent_ms: u64,
 }
@@ -25,8 +27,17 @@ impl Touched {
 
     /// Hears what was counted since the last call.
     pub(crate) fn hear(&mut self) {
-        let waiting = std::mem::take(&mut self.waiting).into_iter();
-        self.waiting = sum(waiting.chain(heard(&mut self.named)));
+        self.waiting.extend(heard(&mut self.named));
+        if self.waiting.len() > WAITING_MAX {
+            self.add_up();
+            // Half of it, so that this is not done with each message.
+            self.waiting.truncate(WAITING_MAX / 2);
+        }
+    }
+
+    /// Leaves one for each document.
+    fn add_up(&mut self) {
+        self.waiting = sum(std::mem::take(&mut self.waiting).into_iter());
     }
 
     /// At most so many of them, if a second has passed since the last time.
@@ -35,6 +46,7 @@ impl Touched {
             return Vec::new();
         }
         self.sent_ms = now_ms;
+        self.add_up();
         self.waiting.drain(..self.waiting.len().min(max)).collect()
     }
 }
@@ -68,5 +80,17 @@ mod tests {
         assert_eq!(due(9, 1_999), []);
         assert_eq!(due(9, 2_000), [(3, 1, 2)]);
         assert_eq!(due(9, 9_000), []);
+    }
+
+    #[test]
+    fn what_waits_is_bounded() {
+        let touches = Touches::new(2 * WAITING_MAX, []);
+        let mut touched = Touched::new(&touches, 0);
+        for sequence in 0..2 * WAITING_MAX as u64 {
+            touches.touch(Sequence::new(sequence), Fingerprint::new(sequence), 1);
+            touched.hear();
+            assert!(touched.waiting.len() <= WAITING_MAX);
+        }
+        assert!(touched.due(WAITING_MAX, 1_000).len() >= WAITING_MAX / 2);
     }
 }

@@ -15,12 +15,12 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::thread::Thread;
+use std::thread::{self, Thread};
 use std::time::{Duration, Instant};
 
 use nearprint_index::compaction::policy::FULL_DELTAS_MAX;
 use nearprint_machine::change::Record;
-use nearprint_storage::{Disk, Identity, StorageError};
+use nearprint_storage::{Disk, StorageError};
 use tokio::sync::{mpsc, oneshot};
 
 use crate::api::error::Refused;
@@ -30,23 +30,20 @@ use crate::directories::member::ChangeSource;
 use crate::replication::chain::{Due, Halt};
 use crate::replication::log::{Log, LogEntry, LogError};
 use crate::replication::message::{LeaderId, Message};
-use crate::replication::position::ClusterFile;
 use crate::shared::{Life, Shared, ToWriter};
-use crate::state::replica::{Membership, NodeState, Observed};
+use crate::state::replica::{NodeState, Observed};
+use crate::threads::replica::candidacy::Candidacy;
+use crate::threads::replica::gathering::Gathering;
 use crate::threads::replica::log_thread::{LogReading, News};
-use crate::threads::replica::node::{Clocks, Decided, Node, Synced, Taken, room_in_group};
+use crate::threads::replica::node::group::room_in_group;
+use crate::threads::replica::node::{Clocks, Decided, Node, Synced, Taken};
+use crate::threads::replica::stored::Stored;
 use crate::threads::writer::{next_group, refuse, refuse_additions, time_to_decide};
 use crate::write::queued::QueuedWrite;
 use crate::write::waiting::WaitingWrites;
 
 /// Entries of so many bytes are read between two syncs.
 const READ_BYTES_MAX: usize = 4 << 20;
-/// The position is stored after this time, or after reading so many bytes, whichever is first. A
-/// restart reads the log from there.
-const STORED_AFTER: Duration = Duration::from_mins(1);
-const STORED_AFTER_BYTES: usize = 64 << 20;
-/// A node whose clock differs by more than this from the leader's does not try to lead.
-const SKEW_MS_MAX: u64 = 10_000;
 /// A node that stops waits this long for what it has under way.
 const LAST_WAIT: Duration = Duration::from_secs(3);
 /// After this time without progress a leader gives up what it has under way, if snapshots, exports
@@ -60,6 +57,7 @@ pub(crate) struct NodeWriter {
     shared: Arc<Shared>,
     inbox: mpsc::UnboundedReceiver<ToWriter>,
     waiting: WaitingWrites,
+    gathering: Gathering,
     /// Requests of the background threads, in order.
     requests: VecDeque<ToWriter>,
     reading: LogReading,
@@ -72,24 +70,13 @@ pub(crate) struct NodeWriter {
     begun: Instant,
     /// How long it waits for a leader before it tries; `None` if it never does.
     takeover_ms: Option<u64>,
-    /// How far the clock is from the newest leader's, as far as it is known.
-    skew_ms: u64,
+    candidacy: Candidacy,
     /// Something counted that is not published.
     is_unsynced: bool,
     has_told_halt: bool,
     /// When the engine began to stop, and whether this thread is the last one.
     stopping_since: Option<Instant>,
     stop: bool,
-}
-
-/// What the file says, and how old it is.
-#[derive(Debug)]
-struct Stored {
-    disk: Arc<dyn Disk>,
-    file: ClusterFile,
-    at: Instant,
-    /// Bytes that were read since.
-    bytes: usize,
 }
 
 /// What a pass has left.
@@ -112,6 +99,7 @@ impl NodeWriter {
             node,
             inbox,
             waiting: WaitingWrites::default(),
+            gathering: Gathering::default(),
             requests: VecDeque::new(),
             reading: LogReading::new(news, begun),
             log: None,
@@ -124,7 +112,7 @@ impl NodeWriter {
             },
             begun,
             takeover_ms: drawn_takeover_ms(&shared),
-            skew_ms: 0,
+            candidacy: Candidacy::default(),
             is_unsynced: false,
             has_told_halt: false,
             stopping_since: None,
@@ -150,9 +138,7 @@ impl NodeWriter {
 
     fn serve(&mut self) -> Result<(), StorageError> {
         loop {
-            while let Ok(message) = self.inbox.try_recv() {
-                self.take(message);
-            }
+            self.take_all();
             if self.shared.life() == Life::Failed {
                 return Ok(());
             }
@@ -169,6 +155,26 @@ impl NodeWriter {
                 Some(message) => self.take(message),
                 None => self.stop = true,
             }
+        }
+    }
+
+    /// Takes what has arrived, and what others send while this thread lets them run, as the writer
+    /// of a lone engine does; not while there is something to read, or others to wait for.
+    fn take_all(&mut self) {
+        loop {
+            let before = self.waiting.len();
+            while let Ok(message) = self.inbox.try_recv() {
+                self.take(message);
+            }
+            let waiting = self.waiting.len();
+            if waiting == before
+                || waiting >= self.shared.options.group_changes_max
+                || !self.reading.news.is_empty()
+                || self.node.under_way() > 0
+            {
+                return;
+            }
+            thread::yield_now();
         }
     }
 
@@ -314,11 +320,13 @@ impl NodeWriter {
                 self.reading.full = None;
                 self.is_unsynced = true;
                 self.reading.heard_at = clock::now();
-                if led && self.node.chain().leads() {
-                    self.skew_ms = 0;
-                } else if was_at_end {
-                    let at_ms = self.node.chain().position().at_ms;
-                    self.skew_ms = clock::now_ms().abs_diff(at_ms);
+                let is_own = led || self.node.chain().leads();
+                if was_at_end || (is_own && self.node.leads(self.now_ms())) {
+                    let decided_ms = self.node.chain().position().at_ms;
+                    self.candidacy.hear(entry.at_ms, (!is_own).then_some(decided_ms));
+                }
+                if !self.node.chain().leads() {
+                    self.reading.is_appended();
                 }
                 self.tell_of_leader(led);
             }
@@ -339,7 +347,7 @@ impl NodeWriter {
             News::Opened(log) => {
                 self.log = log;
             }
-            News::End => self.reading.comes_to_the_end(),
+            News::End(confirmed_at) => self.reading.comes_to_the_end(confirmed_at),
             News::CaughtUp => self.reading.has_caught_up = true,
             News::Fault(why) => self.reading.fails(why),
             News::Discarded(why) => {
@@ -349,15 +357,15 @@ impl NodeWriter {
                 );
                 self.reading.ends(why);
             }
-            News::BegunAnew(log) => {
-                tracing::warn!("the log was begun anew where this node is; it goes on with that");
-                let now_ms = self.now_ms();
+            News::Moved(file, why) => {
+                tracing::warn!(entry = file.position.at + 1, "{why}");
+                self.node.move_to(file.position.clone(), self.now_ms());
                 if let Some(stored) = &mut self.stored {
-                    stored.file.begin_anew(log);
-                    self.node.begin_anew(stored.file.position.clone(), now_ms);
+                    stored.file = *file;
                     stored.write(self.shared.identity);
                 }
             }
+            News::Settings(unsuitable) => self.reading.has_settings(unsuitable),
             News::Halt(halt) => drop(self.node.halt(halt)),
         }
         None
@@ -373,11 +381,16 @@ impl NodeWriter {
 
     /// Hears what the log has answered to appends.
     fn hear_answers(&mut self) {
-        let Self { unanswered, node, .. } = self;
+        let Self { unanswered, node, reading, .. } = self;
         unanswered.retain_mut(|(answer, read)| match answer.try_recv() {
             Err(oneshot::error::TryRecvError::Empty) => true,
             Ok(Ok(last)) => {
                 node.acknowledged(last, *read);
+                reading.is_appended();
+                false
+            }
+            Ok(Err(LogError::Refused(why))) => {
+                reading.is_refused(why);
                 false
             }
             // It is sent again if it does not count.
@@ -397,6 +410,7 @@ impl NodeWriter {
         while !self.waiting.is_empty()
             && self.requests.is_empty()
             && self.node.accepts(self.now_ms())
+            && self.gathering.is_over(self.waiting.len(), self.node.under_way(), self.stop)
             && (!self.has_full_deltas() || self.stop)
         {
             let has_room = room_in_group(self.shared.options.group_changes_max);
@@ -404,13 +418,14 @@ impl NodeWriter {
             if group.is_empty() {
                 continue;
             }
-            let clocks = self.clocks();
+            let (clocks, writes) = (self.clocks(), group.len());
             if clocks.clock_ms < self.node.core().machine().now_ms() {
                 self.shared.times_set_back.fetch_add(1, Ordering::Release);
             }
             let free_bytes_min = self.shared.disk.needed.load(Ordering::Relaxed);
             match self.node.decide(group, clocks, free_bytes_min, &mut time_to_decide())? {
                 Decided::Send(bytes, left) => {
+                    self.gathering.sent(writes - left.len());
                     self.waiting.put_back(left);
                     self.append(bytes);
                 }
@@ -433,7 +448,13 @@ impl NodeWriter {
         let is_at_end = self.reading.is_at_end && self.reading.news.is_empty();
         let takeover_ms = self.takeover_ms.filter(|_| is_at_end);
         let clocks = self.clocks();
-        let bytes = match self.node.due(self.is_fit(), takeover_ms, clocks.now_ms) {
+        let (fitness, lead_fault) = self.candidacy.fitness(&self.node, &self.shared);
+        if let Some(takeover_ms) = self.takeover_ms {
+            let silent = self.reading.heard_at.elapsed();
+            let nobody_leads = silent >= Duration::from_millis(2 * takeover_ms);
+            self.candidacy.tell(lead_fault, nobody_leads);
+        }
+        let bytes = match self.node.due(fitness, takeover_ms, clocks.now_ms) {
             Due::Nothing => return Ok(()),
             Due::Lead => {
                 self.takeover_ms = drawn_takeover_ms(&self.shared);
@@ -455,12 +476,6 @@ impl NodeWriter {
         };
         self.append(bytes);
         Ok(())
-    }
-
-    fn is_fit(&self) -> bool {
-        self.shared.readiness() == Readiness::Ready
-            && !membership(&self.shared).steps_down()
-            && self.skew_ms <= SKEW_MS_MAX
     }
 
     /// Makes durable what counts, publishes it, and answers.
@@ -538,7 +553,7 @@ impl NodeWriter {
             None => NodeState::CatchingUp,
         };
         let reading = &self.reading;
-        membership(&self.shared).set(Observed {
+        self.shared.membership().set(Observed {
             state,
             leader: position.leader.as_ref().map(|leader| Arc::clone(&leader.address)),
             was_heard: reading.was_heard,
@@ -549,6 +564,11 @@ impl NodeWriter {
             decided_ms: (!chain.follows_primary()).then_some(position.at_ms),
             fault: reading.fault().map(|(why, since)| (why.to_owned(), since)),
             full: reading.full.as_ref().map(Refused::to_string),
+            not_kept: reading.not_kept().map(str::to_owned),
+            lead_fault: self
+                .takeover_ms
+                .and_then(|_| self.candidacy.fitness(&self.node, &self.shared).1),
+            clock: self.candidacy.log_clock(),
             read: position.at,
             ignored: reading.ignored,
         });
@@ -566,29 +586,10 @@ impl NodeWriter {
     }
 }
 
-impl Stored {
-    /// Whether it is time to replace it.
-    fn is_due(&self) -> bool {
-        self.at.elapsed() >= STORED_AFTER || self.bytes >= STORED_AFTER_BYTES
-    }
-
-    /// Without it a restart only reads more of the log.
-    fn write(&self, identity: Identity) {
-        if let Err(error) = self.file.write(&self.disk, identity) {
-            tracing::warn!(%error, "how far the log was read could not be stored");
-        }
-    }
-}
-
-/// What the rest of the program sees of the node.
-fn membership(shared: &Shared) -> &Membership {
-    shared.node.as_ref().expect("it is the writer of a node")
-}
-
 /// The configured time, and up to a third of it more, so that two nodes seldom try at once; `None`
 /// for a follower, which never leads.
 fn drawn_takeover_ms(shared: &Shared) -> Option<u64> {
-    let least = membership(shared).node()?.takeover_ms;
+    let least = shared.membership().node()?.takeover_ms;
     Some(least + drawn() % (least / 3).max(1))
 }
 

@@ -14,6 +14,8 @@
 //! deposed with changes under way has a machine ahead of the log; it is rolled back to the state
 //! after the last message that counted, which is the one that readers see.
 
+pub(crate) mod group;
+
 use std::collections::VecDeque;
 use std::sync::Arc;
 
@@ -23,16 +25,13 @@ use nearprint_machine::change::Record;
 use nearprint_storage::{Identity, RecordRef, StorageError};
 
 use crate::api::error::Refused;
-use crate::replication::chain::{Chain, Due, EntryOutcome, Halt, Position, Whose};
+use crate::replication::chain::{Chain, Due, EntryOutcome, Fitness, Halt, Position, Whose};
 use crate::replication::log::LogEntry;
-use crate::replication::message::{
-    BadMessage, Digest, LeaderId, Message, ROOM_BYTES, SenderRole, room_of,
-};
+use crate::replication::message::{BadMessage, Digest, LeaderId, Message, SenderRole};
 use crate::replication::mutant::{self, Mutant};
 use crate::state::published::Published;
 use crate::state::touches::Touches;
 use crate::threads::replica::touched::Touched;
-use crate::write::command::Bounds;
 use crate::write::core::{Core, Durable};
 use crate::write::queued::{QueuedWrite, decide_group};
 
@@ -119,18 +118,6 @@ struct Group {
     state: Durable,
 }
 
-/// Whether a group has room for another write with such bounds: writes together have at most so
-/// many changes, the last one aside, and fit a message. Each write alone does.
-pub(crate) fn room_in_group(changes_max: usize) -> impl FnMut(&Bounds) -> bool {
-    let (mut changes, mut room) = (0, 0);
-    move |bounds| {
-        let (is_first, is_full) = (room == 0, changes >= changes_max);
-        changes += bounds.changes;
-        room += room_of(bounds.records, bounds.payload_bytes);
-        is_first || (!is_full && room <= ROOM_BYTES)
-    }
-}
-
 impl Node {
     /// Continues from a position with what the journal has, which is at least everything before it.
     pub(crate) fn open(
@@ -162,8 +149,8 @@ impl Node {
         }
     }
 
-    /// Goes on from the same content in a log that was begun anew.
-    pub(crate) fn begin_anew(&mut self, position: Position, now_ms: u64) {
+    /// Goes on from the same content at another position, perhaps in another log.
+    pub(crate) fn move_to(&mut self, position: Position, now_ms: u64) {
         self.chain = Chain::new(position.clone(), now_ms);
         self.enacted.clone_from(&position);
         self.synced = position;
@@ -209,12 +196,17 @@ impl Node {
         self.halted.is_none() && self.chain.is_followed(now_ms)
     }
 
+    /// How many groups and other messages are under way.
+    pub(crate) fn under_way(&self) -> usize {
+        self.under_way.len()
+    }
+
     /// Whether it may decide a group now.
     pub(crate) fn accepts(&self, now_ms: u64) -> bool {
         self.halted.is_none() && self.chain.accepts(now_ms)
     }
 
-    /// Decides a group that fits a message ([`room_in_group`]), as long as there is time.
+    /// Decides a group that fits a message ([`group::room_in_group`]), as long as there is time.
     ///
     /// # Errors
     /// [`StorageError`]: the node must be opened again.
@@ -237,8 +229,19 @@ impl Node {
         Ok(Decided::Send(bytes, left))
     }
 
+    /// Why this node must not lead, apart from what its surroundings say.
+    pub(crate) fn lead_fault(&self) -> Option<&'static str> {
+        if self.settings.distance_max < self.leaders_distance_max {
+            Some("its index.distance_max is smaller than that of the leader before")
+        } else if self.met_unreadable {
+            Some("it could not read a record of its journal; next: nearprint check DATA")
+        } else {
+            None
+        }
+    }
+
     /// What is to be done, see [`Chain::due`].
-    pub(crate) fn due(&mut self, is_fit: bool, takeover_ms: Option<u64>, now_ms: u64) -> Due {
+    pub(crate) fn due(&mut self, fitness: Fitness, takeover_ms: Option<u64>, now_ms: u64) -> Due {
         if self.halted.is_some() {
             return Due::Nothing;
         }
@@ -248,9 +251,8 @@ impl Node {
             self.halt(Halt::Lost { next, last: self.core.next_in_journal() - 1 });
             return Due::Nothing;
         }
-        let can_search = self.settings.distance_max >= self.leaders_distance_max;
-        let is_fit = is_fit && can_search && !self.met_unreadable;
-        self.chain.due(is_fit, takeover_ms, now_ms)
+        let fitness = if self.lead_fault().is_none() { fitness } else { Fitness::Unfit };
+        self.chain.due(fitness, takeover_ms, now_ms)
     }
 
     /// The message with which it tries to lead, under an id that is drawn for it.
@@ -593,6 +595,3 @@ impl Node {
         Ok(frozen)
     }
 }
-
-#[cfg(test)]
-mod tests;
