@@ -35,6 +35,7 @@ const REQUESTS: &str = "nearprint_requests_total";
 const REQUEST_SECONDS: &str = "nearprint_request_seconds";
 const HITS: &str = "nearprint_hits_total";
 const OUTCOMES: &str = "nearprint_write_outcomes_total";
+const FORWARDED: &str = "nearprint_forwarded_requests_total";
 const CLOCK_SET: &str = "nearprint_clock_set_total";
 
 struct Installed {
@@ -42,6 +43,9 @@ struct Installed {
     hits: [Counter; DISTANCE_MAX + 1],
     outcomes: [Counter; 6],
     journal_sync: Histogram,
+    append: Histogram,
+    /// Answered, failed.
+    forwarded: [Counter; 2],
     group_changes: Histogram,
     changes: Counter,
     snapshot: Histogram,
@@ -88,19 +92,29 @@ pub fn install() {
     });
 }
 
+/// Describes the metrics that have labels.
+fn describe_labelled() {
+    describe_counter!(REQUESTS, "Requests answered, by route and class of status.");
+    describe_histogram!(
+        REQUEST_SECONDS,
+        "Time from the head of a request to the head of its reply, by route; batches to their end."
+    );
+    describe_counter!(HITS, "Hits listed in replies, by Hamming distance.");
+    describe_counter!(OUTCOMES, "Answered writes, by outcome.");
+    describe_counter!(CLOCK_SET, "Times that the clock was set while the service ran.");
+    describe_counter!(FORWARDED, "Requests passed on to the primary or the leader.");
+}
+
 impl Installed {
     /// Makes and describes every metric, except the gauges that [`set`] makes.
     fn new(page: PrometheusHandle) -> Self {
-        describe_counter!(REQUESTS, "Requests answered, by route and class of status.");
-        describe_histogram!(
-            REQUEST_SECONDS,
-            "Time from the head of a request to the head of its reply, by route; batches to their end."
-        );
-        describe_counter!(HITS, "Hits listed in replies, by Hamming distance.");
-        describe_counter!(OUTCOMES, "Answered writes, by outcome.");
-        describe_counter!(CLOCK_SET, "Times that the clock was set while the service ran.");
+        describe_labelled();
         let group_changes = "nearprint_journal_group_changes";
         describe_histogram!(group_changes, "Changes that shared one commit.");
+        Self::of(page, group_changes)
+    }
+
+    fn of(page: PrometheusHandle, group_changes: &'static str) -> Self {
         Self {
             page,
             hits: std::array::from_fn(|bits| counter!(HITS, "distance" => bits.to_string())),
@@ -109,6 +123,11 @@ impl Installed {
                 "nearprint_journal_sync_seconds",
                 "Time of one sync of the journal.",
             ),
+            append: seconds(
+                "nearprint_cluster_append_seconds",
+                "Time until the log acknowledged an entry of this node.",
+            ),
+            forwarded: ["answered", "failed"].map(|how| counter!(FORWARDED, "outcome" => how)),
             group_changes: histogram!(group_changes),
             changes: count("nearprint_changes_total", "Changes committed to the journal."),
             snapshot: seconds("nearprint_snapshot_seconds", "Time taken to write one snapshot."),
@@ -307,6 +326,11 @@ pub fn connection_turned_away() {
     record(|installed| installed.turned_away.increment(1));
 }
 
+/// Counts a request that was passed on.
+pub fn forwarded(is_answered: bool) {
+    record(|installed| installed.forwarded[usize::from(!is_answered)].increment(1));
+}
+
 /// Counts an export or stream that nobody read and that has ended for a new one.
 pub fn export_displaced() {
     record(|installed| installed.exports_displaced.increment(1));
@@ -324,6 +348,10 @@ pub struct EngineMetrics;
 impl Observer for EngineMetrics {
     fn journal_synced(&self, took: Duration) {
         record(|installed| installed.journal_sync.record(took));
+    }
+
+    fn entry_appended(&self, took: Duration) {
+        record(|installed| installed.append.record(took));
     }
 
     fn group_committed(&self, changes: u64) {

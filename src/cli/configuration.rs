@@ -30,6 +30,11 @@ pub(super) fn merged(sources: &Sources) -> Result<Config, ErrorReport> {
     Config::load(sources).map_err(config_error)
 }
 
+/// Checks keys.
+pub(super) fn validated(config: &Config) -> Result<Settings, ErrorReport> {
+    config.validated().map_err(config_error)
+}
+
 /// Adds advice to the error of a configuration.
 fn config_error(error: ConfigError) -> ErrorReport {
     let next = if let ConfigError::Contradicts { .. } = error {
@@ -37,6 +42,9 @@ fn config_error(error: ConfigError) -> ErrorReport {
     } else if let ConfigError::NoTokens { .. } = error {
         "make a token and its line with `nearprint token >> FILE`, and name that file: \
          NEARPRINT_ACCESS__TOKENS_FILE=FILE; or listen on 127.0.0.1"
+    } else if let ConfigError::Missing { missing: "cluster.address", .. } = error {
+        "name the address at which the other nodes reach this one, in the file or as \
+         NEARPRINT_CLUSTER__ADDRESS=http://HOST:7878"
     } else {
         "`nearprint check-config --defaults` prints every key with its range"
     };

@@ -10,5 +10,13 @@ pub(crate) const NOT_FOUND: u8 = 1;
 pub(crate) const LOOK_UP_FAILED: u8 = 2;
 /// The inputs contain no document.
 pub(crate) const NOTHING_READ: u8 = 3;
+/// A node of a cluster has halted.
+pub(crate) const NODE_HALTED: u8 = 3;
+/// A node of a cluster does not answer.
+pub(crate) const NODE_SILENT: u8 = 4;
+/// A node of a cluster has a fault, and the cluster takes writes.
+pub(crate) const NODE_FAULTY: u8 = 5;
+/// Nodes of a cluster have other content.
+pub(crate) const NODES_DIFFER: u8 = 3;
 /// SIGINT ended the command; shells report 128 plus the number of the signal.
 pub(crate) const INTERRUPTED: u8 = 130;

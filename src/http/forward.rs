@@ -31,6 +31,7 @@ use crate::http::middleware::guard::Guarded;
 use crate::http::middleware::head::SEC_FETCH_SITE;
 use crate::http::problem::{Code, Problem};
 use crate::http::request::caller::client_of;
+use crate::metrics;
 
 /// Marks a request that was passed on.
 pub(crate) const FORWARDED: HeaderName = HeaderName::from_static("nearprint-forwarded");
@@ -230,6 +231,7 @@ impl Forwarder {
             late = late => Err(late),
             () = limits.moved => Err(NoReply::Moved),
         };
+        metrics::forwarded(reply.is_ok());
         let (mut head, body) = reply.map_err(|why| failed(&why, to, writes))?.into_parts();
         strip(&mut head.headers);
         Ok(Response::from_parts(head, Body::new(Guarded::new(body, place))))

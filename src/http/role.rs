@@ -23,6 +23,8 @@ pub(crate) enum Role {
 #[derive(Debug)]
 pub(crate) struct ReplicaRole {
     pub(crate) copies: Copies,
+    /// Whom a node names as its seeds, or the primary.
+    pub(crate) seeds: Vec<String>,
     /// How requests that write are passed on, if they are.
     forwarder: Option<Forwarder>,
 }
@@ -64,7 +66,7 @@ impl ReplicaRole {
         };
         let ca_file = replica.peers.ca_file.as_deref();
         let forwarder = forwards.then(|| Forwarder::new(ca_file, in_flight_max)).transpose()?;
-        Ok(Self { copies, forwarder })
+        Ok(Self { copies, seeds: replica.peers.urls.clone(), forwarder })
     }
 
     /// Who decides when the copy is so.
@@ -136,16 +138,15 @@ mod tests {
             lag_ms: 0,
             read: 7,
             ignored: 0,
-            log_fault: None,
-            lead_fault: None,
-            clock_ahead_ms: None,
+            ..NodeStatus::default()
         }
     }
 
     #[test]
     fn a_node_passes_on_what_it_does_not_decide_while_it_knows_the_leader() {
         let forwarder = Some(Forwarder::new(None, 2).unwrap());
-        let node = ReplicaRole { copies: Copies::Cluster { address: OWN.into() }, forwarder };
+        let copies = Copies::Cluster { address: OWN.into() };
+        let node = ReplicaRole { copies, seeds: vec![], forwarder };
         let decider = |state, leader| match node.decider(&status(state, leader)) {
             Decider::Here => "here".to_owned(),
             Decider::There(_, ForwardTarget::Leader(leader)) => leader.to_string(),
@@ -169,7 +170,7 @@ mod tests {
         let halted = NodeState::Halted("another history".to_owned());
         for forward in [false, true] {
             let forwarder = forward.then(|| Forwarder::new(None, 2).unwrap());
-            let follower = ReplicaRole { copies: Copies::Primary, forwarder };
+            let follower = ReplicaRole { copies: Copies::Primary, seeds: vec![], forwarder };
             for state in [NodeState::CatchingUp, NodeState::Following, halted.clone()] {
                 let passes_on = match follower.decider(&status(state, Some(OTHER))) {
                     Decider::There(_, to) => to == ForwardTarget::Primary(OTHER.into()),

@@ -29,7 +29,7 @@ use crate::http::problem;
 use crate::http::problem::{Code, Problem};
 use crate::http::request::parameters::NoParameters;
 use crate::http::request::schema;
-use crate::http::routes::copies::{changes, snapshots};
+use crate::http::routes::copies::{changes, lead, snapshots};
 use crate::http::routes::documents::{fingerprints, groups, list, originals, removals, single};
 use crate::http::routes::{
     check_and_insert, compare, fingerprint, health, insert, jobs, metrics, namespaces, page, query,
@@ -109,6 +109,7 @@ fn routes() -> Routes {
     .add(Admin, All, routes!(snapshots::post_snapshot), &[&[PARAMETERS, WHILE_RUNNING, BUSY]])
     .add(Admin, All, routes!(snapshots::get_export), &[&[PARAMETERS, WHILE_RUNNING, BUSY]])
     .add(Admin, All, routes!(changes::get_changes), OF_CHANGES)
+    .add(Admin, All, routes!(lead::post_stand_back), &[&[PARAMETERS, BUSY]])
     .add(Nothing, Named, routes!(health::get_healthz), &[])
     .add(Nothing, Named, routes!(health::get_readyz), &[&[READINESS]])
     .add(Nothing, Named, routes!(health::get_readyz_writes), &[&[READINESS, PASSES_ON]])

@@ -39,11 +39,13 @@ fn a_service_alone_becomes_the_first_node_and_a_node_a_service_alone() {
         .until("it says what it is", |cluster| cluster.log(0).contains("nearprint cluster create"));
     assert!(!cluster.terminate(0).success());
 
-    let made = done(&cluster.run(0, "create", &["--max-bytes", "16m"]));
-    assert!(made.contains("stream NEARPRINT_test, 1 copy of each entry, up to 15 MiB"), "{made}");
+    let why = refused(&cluster.run(0, "create", &["--max-bytes", "255m"]));
+    assert!(why.contains("less than 256 MiB") && why.contains("nothing was made"), "{why}");
+    let made = done(&cluster.run(0, "create", &["--max-bytes", "256m"]));
+    assert!(made.contains("stream NEARPRINT_test, 1 copy of each entry, up to 256 MiB"), "{made}");
     assert!(made.contains("is the first node, with 1 documents"), "{made}");
     let why = refused(&cluster.run(0, "create", &[]));
-    assert!(why.contains("is that of a node already"), "{why}");
+    assert!(why.contains("have a stream NEARPRINT_test already"), "{why}");
     let why = refused(&cluster.run(1, "create", &[]));
     assert!(why.contains("have a stream NEARPRINT_test already"), "{why}");
     assert!(!cluster.data(1).exists(), "nothing was changed");
@@ -61,7 +63,9 @@ fn a_service_alone_becomes_the_first_node_and_a_node_a_service_alone() {
     cluster.until_equal();
     let shown = done(&cluster.run(0, "status", &status));
     assert!(shown.contains("leading") && shown.contains("following"), "{shown}");
-    let lines = done(&cluster.run(1, "status", &["--json"]));
+    let silent = cluster.run(1, "status", &["--json"]);
+    assert_eq!(silent.status.code(), Some(4), "{}", said(&silent));
+    let lines = String::from_utf8(silent.stdout).unwrap();
     let lines: Vec<Value> = lines.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
     let states: Vec<_> = lines.iter().map(|line| line["state"].as_str().unwrap()).collect();
     assert_eq!(states.iter().filter(|state| **state == "no_answer").count(), 1, "{states:?}");
@@ -127,4 +131,70 @@ fn a_cluster_that_has_lost_its_log_goes_on_with_a_new_one() {
     cluster.write("after");
     cluster.until_equal();
     assert_eq!(cluster.documents(0), cluster.written());
+}
+
+#[test]
+fn nodes_are_found_and_compared_and_another_leads_when_it_is_told_to() {
+    let Some(mut cluster) = Cluster::start(1) else { return };
+    (0..20).for_each(|number| cluster.write(&format!("d{number}")));
+    cluster.until_equal();
+    let one = ["--server".to_owned(), cluster.url(1)];
+    let one: Vec<&str> = one.iter().map(String::as_str).collect();
+    let members = done(&cluster.run(0, "members", &one));
+    for at in 0..NODES {
+        assert_eq!(
+            members.matches(&cluster.url(at)).count(),
+            3,
+            "itself, and two names: {members}"
+        );
+    }
+    let verified = done(&cluster.run(0, "verify", &[]));
+    assert_eq!(verified.matches("have the same 20 documents").count(), NODES - 1, "{verified}");
+
+    for round in 0..3 {
+        let leader = cluster.leader();
+        let chosen = (leader + 1) % NODES;
+        let told = done(&cluster.run(0, "transfer", &[&cluster.url(chosen)]));
+        assert!(told.contains(&format!("{} leads", cluster.url(chosen))), "{told}");
+        cluster.write(&format!("after {round}"));
+        assert_eq!(cluster.leader(), chosen);
+        let again = done(&cluster.run(0, "transfer", &[&cluster.url(chosen)]));
+        assert!(again.contains("leads already"), "{again}");
+    }
+    let nobody = refused(&cluster.run(0, "transfer", &["http://127.0.0.1:1"]));
+    assert!(nobody.contains("none of the nodes"), "{nobody}");
+    cluster.until_equal();
+}
+
+#[test]
+fn nodes_with_other_content_are_told_apart() {
+    let Some(cluster) = Cluster::prepare(1) else { return };
+    let stand_alone = |cluster: &Cluster, at: usize, id: &str| {
+        let address = cluster.url(at).trim_start_matches("http://").to_owned();
+        let server = Server::of(Server::command_at(&[], &address, &cluster.data(at))).unwrap();
+        Client::expect(server.client().post("/v1/insert", &crate::nodes::document(id)));
+        server
+    };
+    let _servers = [(0, "a"), (1, "b")].map(|(at, id)| stand_alone(&cluster, at, id));
+    let servers = [cluster.url(0), cluster.url(1)];
+    let compared = cluster.run(0, "verify", &["--server", &servers[0], "--server", &servers[1]]);
+    assert_eq!(compared.status.code(), Some(3), "{}", said(&compared));
+    let said = said(&compared);
+    assert!(said.contains("differ in 2 documents") && said.contains("alone: {"), "{said}");
+}
+
+#[test]
+fn a_backup_of_a_node_begins_another_cluster() {
+    let Some(mut cluster) = Cluster::start(1) else { return };
+    cluster.write("kept");
+    cluster.until_equal();
+    (0..NODES).for_each(|at| assert!(cluster.terminate(at).success(), "{}", cluster.log(at)));
+    "again".clone_into(&mut cluster.name);
+    let made = done(&cluster.run(0, "create", LOG_SIZE));
+    assert!(made.contains("is the first node, with 1 documents"), "{made}");
+    (1..NODES).for_each(|at| cluster.empty(at));
+    (0..NODES).for_each(|at| cluster.begin(at));
+    cluster.write("after");
+    cluster.until_equal();
+    assert_eq!(cluster.documents(1), cluster.written());
 }

@@ -27,6 +27,7 @@ mod servers;
 #[path = "../support/mod.rs"]
 mod support;
 
+use std::fs;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
 use std::time::Duration;
@@ -126,11 +127,22 @@ fn a_leader_that_was_paused_comes_back_as_a_follower_with_equal_content() {
 
 #[test]
 fn a_node_that_lacks_what_the_log_has_discarded_is_filled_again() {
-    let Some(mut cluster) = Cluster::start_with(1, &["--max-bytes", "1m"]) else { return };
+    let Some(mut cluster) = Cluster::start(1) else { return };
     cluster.write("first");
     cluster.until_equal();
     let behind = cluster.follower();
     assert!(cluster.terminate(behind).success(), "{}", cluster.log(behind));
+    store_megabytes(&cluster);
+    cluster.log_servers().change_stream(|stream| stream.max_bytes = 1 << 20);
+    cluster.begin(behind);
+    cluster.until("it copies a node", |cluster| {
+        cluster.log(behind).contains("copied another service")
+    });
+    cluster.until_level();
+}
+
+/// About 2 MB of changes.
+fn store_megabytes(cluster: &Cluster) {
     for round in 0..6 {
         let line = |number| {
             let id = format!("{round}-{number}");
@@ -139,9 +151,27 @@ fn a_node_that_lacks_what_the_log_has_discarded_is_filled_again() {
         let lines: Vec<_> = (0..1_000).map(line).collect();
         cluster.store(&lines);
     }
-    cluster.begin(behind);
-    cluster.until("it copies a node", |cluster| {
-        cluster.log(behind).contains("copied another service")
-    });
+}
+
+/// Their positions are old, and nobody else has anything.
+#[test]
+fn nodes_that_were_all_killed_read_on_from_where_a_small_log_begins() {
+    let Some(mut cluster) = Cluster::start(1) else { return };
+    cluster.write("first");
+    cluster.until_equal();
+    let file = |cluster: &Cluster, at| cluster.data(at).join("cluster");
+    let stored = [0, 1, 2].map(|at| fs::read(file(&cluster, at)).unwrap());
+    store_megabytes(&cluster);
     cluster.until_level();
+    for (at, stored) in stored.iter().enumerate() {
+        cluster.kill(at);
+        // It is replaced after each snapshot, and here there are many.
+        fs::write(file(&cluster, at), stored).unwrap();
+    }
+    cluster.log_servers().change_stream(|stream| stream.max_bytes = 1 << 20);
+    (0..3).for_each(|at| cluster.begin(at));
+    cluster.write("after all were killed");
+    cluster.until_equal();
+    assert_eq!(cluster.documents(0).len(), 6_002);
+    assert!((0..3).all(|at| cluster.log(at).contains("reads on from there")));
 }

@@ -10,23 +10,19 @@ use crate::DEADLINE;
 use crate::nodes::{Cluster, NODES, PASSING, document, fingerprint};
 use crate::support::server::{Client, Reply};
 
-/// A node that has passed on a write waits no longer until it has it itself.
-const WAIT_MAX: Duration = Duration::from_secs(1);
-
 fn code(reply: &Value) -> &str {
     reply["code"].as_str().unwrap_or_default()
 }
 
 /// The reply of a node to a request, which is sent again while nobody leads: a slow disk may depose
-/// the leader. With it `Some` if it came so soon that the node has what was done.
-fn answered(cluster: &Cluster, at: usize, send: impl Fn(&Client) -> Reply) -> (Value, Option<()>) {
+/// the leader.
+fn answered(cluster: &Cluster, at: usize, send: impl Fn(&Client) -> Reply) -> Value {
     let began = Instant::now();
     loop {
-        let sent = Instant::now();
         let (status, reply) = cluster.answer(at, &send);
         if status != 503 {
             assert!(status < 300, "{reply}");
-            return (reply, (sent.elapsed() < WAIT_MAX).then_some(()));
+            return reply;
         }
         assert!(PASSING.contains(&code(&reply)), "{reply}");
         assert!(began.elapsed() < DEADLINE, "{reply}");
@@ -45,26 +41,20 @@ fn whoever_is_asked_has_what_it_has_passed_on_and_fresh_answers_have_all() {
         let path = format!("/v1/documents/d{number}");
         let insert = document(&format!("d{number}"));
         let found = |at| cluster.answer(at, |client| client.get(&path));
-        let (_, here) = answered(&cluster, one, |client| client.post("/v1/insert", &insert));
-        if here.is_some() {
-            assert_eq!(found(one).0, 200, "{path}");
-        }
+        answered(&cluster, one, |client| client.post_until_here("/v1/insert", &insert));
+        assert_eq!(found(one).0, 200, "{path}");
         answered(&cluster, two, |client| client.get(&format!("{path}?fresh=true")));
-        let (removed, here) = answered(&cluster, two, |client| client.delete(&path));
-        if here.is_some() {
-            assert_eq!(found(two).0, 404, "{path}: {removed}");
-        }
+        let removed = answered(&cluster, two, |client| client.delete_until_here(&path));
+        assert_eq!(found(two).0, 404, "{path}: {removed}");
     }
     // One client may have eight that run or wait.
     for number in 0..8 {
         let purge = json!({"prefix": format!("d{number}-")});
-        let (job, here) = answered(&cluster, two, |client| client.post("/v1/purge", &purge));
-        if here.is_some() {
-            cluster.get(two, &format!("/v1/jobs/{}", job["job"].as_str().unwrap()));
-        }
+        let job = answered(&cluster, two, |client| client.post_until_here("/v1/purge", &purge));
+        cluster.get(two, &format!("/v1/jobs/{}", job["job"].as_str().unwrap()));
     }
     // A search for groups is known where it was begun.
-    let (search, _) = answered(&cluster, one, |client| client.post("/v1/groups", &json!({})));
+    let search = answered(&cluster, one, |client| client.post("/v1/groups", &json!({})));
     let path = format!("/v1/jobs/{}", search["job"].as_str().unwrap());
     Client::expect(Ok(cluster.answer(one, |client| client.delete(&path))));
 }
@@ -88,6 +78,7 @@ fn every_node_says_who_leads_and_that_it_takes_writes() {
             let leads = format!("nearprint_cluster_leads {}", u8::from(at == leader));
             is_ready("/readyz")
                 && is_ready("/readyz/writes")
+                && is_ready("/readyz/reads?max_lag_ms=5000")
                 && shown == (&json!(cluster.url(at)), &json!(cluster.url(leader)))
                 && fresh["cluster"]["address"] == cluster.url(leader)
                 && metrics.lines().any(|line| line == leads)
@@ -108,6 +99,12 @@ fn without_the_log_nobody_leads_and_look_ups_go_on() {
     let near = format!("/v1/query?fingerprint={}", fingerprint("first"));
     for at in 0..NODES {
         cluster.get(at, "/readyz");
+        cluster.get(at, "/readyz/reads");
+        let new = |client: &Client| client.get("/readyz/reads?max_lag_ms=1");
+        cluster.until("it says that it is behind", |cluster| {
+            let (status, reply) = cluster.answer(at, new);
+            (status, code(&reply)) == (503, "behind")
+        });
         assert_eq!(cluster.get(at, &near)["duplicate"], true);
         for answer in [
             cluster.answer(at, |client| client.post("/v1/insert", &document("second"))),
@@ -120,5 +117,22 @@ fn without_the_log_nobody_leads_and_look_ups_go_on() {
     }
     cluster.log_servers().begin(0);
     cluster.write("second");
+    cluster.until_equal();
+}
+
+/// It is paused with the write, so it neither answers nor closes the connection.
+#[test]
+fn a_write_that_was_passed_on_to_a_paused_leader_ends_when_another_leads() {
+    let Some(mut cluster) = Cluster::start(1) else { return };
+    cluster.write("first");
+    cluster.until_equal();
+    let (paused, asked) = (cluster.leader(), cluster.follower());
+    cluster.signal(paused, "STOP");
+    let client = cluster.client_within(asked, DEADLINE);
+    let (status, reply) = client.post("/v1/insert", &document("second")).unwrap();
+    cluster.signal(paused, "CONT");
+    let detail = reply["detail"].as_str().unwrap();
+    assert_eq!((status, code(&reply)), (503, "outcome_unknown"), "{reply}");
+    assert!(detail.contains("Another node leads now"), "{reply}");
     cluster.until_equal();
 }

@@ -139,6 +139,29 @@ impl Servers {
         })
     }
 
+    /// Changes the settings of the stream, as an operator can.
+    pub(crate) fn change_stream(
+        &self,
+        change: impl FnOnce(&mut async_nats::jetstream::stream::Config),
+    ) {
+        let mut config = self.info().config;
+        change(&mut config);
+        eventually(|| {
+            self.runtime.block_on(async {
+                let client = async_nats::connect(&self.options().servers[0]).await;
+                let context = async_nats::jetstream::new(client.map_err(|e| e.to_string())?);
+                context.update_stream(&config).await.map(drop).map_err(|e| e.to_string())
+            })
+        });
+    }
+
+    /// Changes the configuration of a server, for when it is started again.
+    pub(crate) fn change_config(&self, at: usize, change: impl FnOnce(&str) -> String) {
+        let path = self.directory.path().join(format!("s{at}.conf"));
+        let changed = change(&fs::read_to_string(&path).unwrap());
+        fs::write(path, changed).unwrap();
+    }
+
     /// Which of them leads the stream.
     pub(crate) fn leader(&self) -> usize {
         eventually(|| {
@@ -187,6 +210,12 @@ impl Servers {
         let Some(hosts) = &self.hosts else { return false };
         hosts.isolate(at, is_cut);
         true
+    }
+
+    /// The file with the first entries of the stream.
+    pub(crate) fn block(&self, at: usize) -> PathBuf {
+        let stream = self.store(at).join("jetstream/$G/streams/NEARPRINT_test");
+        stream.join("msgs/1.blk")
     }
 
     /// Where a server keeps everything.

@@ -98,7 +98,13 @@ const NEEDED: [(&str, &[&str]); 5] = [
     ),
     (
         "admin",
-        &["GET /v1/changes", "GET /v1/snapshots", "GET /v1/snapshots/export", "POST /v1/snapshots"],
+        &[
+            "GET /v1/changes",
+            "GET /v1/snapshots",
+            "GET /v1/snapshots/export",
+            "POST /v1/cluster/stand-back",
+            "POST /v1/snapshots",
+        ],
     ),
 ];
 

@@ -101,13 +101,15 @@ fn a_follower_has_what_was_answered_although_both_are_killed() {
     assert_eq!(stored["fingerprint"], Client::expect(plain)["fingerprint"]);
     // What was passed on is here once its reply is.
     for number in 0..50 {
-        insert(&copy.client(), &format!("own{number}"), number << 8);
+        let document =
+            json!({"id": format!("own{number}"), "fingerprint": format!("{:016x}", number << 8)});
+        Client::expect(copy.client().post_until_here("/v1/insert", &document));
         assert_eq!(copy.client().get(&format!("/v1/documents/own{number}")).unwrap().0, 200);
     }
     // One client may have eight that run or wait.
     for number in 0..8 {
         let purge = json!({"prefix": format!("own{number}-")});
-        let (status, job) = copy.client().post("/v1/purge", &purge).unwrap();
+        let (status, job) = copy.client().post_until_here("/v1/purge", &purge).unwrap();
         assert_eq!(status, 202, "{job}");
         let path = format!("/v1/jobs/{}", job["job"].as_str().unwrap());
         assert_eq!(copy.client().get(&path).unwrap().0, 200, "{path}");

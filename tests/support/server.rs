@@ -248,6 +248,28 @@ impl Client {
         json(self.agent.post(format!("{}{path}", self.url)).send_json(body)?)
     }
 
+    /// Posts to a copy, and waits there until it has what was done.
+    pub(crate) fn post_until_here(&self, path: &str, body: &Value) -> Reply {
+        self.until_here(self.agent.post(format!("{}{path}", self.url)).send_json(body)?)
+    }
+
+    pub(crate) fn delete_until_here(&self, path: &str) -> Reply {
+        self.until_here(self.agent.delete(format!("{}{path}", self.url)).call()?)
+    }
+
+    /// A copy that is behind says so in its reply.
+    fn until_here(&self, response: ureq::http::Response<ureq::Body>) -> Reply {
+        let behind = response.headers().get("nearprint-behind").cloned();
+        let reply = json(response)?;
+        if let Some(change) = behind {
+            let path = format!("/v1/stats?min_change={}", change.to_str().expect("hex digits"));
+            // Each waits for a second.
+            let has_it = |_| self.get(&path).is_ok_and(|(status, _)| status == 200);
+            assert!((0..60).any(has_it), "the copy does not get what was done: {reply:?}");
+        }
+        Ok(reply)
+    }
+
     /// Posts a document a line. The lines of the reply as far as they came: the others were not
     /// answered.
     pub(crate) fn post_lines(&self, path: &str, lines: &[Value]) -> Vec<Value> {

@@ -40,14 +40,14 @@ const LONG_FUNCTIONS: &[&str] = &[
 /// The most lines of code of each layer, in the order in which a document passes them.
 const LAYERS: &[(&str, usize)] = &[
     ("src/server", 1_180),
-    ("src/http", 6_430),
+    ("src/http", 6_550),
     ("src/access", 440),
-    ("src/cli", 6_910),
+    ("src/cli", 7_330),
     ("python", 2_130),
     ("crates/files", 8_350),
-    ("crates/wire", 2_045),
+    ("crates/wire", 2_050),
     ("crates/text", 6_050),
-    ("crates/engine", 10_720),
+    ("crates/engine", 10_810),
     ("crates/service", 2_690),
     ("crates/client", 370),
     ("crates/machine", 2_130),

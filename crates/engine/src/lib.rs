@@ -104,7 +104,8 @@ pub use write::queued::Pending;
 #[doc(hidden)]
 pub mod replica {
     pub use crate::state::replica::{
-        FollowerOptions, NodeOptions, NodeState, NodeStatus, OpenLog, ReplicaOptions,
+        FollowerOptions, LeadCounts, LogHolding, NodeOptions, NodeState, NodeStatus, OpenLog,
+        ReplicaOptions,
     };
 }
 

@@ -367,12 +367,12 @@ pub(super) fn item(route: &str, name: &str) -> String {
     format!("{route}/{}", utf8_percent_encode(name, encoded))
 }
 
-/// Waits before a retry.
+/// Waits before something is asked again.
 #[expect(
     clippy::disallowed_methods,
-    reason = "Retry-After names a time; there is no event to wait for"
+    reason = "what answers is elsewhere; there is no event to wait for"
 )]
-pub(super) fn wait(time: Duration) {
+pub(crate) fn wait(time: Duration) {
     thread::sleep(time);
 }
 

@@ -168,6 +168,19 @@ impl RemoteService {
         ))
     }
 
+    /// All documents with all that belongs to them, as of a moment when the service has this
+    /// change.
+    pub(crate) fn all_documents(&self, min_sequence: Option<u64>) -> Result<impl BufRead + use<>> {
+        self.get_lines(&path(
+            "/v1/documents",
+            &[
+                ("all_namespaces", Some("true".to_owned())),
+                ("include", Some("metadata,sketch".to_owned())),
+                ("min_sequence", min_sequence.map(|sequence| sequence.to_string())),
+            ],
+        ))
+    }
+
     /// Begins to find groups.
     pub(crate) fn begin_groups(&self, search: &GroupSearch<'_>) -> Result<JobReply> {
         let options = &search.options;

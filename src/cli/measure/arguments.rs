@@ -19,6 +19,28 @@ pub fn count(text: &str) -> Result<u64, String> {
     counted.filter(|&count| count > 0).ok_or_else(|| "is not a size such as 250, 10k or 1m".into())
 }
 
+/// Reads `250`, `10k`, `1m`, `64g` or `64GiB` as a number of bytes; the units are powers of 1,024.
+///
+/// # Errors
+/// What a size looks like.
+pub fn bytes(text: &str) -> Result<u64, String> {
+    let lower = text.to_ascii_lowercase();
+    let short = lower.trim_end_matches("ib");
+    let digits = short.trim_end_matches(|c: char| c.is_ascii_alphabetic());
+    let shift = match &short[digits.len()..] {
+        "" if short.len() == lower.len() => Some(0),
+        "k" => Some(10),
+        "m" => Some(20),
+        "g" => Some(30),
+        "t" => Some(40),
+        _ => None,
+    };
+    let number: Option<u64> = digits.trim_end().parse().ok();
+    let counted = number.zip(shift).and_then(|(number, shift)| number.checked_mul(1 << shift));
+    let is_size = counted.filter(|&bytes| bytes > 0);
+    is_size.ok_or_else(|| "is not a size in bytes such as 500m or 64g".to_owned())
+}
+
 /// Reads a distance that an index can be made for.
 ///
 /// # Errors
@@ -42,6 +64,17 @@ pub fn similarity(text: &str) -> Result<f64, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn bytes_have_the_units_in_which_they_are_shown() {
+        let units = [("7", 7), ("10k", 10 << 10), ("256M", 256 << 20), ("64g", 64 << 30)];
+        for (text, read) in units.into_iter().chain([("2 GiB", 2 << 30), ("1TiB", 1 << 40)]) {
+            assert_eq!(bytes(text), Ok(read), "{text}");
+        }
+        for text in ["", "0", "g", "ib", "5ib", "1.5g", "-1", "7x", "9gg", "99999999999t"] {
+            assert!(bytes(text).is_err(), "{text}");
+        }
+    }
 
     #[test]
     fn sizes_have_suffixes_and_are_never_zero() {

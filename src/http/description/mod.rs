@@ -125,6 +125,7 @@ mod tests {
             "GET /v1/snapshots",
             "GET /v1/snapshots/export",
             "GET /v1/changes",
+            "POST /v1/cluster/stand-back",
             "POST /v1/snapshots",
             "GET /healthz",
             "GET /readyz",

@@ -216,9 +216,7 @@ mod tests {
             lag_ms: 3,
             read: 7,
             ignored: 0,
-            log_fault: None,
-            lead_fault: None,
-            clock_ahead_ms: None,
+            ..NodeStatus::default()
         }
     }
 

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use axum::extract::State;
 use axum::http::header::CONTENT_TYPE;
 use axum::response::IntoResponse;
-use nearprint_engine::replica::{NodeState, NodeStatus};
+use nearprint_engine::replica::{LeadCounts, NodeState, NodeStatus};
 use nearprint_engine::{MemoryStats, Readiness, Stats};
 
 use crate::http::role::Copies;
@@ -142,6 +142,61 @@ fn set_cluster_metrics(status: &NodeStatus) {
         "Entries of the log that did not count, since the start.",
         status.ignored,
     );
+    set_lead_counts(status.counts);
+    flag(
+        "nearprint_cluster_fit_to_lead",
+        status.lead_fault.is_none(),
+        "1 while this node would lead, else 0: lead_fault in /v1/stats says why not.",
+    );
+    metrics::set(
+        "nearprint_cluster_clock_ahead_seconds",
+        "How far the clock is ahead of the log's; NaN while it is not known.",
+        status.clock_ahead_ms.map_or(f64::NAN, |ms| {
+            let seconds = float(ms.unsigned_abs()) / 1_000.0;
+            if ms < 0 { -seconds } else { seconds }
+        }),
+    );
+    let left = status.log.as_ref().map(|log| log.bytes_left(status.read));
+    metrics::set(
+        "nearprint_cluster_log_left_bytes",
+        "Bytes that may be appended before this node has to be filled anew, if it reads nothing; NaN \
+         while they are not known.",
+        left.map_or(f64::NAN, float),
+    );
+}
+
+/// Sets the metrics of what a node has sent to the log.
+fn set_lead_counts(counts: LeadCounts) {
+    let LeadCounts { takeovers, appended, changes, refused, unanswered } = counts;
+    for (name, help, number) in [
+        (
+            "nearprint_cluster_takeovers_total",
+            "How often this node has begun to lead, since the start.",
+            takeovers,
+        ),
+        (
+            "nearprint_cluster_appended_entries_total",
+            "Entries that this node has appended to the log, repeated ones too, since the start.",
+            appended,
+        ),
+        (
+            "nearprint_cluster_appended_changes_total",
+            "Changes in the entries that this node has appended, since the start.",
+            changes,
+        ),
+        (
+            "nearprint_cluster_refused_entries_total",
+            "Entries that the log has refused, since the start.",
+            refused,
+        ),
+        (
+            "nearprint_cluster_unanswered_entries_total",
+            "Entries that the log has not acknowledged in time, since the start.",
+            unanswered,
+        ),
+    ] {
+        metrics::set_count(name, help, number);
+    }
 }
 
 fn flag(name: &'static str, is: bool, help: &'static str) {
@@ -165,9 +220,10 @@ mod tests {
             lag_ms: 1_500,
             read: 7,
             ignored: 3,
-            log_fault: None,
-            lead_fault: None,
-            clock_ahead_ms: None,
+            lead_fault: Some("its clock is off".to_owned()),
+            clock_ahead_ms: Some(-1_500),
+            counts: LeadCounts { takeovers: 2, refused: 5, ..LeadCounts::default() },
+            ..NodeStatus::default()
         };
         set_replica_metrics(&status);
         set_cluster_metrics(&status);
@@ -180,6 +236,11 @@ mod tests {
             "nearprint_cluster_leads 0",
             "nearprint_cluster_ignored_messages_total 3",
             "nearprint_replica_halted 1",
+            "nearprint_cluster_takeovers_total 2",
+            "nearprint_cluster_refused_entries_total 5",
+            "nearprint_cluster_fit_to_lead 0",
+            "nearprint_cluster_clock_ahead_seconds -1.5",
+            "nearprint_cluster_log_left_bytes NaN",
         ] {
             assert!(page.lines().any(|found| found == line), "{line}\nis not in\n{page}");
         }

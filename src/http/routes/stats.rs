@@ -6,7 +6,7 @@ use std::time::SystemTime;
 use axum::Json;
 use axum::extract::{Request, State};
 use axum::response::{IntoResponse as _, Response};
-use nearprint_engine::replica::{NodeState, NodeStatus};
+use nearprint_engine::replica::{LogHolding, NodeState, NodeStatus};
 use nearprint_engine::{Durability, SegmentStats, SnapshotInfo, Stats};
 use nearprint_service::answers;
 use nearprint_wire::answer::{NamespaceReply, SnapshotReply};
@@ -157,10 +157,38 @@ pub(crate) struct ClusterReply {
     lead_fault: Option<String>,
     /// How far the clock is ahead of the log's; null while it is not known.
     clock_ahead_ms: Option<i64>,
+    /// The nodes that it names in `cluster.seeds`.
+    seeds: Vec<String>,
+    /// The log, as it was a minute ago or less; null while it is not known.
+    log: Option<LogReply>,
+}
+
+/// What the log of a cluster has.
+#[derive(Debug, Serialize, ToSchema)]
+pub(crate) struct LogReply {
+    /// The server that orders its entries; null if it does not tell.
+    leader: Option<String>,
+    /// The servers that do not follow that one.
+    behind: Vec<String>,
+    /// The bytes of its entries, of which it keeps at most `bytes_max`.
+    bytes: u64,
+    bytes_max: u64,
+    /// How many bytes may be appended before this node has to be filled anew, if it reads nothing
+    /// until then.
+    bytes_left: u64,
+}
+
+impl LogReply {
+    fn new(status: &NodeStatus) -> Option<Self> {
+        let log = status.log.clone()?;
+        let bytes_left = log.bytes_left(status.read);
+        let LogHolding { leader, behind, bytes, bytes_max, .. } = log;
+        Some(Self { leader, behind, bytes, bytes_max, bytes_left })
+    }
 }
 
 impl ClusterReply {
-    fn new(address: &str, status: &NodeStatus) -> Self {
+    fn new(address: &str, seeds: &[String], status: &NodeStatus) -> Self {
         Self {
             address: address.to_owned(),
             state: role::state_name(&status.state),
@@ -172,6 +200,8 @@ impl ClusterReply {
             log_fault: status.log_fault.clone(),
             lead_fault: status.lead_fault.clone(),
             clock_ahead_ms: status.clock_ahead_ms,
+            seeds: seeds.to_vec(),
+            log: LogReply::new(status),
         }
     }
 }
@@ -181,7 +211,9 @@ fn among_others(http: &HttpService) -> (Option<FollowingReply>, Option<ClusterRe
     let Some((replica, status)) = http.replica() else { return (None, None) };
     match &replica.copies {
         Copies::Primary => (Some(FollowingReply::new(&status)), None),
-        Copies::Cluster { address } => (None, Some(ClusterReply::new(address, &status))),
+        Copies::Cluster { address } => {
+            (None, Some(ClusterReply::new(address, &replica.seeds, &status)))
+        }
     }
 }
 

@@ -297,9 +297,18 @@ impl Log for NatsLog {
             replicas: u32::try_from(info.config.num_replicas).unwrap_or(u32::MAX),
             syncs: monitors::all_sync(&self.monitors, &servers),
             bytes_max: u64::try_from(info.config.max_bytes).unwrap_or(u64::MAX),
+            bytes: info.state.bytes,
+            leader: info.cluster.as_ref().and_then(|cluster| cluster.leader.clone()),
+            behind: info.cluster.as_ref().map_or_else(Vec::new, behind),
             entry_bytes_max,
         })
     }
+}
+
+/// The servers that do not follow the leader of the stream.
+fn behind(cluster: &ClusterInfo) -> Vec<String> {
+    let is_behind = |replica: &&PeerInfo| replica.offline || replica.active >= FOLLOWS_MAX;
+    cluster.replicas.iter().filter(is_behind).map(|replica| replica.name.clone()).collect()
 }
 
 /// Whether what is told of the stream is what a majority of its servers has. Without a leader the
@@ -399,6 +408,7 @@ fn config(name: &str, new: NewStream) -> Config {
 /// Why a stream does not keep every entry until there are too many bytes of newer ones.
 fn unsuitable(config: &Config) -> Option<&'static str> {
     let rules = [
+        (config.sealed, "it is sealed, so it takes no entries"),
         (config.subjects != [config.name.as_str()], "it has other subjects than its own name"),
         (config.storage != StorageType::File, "its entries are not in files"),
         (config.retention != RetentionPolicy::Limits, "it removes entries that were read"),
@@ -409,7 +419,6 @@ fn unsuitable(config: &Config) -> Option<&'static str> {
         (config.allow_rollup, "an entry can replace those before it"),
         (config.mirror.is_some() || config.sources.is_some(), "it copies another stream"),
         (config.no_ack, "it does not acknowledge entries"),
-        (config.sealed, "it is sealed, so it takes no entries"),
     ];
     rules.iter().find_map(|(is_broken, what)| is_broken.then_some(*what))
 }

@@ -1,12 +1,13 @@
 //! Signing in, and TLS.
 
 use std::fs;
+use std::time::Duration;
 
 use nearprint::replicas::nats::{NatsError, NatsLog, NatsOptions, NewStream, SignIn};
-use nearprint_engine::log::Log as _;
+use nearprint_engine::log::{Log as _, LogError};
 
-use super::append_all;
-use crate::servers::Servers;
+use super::{append_all, number};
+use crate::servers::{Servers, eventually};
 
 const NEW: NewStream = NewStream { replicas: 1, bytes_max: 1 << 20 };
 
@@ -65,4 +66,30 @@ fn servers_are_trusted_by_the_configured_certificates() {
     let log = log.unwrap();
     append_all(&log, 1..=3);
     assert_eq!(log.bounds().unwrap().last, 3);
+}
+
+#[test]
+fn a_password_that_was_changed_is_read_again() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("password");
+    fs::write(&file, "old-one").unwrap();
+    let settings = "authorization { user: node, password: old-one }";
+    let Some(mut servers) = Servers::start_with(1, settings, "always") else { return };
+    let sign_in = SignIn::Password { user: "node".to_owned(), file: file.clone() };
+    let log = create(&servers, &NatsOptions { sign_in, ..servers.options() }).unwrap();
+    append_all(&log, 1..=3);
+    let mut reader = log.read(4);
+    servers.change_config(0, |config| config.replace("old-one", "new-one"));
+    servers.kill(0);
+    servers.begin(0);
+    eventually(|| match reader.next(Duration::from_millis(100)) {
+        Err(LogError::Unreachable(why)) if why.contains("authorization violation") => Ok(()),
+        other => Err(format!("{other:?}")),
+    });
+    fs::write(&file, "new-one").unwrap();
+    append_all(&log, 4..=4);
+    let read = eventually(|| {
+        reader.next(Duration::from_millis(100))?.ok_or(LogError::Discarded(String::new()))
+    });
+    assert_eq!(number(&read), 4);
 }

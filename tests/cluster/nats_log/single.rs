@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::Path;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use async_nats::jetstream;
 use nearprint::replicas::nats::{NatsError, NatsLog, NatsOptions, NewStream};
@@ -49,7 +49,7 @@ fn the_largest_message_fits_and_what_no_server_takes_is_refused() {
     assert!(entries.len() == 100 && entries.iter().all(|entry| entry.bytes == largest));
     let entry_bytes_max = log.settings().unwrap().entry_bytes_max;
     let too_large = vec![0; entry_bytes_max as usize + 1];
-    assert!(matches!(answer(log.append(too_large.into())), Err(LogError::Unreachable(_))));
+    assert!(matches!(answer(log.append(too_large.into())), Err(LogError::Refused(_))));
     assert_eq!(answer(log.append(vec![0; entry_bytes_max as usize].into())), Ok(101));
 }
 
@@ -85,7 +85,7 @@ fn a_stream_is_made_once_and_must_keep_its_entries() {
     assert!(matches!(again, Err(NatsError::Exists(_))), "{again:?}");
     let config = servers.info().config;
     assert!(config.deny_delete && config.deny_purge);
-    change(&servers, |config| config.max_age = Duration::from_hours(1));
+    servers.change_stream(|config| config.max_age = Duration::from_hours(1));
     let unsuitable = servers.open();
     assert!(matches!(unsuitable, Err(NatsError::Unsuitable { .. })), "{unsuitable:?}");
 }
@@ -95,10 +95,10 @@ fn entries_that_were_discarded_are_told_from_a_gap() {
     let Some(servers) = Servers::start(1) else { return };
     let log = make(&servers);
     append_all(&log, 1..=10);
-    change(&servers, |config| config.max_messages = 6);
+    servers.change_stream(|config| config.max_messages = 6);
     assert_eq!(eventually_bounds(&log, 5), LogBounds { first: 5, last: 10 });
     assert_eq!(first_answer(&mut *log.read(4)), Err(LogError::discarded_before(5)));
-    change(&servers, |config| config.max_messages = -1);
+    servers.change_stream(|config| config.max_messages = -1);
     let mut reader = log.read(5);
     assert_eq!(number(&first_answer(&mut *reader).unwrap()), 5);
     servers.runtime.block_on(async {
@@ -159,6 +159,47 @@ fn a_log_begun_anew_is_another() {
 }
 
 #[test]
+fn a_log_that_takes_no_entries_says_why() {
+    let Some(servers) = Servers::start(1) else { return };
+    let log = servers.create();
+    append_all(&log, 1..=3);
+    servers.change_stream(|stream| stream.max_message_size = 8);
+    let large = || answer(log.append(Arc::new([0; 100])));
+    let refused = eventually(|| match large() {
+        Err(LogError::Refused(why)) => Ok(why),
+        other => Err(format!("{other:?}")),
+    });
+    assert!(refused.contains("size"), "{refused}");
+    assert_eq!(log.settings().unwrap().entry_bytes_max, 8);
+    servers.change_stream(|stream| stream.sealed = true);
+    let refused = eventually(|| match answer(log.append(entry(4))) {
+        Err(LogError::Refused(why)) => Ok(why),
+        other => Err(format!("{other:?}")),
+    });
+    assert!(refused.contains("sealed"), "{refused}");
+    let settings = log.settings();
+    assert!(
+        matches!(&settings, Err(LogError::Refused(why)) if why.contains("sealed")),
+        "{settings:?}"
+    );
+    assert_eq!(read_to_end(&mut *log.read(1)).len(), 3, "what it has can be read");
+}
+
+#[test]
+fn entries_have_the_time_of_the_log() {
+    let Some(servers) = Servers::start(1) else { return };
+    let log = servers.create();
+    let since_1970 = || SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap();
+    let before = since_1970().as_millis() as u64;
+    append_all(&log, 1..=2);
+    let entries = read_to_end(&mut *log.read(1));
+    let now = before..=since_1970().as_millis() as u64;
+    assert!(entries.iter().all(|entry| now.contains(&entry.at_ms.unwrap())), "{entries:?}");
+    assert_eq!(log.entry(2).unwrap().as_ref(), Some(&entries[1]));
+    assert_eq!(log.entry(3).unwrap(), None);
+}
+
+#[test]
 fn an_identity_survives_restarts() {
     let Some(mut servers) = Servers::start(1) else { return };
     let log = servers.create();
@@ -180,15 +221,6 @@ fn make(servers: &Servers) -> NatsLog {
         jetstream::new(client).create_stream(config).await.unwrap();
     });
     servers.open().unwrap()
-}
-
-fn change(servers: &Servers, change: impl FnOnce(&mut jetstream::stream::Config)) {
-    let mut config = servers.info().config;
-    change(&mut config);
-    servers.runtime.block_on(async {
-        let client = async_nats::connect(&servers.options().servers[0]).await.unwrap();
-        jetstream::new(client).update_stream(config).await.unwrap();
-    });
 }
 
 fn eventually_bounds(log: &NatsLog, first: u64) -> LogBounds {

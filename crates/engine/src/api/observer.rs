@@ -14,6 +14,9 @@ pub trait Observer: Debug + Send + Sync {
     /// This many changes were written as one group.
     fn group_committed(&self, _changes: u64) {}
 
+    /// The log of a cluster has acknowledged an entry after this time.
+    fn entry_appended(&self, _took: Duration) {}
+
     /// Writing and verifying a snapshot took this long.
     fn snapshot_taken(&self, _took: Duration) {}
 

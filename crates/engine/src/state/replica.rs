@@ -14,8 +14,8 @@ use tokio::sync::watch;
 use crate::api::clock;
 use crate::replication::chain::Position;
 use crate::replication::clocks::Heard;
-use crate::replication::log::Log;
 use crate::replication::log::required::Required;
+use crate::replication::log::{Log, LogBounds};
 use crate::replication::primary_reader::OpenChanges;
 
 /// A log that cannot be read for this time has a fault: on a busy machine an entry may be late.
@@ -68,8 +68,9 @@ pub struct NodeOptions {
 }
 
 /// What a node does; a follower is one that never leads.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub enum NodeState {
+    #[default]
     /// Since its start it has not been less than five seconds behind the end of the log, or a
     /// follower has not had all changes.
     CatchingUp,
@@ -81,8 +82,50 @@ pub enum NodeState {
     Halted(String),
 }
 
-/// A node or a follower, as of now.
+/// What the log of a cluster had when it was last looked at, less than a minute or so ago.
 #[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LogHolding {
+    /// The server that orders its entries, as far as it tells.
+    pub leader: Option<String>,
+    /// The servers that do not follow that one.
+    pub behind: Vec<String>,
+    /// Its size, and the size from which it discards its oldest entries.
+    pub bytes: u64,
+    /// See above.
+    pub bytes_max: u64,
+    /// Its entries.
+    pub bounds: LogBounds,
+}
+
+impl LogHolding {
+    /// How many bytes others may append before the log discards what comes after an entry: a node
+    /// that has read so far has to be filled anew then. All entries are taken to be of one size.
+    pub fn bytes_left(&self, read: u64) -> u64 {
+        let LogBounds { first, last } = self.bounds;
+        let entries = last.saturating_sub(first).saturating_add(1).max(1);
+        let unread = u128::from(last.saturating_sub(read));
+        let unread_bytes = u128::from(self.bytes) * unread / u128::from(entries);
+        self.bytes_max.saturating_sub(u64::try_from(unread_bytes).unwrap_or(u64::MAX))
+    }
+}
+
+/// What a node has sent to the log since its start, and how often it has begun to lead.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct LeadCounts {
+    /// How often it has begun to lead.
+    pub takeovers: u64,
+    /// Entries that it has appended, repeated ones included, and the changes in them.
+    pub appended: u64,
+    /// See above.
+    pub changes: u64,
+    /// Those that the log has refused.
+    pub refused: u64,
+    /// Those that it has not answered in time.
+    pub unanswered: u64,
+}
+
+/// A node or a follower, as of now.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct NodeStatus {
     /// What it does.
     pub state: NodeState,
@@ -109,6 +152,10 @@ pub struct NodeStatus {
     pub lead_fault: Option<String>,
     /// How far the clock is ahead of the log's, in milliseconds; `None` while it is not known.
     pub clock_ahead_ms: Option<i64>,
+    /// What the log had when it was last looked at.
+    pub log: Option<LogHolding>,
+    /// What it has sent.
+    pub counts: LeadCounts,
 }
 
 /// What the writer of a node has seen last.
@@ -137,6 +184,9 @@ pub(crate) struct Observed {
     pub(crate) lead_fault: Option<String>,
     /// The log's clock.
     pub(crate) clock: Option<Heard>,
+    /// See [`NodeStatus::log`].
+    pub(crate) log: Option<LogHolding>,
+    pub(crate) counts: LeadCounts,
     pub(crate) read: u64,
     pub(crate) ignored: u64,
 }
@@ -159,6 +209,8 @@ impl Observed {
             not_kept: None,
             lead_fault: None,
             clock: None,
+            log: None,
+            counts: LeadCounts::default(),
             read: position.at,
             ignored: 0,
         }
@@ -183,6 +235,8 @@ impl Observed {
             log_fault: fault.or(others),
             lead_fault: self.lead_fault.clone(),
             clock_ahead_ms: self.clock.map(|log| log.own_ahead_ms()),
+            log: self.log.clone(),
+            counts: self.counts,
         }
     }
 
@@ -342,6 +396,16 @@ mod tests {
         let since = ago(FAULT_AFTER);
         let cut = Observed { fault: Some(("away".to_owned(), since)), ..reads };
         assert!(cut.status().lag_ms >= 60_000, "nothing is read");
+    }
+
+    #[test]
+    fn a_node_has_as_many_bytes_left_as_the_log_keeps_after_it() {
+        let bounds = LogBounds { first: 101, last: 200 };
+        let (leader, behind) = (None, vec![]);
+        let log = LogHolding { leader, behind, bytes: 5_000, bytes_max: 6_000, bounds };
+        assert_eq!([200, 150, 100, 0].map(|read| log.bytes_left(read)), [6_000, 3_500, 1_000, 0]);
+        let empty = LogHolding { bytes: 0, bounds: LogBounds { first: 1, last: 0 }, ..log };
+        assert_eq!(empty.bytes_left(0), 6_000);
     }
 
     #[test]

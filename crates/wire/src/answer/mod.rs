@@ -34,6 +34,6 @@ pub use look_up::{
     CheckAndInsertReply, FingerprintReply, HitDocumentReply, HitReply, InsertReply, Outcome,
     PackedInsertReply, PreviousReply, QueryReply,
 };
-pub use operations::{HealthReply, SnapshotReply, SnapshotsReply};
+pub use operations::{HealthReply, SnapshotReply, SnapshotsReply, StandsBackReply};
 pub use problem::ProblemReply;
 pub use read::Answer;

@@ -22,6 +22,14 @@ pub struct SnapshotsReply {
     pub snapshots: Vec<SnapshotReply>,
 }
 
+/// A node leaves the lead to others.
+#[derive(Debug, Serialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct StandsBackReply {
+    /// For so many milliseconds.
+    pub for_ms: u64,
+}
+
 /// The reply of `/healthz`, `/readyz`, `/readyz/reads` and `/readyz/writes`.
 #[derive(Debug, Serialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]

@@ -26,8 +26,11 @@ pub(super) fn run(args: &CreateArgs, out: &mut dyn Write) -> Result<()> {
     let (options, engine) = args.node.options()?;
     let directory = engine.data.display();
     // Before a log is made for it.
-    check(&engine.data)?;
+    let before = check(&engine.data)?;
     let log = EmptyLog::open(&options, &args.log)?;
+    if before == Before::Node {
+        offline::leave(&engine.data).map_err(|error| unusable(&engine.data).because(error))?;
+    }
     let found = offline::found(&engine, log.identity()).map_err(|error| {
         let what = format!("{directory} was not made a node; {} is empty", log.description());
         let next = "set that right, then run it again with --existing";
@@ -47,23 +50,29 @@ pub(super) fn run(args: &CreateArgs, out: &mut dyn Write) -> Result<()> {
     Ok(())
 }
 
+/// What a directory is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Before {
+    /// Empty, or that of a service alone.
+    Alone,
+    /// That of a node of another log: a backup of a cluster, or one that has lost its log.
+    Node,
+}
+
 /// Refuses a directory that cannot become the first node.
-fn check(data: &Path) -> Result<(), ErrorReport> {
+fn check(data: &Path) -> Result<Before, ErrorReport> {
     let directory = data.display();
     let cannot = |what: String, next: &str| Err(ErrorReport::new(what, next));
     match seeding::needs_seed(data) {
-        Ok(true) => Ok(()),
-        Ok(false) => cannot(
-            format!("{directory} is that of a node already; nothing was changed"),
-            "start it, or name another directory: --data DIR",
-        ),
+        Ok(true) => Ok(Before::Alone),
+        Ok(false) => Ok(Before::Node),
         Err(OpenError::NotANode) => {
             match (follower::primary_at(data), OfflineDirectory::open(data)) {
                 (Ok(Some(primary)), _) => cannot(
                     format!("{directory} is a copy that follows {primary}; nothing was changed"),
                     "name the directory of the primary, or promote it first: nearprint promote",
                 ),
-                (Ok(None), Ok(_)) => Ok(()),
+                (Ok(None), Ok(_)) => Ok(Before::Alone),
                 (Err(error), _) => Err(unusable(data).because(error)),
                 (Ok(None), Err(error)) => Err(unusable(data).because(error)),
             }

@@ -7,8 +7,8 @@ use nearprint_engine::log::{Log as _, LogError, LogSettings};
 use tokio::runtime::Runtime;
 
 use crate::cli::error_report::ErrorReport;
-use crate::cli::measure::arguments::count;
-use crate::cli::measure::numbers::bytes;
+use crate::cli::measure::arguments::bytes;
+use crate::cli::measure::numbers;
 use crate::replicas::ClusterOptions;
 use crate::replicas::nats::{self, NatsError, NatsLog, NewStream};
 
@@ -16,12 +16,17 @@ use crate::replicas::nats::{self, NatsError, NatsLog, NewStream};
 const ANSWERS: Duration = Duration::from_secs(20);
 const ASK_AGAIN: Duration = Duration::from_millis(200);
 
+/// A node may have to read again what it has read since it stored its position: 64 MiB of messages
+/// at most. With a log that keeps less than a few times that, nodes are filled anew that were away
+/// for a moment.
+const BYTES_MIN: u64 = 256 << 20;
+
 /// Which log.
 #[derive(Debug, clap::Args)]
 pub(super) struct LogArgs {
-    /// The size from which the log discards its oldest entries, such as 64g. A node that was away
-    /// for longer is filled from another one [default: 64 GiB]
-    #[arg(long, value_name = "BYTES", value_parser = count)]
+    /// The size from which the log discards its oldest entries, such as 64g; at least 256m. A node
+    /// that was away for longer is filled from another one [default: 64 GiB]
+    #[arg(long, value_name = "BYTES", value_parser = bytes)]
     max_bytes: Option<u64>,
     /// Take the log that the servers have already; it must be empty
     #[arg(long, conflicts_with = "max_bytes")]
@@ -42,6 +47,14 @@ impl EmptyLog {
     /// # Errors
     /// What is wrong with it, and whether it was made.
     pub(super) fn open(options: &ClusterOptions, args: &LogArgs) -> Result<Self, ErrorReport> {
+        if let Some(bytes) = args.max_bytes.filter(|bytes| *bytes < BYTES_MIN) {
+            let what = format!(
+                "--max-bytes {bytes} is less than {}, and nodes keep that much behind; nothing was made",
+                numbers::bytes(BYTES_MIN)
+            );
+            let next = "leave it out, or name a size that outlasts the longest repair of a node";
+            return Err(ErrorReport::usage(what, next));
+        }
         let mut runtime = tokio::runtime::Builder::new_multi_thread();
         let runtime = runtime.worker_threads(1).enable_all().build().map_err(|error| {
             let next = "look at the limits of this process: ulimit -a";
@@ -99,7 +112,11 @@ impl EmptyLog {
     pub(super) fn description(&self) -> String {
         let LogSettings { replicas, bytes_max, .. } = self.settings;
         let copies = if replicas == 1 { "1 copy" } else { &format!("{replicas} copies") };
-        format!("stream {}, {copies} of each entry, up to {}", self.stream, bytes(bytes_max))
+        format!(
+            "stream {}, {copies} of each entry, up to {}",
+            self.stream,
+            numbers::bytes(bytes_max)
+        )
     }
 }
 

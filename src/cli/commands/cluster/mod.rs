@@ -1,10 +1,15 @@
-//! `cluster`: begins a cluster, shows its nodes, and takes a node out of it.
+//! `cluster`: begins a cluster, shows and compares its nodes, lets another lead, and takes a node
+//! out of it.
 
 mod create;
 mod leave;
 mod log;
+mod members;
+mod nodes;
 mod refound;
 mod status;
+mod transfer;
+mod verify;
 
 use std::io::Write;
 use std::path::PathBuf;
@@ -22,6 +27,10 @@ Examples:
   nearprint cluster create --config nearprint.toml
   nearprint cluster status --config nearprint.toml
   nearprint cluster status --server http://10.0.0.1:7878 --server http://10.0.0.2:7878
+  nearprint cluster status --config nearprint.toml --watch
+  nearprint cluster members --server http://10.0.0.1:7878
+  nearprint cluster transfer http://10.0.0.2:7878 --config nearprint.toml
+  nearprint cluster verify --config nearprint.toml
   nearprint cluster leave --data nearprint-data
   nearprint cluster refound --config nearprint.toml";
 
@@ -37,9 +46,19 @@ enum Action {
     /// Make the log of a new cluster, and the first node
     #[command(after_help = EXAMPLES)]
     Create(create::CreateArgs),
-    /// Show what each node does; exit with 1 if none leads
+    /// Show what each node does; exit with 1 if none leads, 3 if one has halted, 4 if one is
+    /// silent, 5 if one has a fault
     #[command(after_help = EXAMPLES)]
     Status(status::StatusArgs),
+    /// Show all nodes that are found from one, by the seeds that they name
+    #[command(after_help = EXAMPLES)]
+    Members(members::MembersArgs),
+    /// Let another node lead
+    #[command(after_help = EXAMPLES)]
+    Transfer(transfer::TransferArgs),
+    /// Compare the content of all nodes; exit with 3 if it differs
+    #[command(after_help = EXAMPLES)]
+    Verify(verify::VerifyArgs),
     /// Make a stopped node's data directory that of a service alone
     #[command(after_help = EXAMPLES)]
     Leave(leave::LeaveArgs),
@@ -52,6 +71,9 @@ pub(crate) fn run(args: &ClusterArgs, out: &mut dyn Write) -> Result<()> {
     match &args.action {
         Action::Create(args) => create::run(args, out),
         Action::Status(args) => status::run(args, out),
+        Action::Members(args) => members::run(args, out),
+        Action::Transfer(args) => transfer::run(args, out),
+        Action::Verify(args) => verify::run(args, out),
         Action::Leave(args) => leave::run(args, out),
         Action::Refound(args) => refound::run(args, out),
     }

@@ -1,184 +1,161 @@
 //! `cluster status`: what each node of a cluster does.
 
 use std::io::Write;
-use std::path::PathBuf;
-use std::thread;
 use std::time::Duration;
 
 use anyhow::Result;
-use serde::{Deserialize, Serialize};
-use serde_json::Value;
 
-use super::no_cluster;
-use crate::cli::collection::{ClientCredentials, RemoteService};
+use super::nodes::{self, NodeRow, NodesArgs};
+use crate::cli::collection::wait;
 use crate::cli::columns::{Column, json_lines, table};
-use crate::cli::configuration;
 use crate::cli::error_report::ErrorReport;
-use crate::config::Sources;
-use crate::replicas::Peers;
+use crate::cli::exit_code;
+use crate::cli::measure::numbers;
 
-/// How long a node may take to answer.
-const TIMEOUT: Duration = Duration::from_secs(5);
+/// How often the nodes are asked with `--watch`.
+const WATCH_EVERY: Duration = Duration::from_secs(2);
+/// Moves the cursor to the beginning of a terminal, and removes what was there.
+const CLEAR: &str = "\x1b[H\x1b[2J";
 
 #[derive(Debug, clap::Args)]
 pub(super) struct StatusArgs {
-    /// A node to ask; repeat it for each [default: cluster.address and cluster.seeds of the
-    /// configuration]
-    #[arg(long, visible_alias = "url", value_name = "URL")]
-    server: Vec<String>,
-    /// The configuration file of a node
-    #[arg(long, value_name = "FILE")]
-    config: Option<PathBuf>,
     #[command(flatten)]
-    credentials: ClientCredentials,
+    nodes: NodesArgs,
     /// Print a JSON object for each node
     #[arg(long)]
     json: bool,
+    /// Ask again every two seconds, until it is interrupted
+    #[arg(long, conflicts_with = "json")]
+    watch: bool,
 }
 
-/// A node, as it sees itself.
-#[derive(Debug, Serialize)]
-struct Node {
-    server: String,
-    /// `catching_up`, `following`, `leading`, `halted`, `alone` or `no_answer`.
-    state: String,
-    #[serde(flatten)]
-    report: Report,
-}
-
-/// What a node tells in its statistics.
-#[derive(Debug, Default, Serialize, Deserialize)]
-#[serde(default)]
-struct Report {
-    leader: Option<String>,
-    lag_ms: Option<u64>,
-    read: Option<u64>,
-    halted: Option<String>,
-    log_fault: Option<String>,
-    /// Why the node tells nothing.
-    error: Option<String>,
-}
-
-const COLUMNS: &[Column<Node>] = &[
+const COLUMNS: &[Column<NodeRow>] = &[
     ("node", |node| node.server.clone()),
     ("state", |node| node.state.replace('_', " ")),
     ("leader", |node| node.report.leader.clone().unwrap_or_default()),
+    ("sequence", |node| shown(node.sequence)),
+    ("documents", |node| shown(node.documents)),
+    ("version", |node| node.version.clone().unwrap_or_default()),
     ("lag (ms)", |node| shown(node.report.lag_ms)),
     ("read to", |node| shown(node.report.read)),
-    ("fault", |node| {
-        let Report { halted, log_fault, error, .. } = &node.report;
-        let faults: Vec<&str> =
-            [halted, log_fault, error].into_iter().filter_map(Option::as_deref).collect();
-        faults.join("; ")
+    ("log left", |node| sized(node.report.log.as_ref().map(|log| log.bytes_left))),
+    ("disk left", |node| sized(node.disk_left_bytes)),
+    ("memory left", |node| sized(node.memory_left_bytes)),
+    ("log leader", |node| {
+        node.report.log.as_ref().and_then(|log| log.leader.clone()).unwrap_or_default()
     }),
+    ("fault", |node| node.faults().join("; ")),
 ];
 
 fn shown(number: Option<u64>) -> String {
     number.map_or_else(String::new, |number| number.to_string())
 }
 
+fn sized(bytes: Option<u64>) -> String {
+    bytes.map_or_else(String::new, numbers::bytes)
+}
+
 pub(super) fn run(args: &StatusArgs, out: &mut dyn Write) -> Result<()> {
-    let (servers, credentials) = if args.server.is_empty() {
-        configured(args)?
-    } else {
-        (args.server.clone(), args.credentials.clone())
-    };
-    let services =
-        servers.iter().map(|server| RemoteService::with_timeout(server, &credentials, TIMEOUT));
-    let services = services.collect::<Result<Vec<_>>>()?;
-    let nodes: Vec<Node> = thread::scope(|scope| {
-        let asked: Vec<_> =
-            services.iter().map(|service| scope.spawn(|| Node::of(service))).collect();
-        asked.into_iter().map(|node| node.join().expect("it does not panic")).collect()
-    });
+    let services = args.nodes.services()?;
+    if args.watch {
+        loop {
+            let nodes = nodes::ask(&services);
+            write!(out, "{CLEAR}{}", table(COLUMNS, &nodes))?;
+            out.flush()?;
+            wait(WATCH_EVERY);
+        }
+    }
+    let nodes = nodes::ask(&services);
     if args.json {
         json_lines(&nodes, out)?;
     } else {
         write!(out, "{}", table(COLUMNS, &nodes))?;
     }
-    if nodes.iter().any(Node::knows_a_leader) {
-        return Ok(());
-    }
-    let next = "look at the logs of the nodes, and at the servers of the log";
-    Err(ErrorReport::new("no node leads, so the cluster takes no writes", next).into())
+    finding(&nodes).map_or(Ok(()), |finding| Err(finding.into()))
 }
 
-/// The nodes of a configuration, and what it signs in with unless the command line has something.
-fn configured(args: &StatusArgs) -> Result<(Vec<String>, ClientCredentials)> {
-    let (_, settings) = configuration::load(&Sources::of_process(args.config.clone()))?;
-    let replica = settings.replica.ok_or_else(no_cluster)?;
-    let own = replica.cluster().ok_or_else(no_cluster)?.address.clone();
-    let servers = std::iter::once(own).chain(replica.seeds().map(str::to_owned)).collect();
-    let Peers { token_file, ca_file, .. } = replica.peers;
-    Ok((servers, args.credentials.clone().or(token_file, ca_file)))
-}
-
-impl Node {
-    fn of(service: &RemoteService) -> Self {
-        let server = service.address().to_owned();
-        let told = service.get_once("/v1/stats");
-        Self::new(server, told.map_err(|error| format!("{error:#}")))
+/// The worst that there is to tell, with an exit code of its own.
+fn finding(nodes: &[NodeRow]) -> Option<ErrorReport> {
+    let count = |is: &dyn Fn(&NodeRow) -> bool| nodes.iter().filter(|node| is(node)).count();
+    if !nodes.iter().any(NodeRow::knows_a_leader) {
+        let next =
+            "look at the column fault, at the logs of the nodes, and at the servers of the log";
+        return Some(ErrorReport::new("no node leads, so the cluster takes no writes", next));
     }
-
-    fn new(server: String, told: Result<Value, String>) -> Self {
-        let told = told.map(|mut stats| stats.get_mut("cluster").map(Value::take));
-        let report = |error: Option<String>| Report { error, ..Report::default() };
-        let (state, report) = match told {
-            Err(error) => ("no_answer".to_owned(), report(Some(error))),
-            Ok(None) => ("alone".to_owned(), report(None)),
-            Ok(Some(cluster)) => (
-                cluster["state"].as_str().unwrap_or("unknown").to_owned(),
-                serde_json::from_value(cluster).unwrap_or_default(),
-            ),
-        };
-        Self { server, state, report }
+    let halted = count(&|node| node.state == "halted");
+    if halted > 0 {
+        let what = format!("{halted} of {} nodes have halted, and need a person", nodes.len());
+        let next = "docs/cluster.md, \"What happens when\", by the text in the column fault";
+        return Some(ErrorReport::new(what, next).with_code(exit_code::NODE_HALTED));
     }
-
-    /// A node that has halted or catches up may know of one that is gone.
-    fn knows_a_leader(&self) -> bool {
-        // Its own address is left from the time when it led.
-        let is_led = self.report.leader.as_ref().is_some_and(|leader| *leader != self.server);
-        self.state == "leading" || (self.state == "following" && is_led)
+    let silent = count(&|node| node.state == "no_answer" || node.state == "alone");
+    if silent > 0 {
+        let what = format!("{silent} of {} services do not answer as nodes", nodes.len());
+        let next = "start them, or look whether their addresses are right";
+        return Some(ErrorReport::new(what, next).with_code(exit_code::NODE_SILENT));
     }
+    let faulty = count(&|node| !node.faults().is_empty());
+    (faulty > 0).then(|| {
+        let what = format!("{faulty} of {} nodes have something to tell", nodes.len());
+        ErrorReport::new(what, "look at the column fault").with_code(exit_code::NODE_FAULTY)
+    })
 }
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
+    use serde_json::{Value, json};
 
     use super::*;
 
-    fn node(cluster: &Value) -> Node {
-        Node::new("http://a".to_owned(), Ok(json!({"documents": 1, "cluster": cluster})))
+    fn node(server: &str, cluster: &Value) -> NodeRow {
+        let stats = json!({"documents": 1, "sequence": 4, "version": "0.1.0", "cluster": cluster});
+        NodeRow::new(server.to_owned(), Ok(stats))
+    }
+
+    fn following() -> NodeRow {
+        node(
+            "http://a",
+            &json!({"state": "following", "leader": "http://b", "lag_ms": 3, "read": 9,
+            "address": "http://a", "ignored": 0, "halted": null, "log_fault": null}),
+        )
+    }
+
+    fn halted() -> NodeRow {
+        node(
+            "http://a",
+            &json!({"state": "halted", "leader": "http://b", "lag_ms": 8, "read": 7,
+            "halted": "another log", "log_fault": "unreachable"}),
+        )
+    }
+
+    fn gone() -> NodeRow {
+        NodeRow::new("http://c".to_owned(), Err("no answer".to_owned()))
     }
 
     #[test]
     fn a_node_is_shown_with_its_faults() {
-        let led = node(&json!({"state": "following", "leader": "http://b", "lag_ms": 3, "read": 9,
-            "address": "http://a", "ignored": 0, "halted": null, "log_fault": null}));
-        let halted = node(&json!({"state": "halted", "leader": "http://b", "lag_ms": 8, "read": 7,
-            "halted": "another log", "log_fault": "unreachable"}));
-        let gone = Node::new("http://c".to_owned(), Err("no answer".to_owned()));
-        let alone = Node::new("http://d".to_owned(), Ok(json!({"documents": 1})));
-        assert_eq!(
-            table(COLUMNS, &[led, halted, gone, alone]),
-            "node          state    leader  lag (ms)  read to                     fault\n\
-             http://a  following  http://b         3        9\n\
-             http://a     halted  http://b         8        7  another log; unreachable\n\
-             http://c  no answer                                              no answer\n\
-             http://d      alone\n"
-        );
+        let alone = NodeRow::new("http://d".to_owned(), Ok(json!({"documents": 1})));
+        let shown = table(COLUMNS, &[following(), halted(), gone(), alone]);
+        let lines: Vec<Vec<&str>> =
+            shown.lines().map(|line| line.split_whitespace().collect()).collect();
+        let head = "node state leader sequence documents version lag (ms) read to fault";
+        assert_eq!(lines[0].join(" "), head);
+        assert_eq!(lines[1], ["http://a", "following", "http://b", "4", "1", "0.1.0", "3", "9"]);
+        assert!(lines[2].join(" ").ends_with("8 7 another log; unreachable"), "{shown}");
+        assert_eq!(lines[3].join(" "), "http://c no answer no answer");
+        assert_eq!(lines[4].join(" "), "http://d alone 1");
     }
 
     #[test]
-    fn only_who_leads_or_is_led_knows_a_leader() {
-        let knows = |state: &str, leader: Option<&str>| {
-            node(&json!({"state": state, "leader": leader})).knows_a_leader()
+    fn each_finding_has_a_code() {
+        let code = |nodes: &[NodeRow]| {
+            finding(nodes).map(|report| crate::cli::error_report::exit_code_of(&report.into()))
         };
-        assert!(knows("leading", None) && knows("following", Some("http://b")));
-        assert!(!knows("following", None) && !knows("halted", Some("http://b")));
-        assert!(!knows("catching_up", Some("http://b")));
-        assert!(!knows("following", Some("http://a")), "itself");
-        assert!(!Node::new(String::new(), Err(String::new())).knows_a_leader());
+        assert_eq!(code(&[following()]), None);
+        assert_eq!(code(&[gone(), halted()]), Some(exit_code::FAILED), "nobody leads");
+        assert_eq!(code(&[following(), halted(), gone()]), Some(exit_code::NODE_HALTED));
+        assert_eq!(code(&[following(), gone()]), Some(exit_code::NODE_SILENT));
+        let faulty = json!({"state": "leading", "lead_fault": "the disk is full"});
+        assert_eq!(code(&[following(), node("http://b", &faulty)]), Some(exit_code::NODE_FAULTY));
     }
 }

@@ -1,4 +1,6 @@
-//! Copies of everything that is stored: snapshots, exports, and the changes for followers.
+//! Copies of everything that is stored: snapshots, exports, the changes for followers, and who
+//! leads the nodes of a cluster.
 
 pub(crate) mod changes;
+pub(crate) mod lead;
 pub(crate) mod snapshots;

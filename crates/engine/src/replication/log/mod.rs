@@ -100,7 +100,7 @@ pub struct LogBounds {
 }
 
 /// What a log is and promises.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LogSettings {
     /// Another number means another log, though it may have the same name.
     pub identity: u64,
@@ -111,6 +111,12 @@ pub struct LogSettings {
     pub syncs: Option<bool>,
     /// The size from which it discards its oldest entries.
     pub bytes_max: u64,
+    /// Its size.
+    pub bytes: u64,
+    /// The server that orders its entries, as far as it tells.
+    pub leader: Option<String>,
+    /// The servers that do not follow that one.
+    pub behind: Vec<String>,
     /// The largest entry that it takes, in bytes.
     pub entry_bytes_max: u64,
 }

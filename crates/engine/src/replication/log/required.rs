@@ -89,6 +89,9 @@ mod tests {
         replicas: 3,
         syncs: Some(true),
         bytes_max: 1 << 30,
+        bytes: 0,
+        leader: None,
+        behind: Vec::new(),
         entry_bytes_max: MESSAGE_BYTES_MAX as u64,
     };
 

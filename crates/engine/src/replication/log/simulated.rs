@@ -239,8 +239,16 @@ impl Log for SimulatedLog {
             let state = self.state();
             (state.identity, state.copies)
         };
-        let (bytes_max, entry_bytes_max) = (1 << 30, 1 << 20);
-        Ok(LogSettings { identity, replicas, syncs: Some(true), bytes_max, entry_bytes_max })
+        Ok(LogSettings {
+            identity,
+            replicas,
+            syncs: Some(true),
+            bytes_max: 1 << 30,
+            bytes: 1 << 20,
+            leader: Some("simulated".to_owned()),
+            behind: vec![],
+            entry_bytes_max: 1 << 20,
+        })
     }
 }
 

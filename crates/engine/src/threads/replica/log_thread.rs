@@ -19,9 +19,9 @@ use crate::replication::message::{BadMessage, Message};
 use crate::replication::position::ClusterFile;
 use crate::replication::primary_reader::{PrimaryReader, park};
 use crate::shared::{Shared, ToWriter};
-use crate::state::replica::FAULT_AFTER;
+use crate::state::replica::{FAULT_AFTER, LogHolding};
 use crate::threads::replica::beginning::{LogBeginning, LogLook};
-use crate::threads::replica::settings::{SettingsLook, Suitability};
+use crate::threads::replica::settings::{LogShown, SettingsLook};
 
 /// How often there is news at least.
 const TICK: Duration = Duration::from_millis(50);
@@ -51,8 +51,8 @@ pub(crate) enum News {
     /// It is read from the position in this file, not from the one that the node had, for this
     /// reason.
     Moved(Box<ClusterFile>, &'static str),
-    /// Why the log does not keep what it is given, by its settings, if it does not.
-    Settings(Option<String>),
+    /// What the log is now.
+    Settings(Box<LogShown>),
     /// It cannot be read any further. Nothing follows.
     Halt(Halt),
 }
@@ -81,6 +81,8 @@ pub(crate) struct LogReading {
     refused: Option<String>,
     /// Why its settings are not those of a log that keeps what it is given.
     unsuitable: Option<String>,
+    /// What the log had when it was last looked at.
+    pub(crate) holding: Option<LogHolding>,
 }
 
 /// The log cannot be read.
@@ -116,6 +118,7 @@ impl LogReading {
             fault: None,
             refused: None,
             unsuitable: None,
+            holding: None,
         }
     }
 
@@ -181,7 +184,8 @@ impl LogReading {
     }
 
     /// The settings of the log were looked at.
-    pub(crate) fn has_settings(&mut self, unsuitable: Option<String>) {
+    pub(crate) fn has_settings(&mut self, LogShown { unsuitable, holding }: LogShown) {
+        self.holding = holding;
         if let Some(why) = unsuitable.as_ref().filter(|_| self.unsuitable != unsuitable) {
             tracing::error!(why, "the log was changed, and may lose what it acknowledges");
         }
@@ -251,10 +255,7 @@ impl LogThread {
         let mut settings = log.clone().map(|log| SettingsLook::new(log, &self.source));
         loop {
             if let Some(shown) = settings.as_mut().and_then(SettingsLook::result)
-                && !self.tell(News::Settings(match shown {
-                    Suitability::Suitable => None,
-                    Suitability::Unsuitable(why) => Some(why),
-                }))
+                && !self.tell(News::Settings(Box::new(shown)))
             {
                 return;
             }

@@ -1,6 +1,7 @@
 //! The threads of a node or a follower: its writer, which drives the core of the node, and the
 //! thread that reads the replicated log or the changes of the primary for it.
 
+pub(crate) mod appends;
 pub(crate) mod beginning;
 pub(crate) mod candidacy;
 pub(crate) mod gathering;

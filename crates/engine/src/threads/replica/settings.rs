@@ -8,8 +8,9 @@ use std::time::{Duration, Instant};
 
 use crate::api::clock;
 use crate::directories::member::ChangeSource;
-use crate::replication::log::required::{Required, Unfit};
+use crate::replication::log::required::Required;
 use crate::replication::log::{Log, LogError, LogSettings};
+use crate::state::replica::LogHolding;
 
 /// How often.
 const EVERY: Duration = if cfg!(test) { Duration::from_millis(50) } else { Duration::from_mins(1) };
@@ -18,16 +19,18 @@ const EVERY: Duration = if cfg!(test) { Duration::from_millis(50) } else { Durat
 pub(super) struct SettingsLook {
     log: Arc<dyn Log>,
     required: Option<Required>,
-    looked_at: Instant,
-    under_way: Option<Receiver<Result<Suitability, LogError>>>,
+    /// `None` before the first look.
+    looked_at: Option<Instant>,
+    under_way: Option<Receiver<Result<LogShown, LogError>>>,
 }
 
 /// What a look has shown.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Suitability {
-    Suitable,
+pub(crate) struct LogShown {
     /// Why the log may lose what it is given, or does not take it.
-    Unsuitable(String),
+    pub(crate) unsuitable: Option<String>,
+    /// `None` if it tells nothing.
+    pub(crate) holding: Option<LogHolding>,
 }
 
 impl SettingsLook {
@@ -36,39 +39,46 @@ impl SettingsLook {
             ChangeSource::Log { options, .. } => Some(options.required),
             ChangeSource::Primary { .. } => None,
         };
-        Self { log, required, looked_at: clock::now(), under_way: None }
+        Self { log, required, looked_at: None, under_way: None }
     }
 
     /// What a look has shown that is over; begins one if it is time. Never waits.
-    pub(super) fn result(&mut self) -> Option<Suitability> {
+    pub(super) fn result(&mut self) -> Option<LogShown> {
         let required = self.required?;
         if let Some(answer) = &self.under_way {
             let answer = answer.try_recv();
             if answer == Err(TryRecvError::Empty) {
                 return None;
             }
-            (self.under_way, self.looked_at) = (None, clock::now());
+            self.under_way = None;
             return match answer {
                 Ok(Ok(shown)) => Some(shown),
-                Ok(Err(LogError::Refused(why))) => Some(Suitability::Unsuitable(why)),
+                Ok(Err(LogError::Refused(why))) => {
+                    Some(LogShown { unsuitable: Some(why), holding: None })
+                }
                 // Readers tell that.
                 Ok(Err(_)) | Err(_) => None,
             };
         }
-        if self.looked_at.elapsed() >= EVERY {
+        if self.looked_at.is_none_or(|at| at.elapsed() >= EVERY) {
             let (log, (sender, answer)) = (Arc::clone(&self.log), sync_channel(1));
             let look = move || {
-                let unsuitable = |why: Unfit| Suitability::Unsuitable(why.to_string());
-                let shown = |is: LogSettings| {
-                    required.check(&is).map_or_else(unsuitable, |()| Suitability::Suitable)
-                };
-                drop(sender.send(log.settings().map(shown)));
+                drop(sender.send(look_at(&*log, required)));
             };
             let named = thread::Builder::new().name("log-settings".to_owned());
             // Without a thread it is tried again.
-            self.looked_at = clock::now();
+            self.looked_at = Some(clock::now());
             self.under_way = named.spawn(look).is_ok().then_some(answer);
         }
         None
     }
+}
+
+fn look_at(log: &dyn Log, required: Required) -> Result<LogShown, LogError> {
+    let settings = log.settings()?;
+    let bounds = log.bounds()?;
+    let unsuitable = required.check(&settings).err().map(|why| why.to_string());
+    let LogSettings { leader, behind, bytes, bytes_max, .. } = settings;
+    let holding = Some(LogHolding { leader, behind, bytes, bytes_max, bounds });
+    Ok(LogShown { unsuitable, holding })
 }

@@ -21,17 +21,18 @@ use std::time::{Duration, Instant};
 use nearprint_index::compaction::policy::FULL_DELTAS_MAX;
 use nearprint_machine::change::Record;
 use nearprint_storage::{Disk, StorageError};
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::mpsc;
 
 use crate::api::error::Refused;
 use crate::api::replies::Readiness;
 use crate::api::{clock, random};
 use crate::directories::member::ChangeSource;
 use crate::replication::chain::{Due, Halt};
-use crate::replication::log::{Log, LogEntry, LogError};
+use crate::replication::log::LogEntry;
 use crate::replication::message::{LeaderId, Message};
 use crate::shared::{Life, Shared, ToWriter};
 use crate::state::replica::{NodeState, Observed};
+use crate::threads::replica::appends::Appends;
 use crate::threads::replica::candidacy::Candidacy;
 use crate::threads::replica::gathering::Gathering;
 use crate::threads::replica::log_thread::{LogReading, News};
@@ -61,10 +62,7 @@ pub(crate) struct NodeWriter {
     /// Requests of the background threads, in order.
     requests: VecDeque<ToWriter>,
     reading: LogReading,
-    /// Where the log is appended to, once it is open.
-    log: Option<Arc<dyn Log>>,
-    /// Appends without an answer, each with how far the log was read then.
-    unanswered: Vec<(oneshot::Receiver<Result<u64, LogError>>, u64)>,
+    appends: Appends,
     /// `None` for a follower, whose journal is its position.
     stored: Option<Stored>,
     begun: Instant,
@@ -102,8 +100,7 @@ impl NodeWriter {
             gathering: Gathering::default(),
             requests: VecDeque::new(),
             reading: LogReading::new(news, begun),
-            log: None,
-            unanswered: Vec::new(),
+            appends: Appends::default(),
             stored: match source {
                 ChangeSource::Log { file, .. } => {
                     Some(Stored { disk, file: file.clone(), at: begun, bytes: 0 })
@@ -158,8 +155,8 @@ impl NodeWriter {
         }
     }
 
-    /// Takes what has arrived, and what others send while this thread lets them run, as the writer
-    /// of a lone engine does; not while there is something to read, or others to wait for.
+    /// Takes what has arrived. A leader with nothing to read lets others run until enough writes
+    /// wait: a message wakes this thread, which would preempt the sender on a busy core.
     fn take_all(&mut self) {
         loop {
             let before = self.waiting.len();
@@ -167,10 +164,14 @@ impl NodeWriter {
                 self.take(message);
             }
             let waiting = self.waiting.len();
-            if waiting == before
+            let is_free = self.requests.is_empty() && self.node.accepts(self.now_ms());
+            if waiting == 0
                 || waiting >= self.shared.options.group_changes_max
+                || !is_free
+                || self.stop
                 || !self.reading.news.is_empty()
                 || self.node.under_way() > 0
+                || (waiting == before && self.gathering.is_over(waiting, 0))
             {
                 return;
             }
@@ -215,7 +216,7 @@ impl NodeWriter {
         if self.shared.life() == Life::Stopping {
             self.stopping_since.get_or_insert_with(clock::now);
         }
-        self.hear_answers();
+        self.appends.hear(&mut self.node, &mut self.reading, &*self.shared.observer);
         let after = self.read()?;
         self.decide()?;
         self.act()?;
@@ -345,7 +346,7 @@ impl NodeWriter {
         match news {
             News::Entry(entry) => return Some(entry),
             News::Opened(log) => {
-                self.log = log;
+                self.appends.log = log;
             }
             News::End(confirmed_at) => self.reading.comes_to_the_end(confirmed_at),
             News::CaughtUp => self.reading.has_caught_up = true,
@@ -365,37 +366,19 @@ impl NodeWriter {
                     stored.write(self.shared.identity);
                 }
             }
-            News::Settings(unsuitable) => self.reading.has_settings(unsuitable),
+            News::Settings(shown) => self.reading.has_settings(*shown),
             News::Halt(halt) => drop(self.node.halt(halt)),
         }
         None
     }
 
-    fn tell_of_leader(&self, led: bool) {
+    fn tell_of_leader(&mut self, led: bool) {
         let chain = self.node.chain();
         if chain.leads() != led {
+            self.appends.counts.takeovers += u64::from(!led);
             let verb = if led { "no longer leads" } else { "leads" };
             tracing::info!(sequence = chain.position().next - 1, "this node {verb}");
         }
-    }
-
-    /// Hears what the log has answered to appends.
-    fn hear_answers(&mut self) {
-        let Self { unanswered, node, reading, .. } = self;
-        unanswered.retain_mut(|(answer, read)| match answer.try_recv() {
-            Err(oneshot::error::TryRecvError::Empty) => true,
-            Ok(Ok(last)) => {
-                node.acknowledged(last, *read);
-                reading.is_appended();
-                false
-            }
-            Ok(Err(LogError::Refused(why))) => {
-                reading.is_refused(why);
-                false
-            }
-            // It is sent again if it does not count.
-            Ok(Err(_)) | Err(oneshot::error::TryRecvError::Closed) => false,
-        });
     }
 
     fn has_full_deltas(&self) -> bool {
@@ -410,7 +393,7 @@ impl NodeWriter {
         while !self.waiting.is_empty()
             && self.requests.is_empty()
             && self.node.accepts(self.now_ms())
-            && self.gathering.is_over(self.waiting.len(), self.node.under_way(), self.stop)
+            && (self.gathering.is_over(self.waiting.len(), self.node.under_way()) || self.stop)
             && (!self.has_full_deltas() || self.stop)
         {
             let has_room = room_in_group(self.shared.options.group_changes_max);
@@ -419,6 +402,7 @@ impl NodeWriter {
                 continue;
             }
             let (clocks, writes) = (self.clocks(), group.len());
+            let before = self.node.core().view().sequence().get();
             if clocks.clock_ms < self.node.core().machine().now_ms() {
                 self.shared.times_set_back.fetch_add(1, Ordering::Release);
             }
@@ -427,7 +411,8 @@ impl NodeWriter {
                 Decided::Send(bytes, left) => {
                     self.gathering.sent(writes - left.len());
                     self.waiting.put_back(left);
-                    self.append(bytes);
+                    let changes = self.node.core().view().sequence().get() - before;
+                    self.append(bytes, changes);
                 }
                 Decided::Refused(refused, group) => {
                     refuse_additions(group, &refused, &mut self.waiting);
@@ -437,10 +422,8 @@ impl NodeWriter {
         Ok(())
     }
 
-    fn append(&mut self, bytes: Arc<[u8]>) {
-        if let Some(log) = &self.log {
-            self.unanswered.push((log.append(bytes), self.node.chain().position().at));
-        }
+    fn append(&mut self, bytes: Arc<[u8]>, changes: u64) {
+        self.appends.append(bytes, self.node.chain().position().at, changes);
     }
 
     /// Sends what is due.
@@ -469,12 +452,12 @@ impl NodeWriter {
             Due::SendAgain => {
                 let again: Vec<_> = self.node.chain().again().cloned().collect();
                 for bytes in again {
-                    self.append(bytes);
+                    self.append(bytes, 0);
                 }
                 return Ok(());
             }
         };
-        self.append(bytes);
+        self.append(bytes, 0);
         Ok(())
     }
 
@@ -569,6 +552,8 @@ impl NodeWriter {
                 .takeover_ms
                 .and_then(|_| self.candidacy.fitness(&self.node, &self.shared).1),
             clock: self.candidacy.log_clock(),
+            log: reading.holding.clone(),
+            counts: self.appends.counts,
             read: position.at,
             ignored: reading.ignored,
         });
@@ -579,7 +564,7 @@ impl NodeWriter {
         let Some(stored) = &mut self.stored else { return };
         let position = self.node.position();
         (stored.at, stored.bytes) = (clock::now(), 0);
-        if self.log.is_some() && stored.file.position != *position {
+        if self.appends.log.is_some() && stored.file.position != *position {
             stored.file.position.clone_from(position);
             stored.write(self.shared.identity);
         }

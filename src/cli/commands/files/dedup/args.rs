@@ -11,7 +11,7 @@ use crate::cli::collection::ClientCredentials;
 use crate::cli::commands::files::scanning::SearchRule;
 use crate::cli::document::MethodArgs;
 use crate::cli::import::options::{OnError, ReadingArgs};
-use crate::cli::measure::arguments::{count, distance, similarity};
+use crate::cli::measure::arguments::{bytes, distance, similarity};
 use crate::config::Config;
 
 const AFTER_HELP: &str = "\
@@ -90,7 +90,7 @@ pub(crate) struct DedupArgs {
     #[arg(long, value_name = "COUNT", value_parser = clap::value_parser!(u16).range(1..=1_024))]
     pub(super) threads: Option<u16>,
     /// End with an error rather than take more memory than this: 500m, 16g [default: what is free]
-    #[arg(long, alias = "memory-max", value_name = "BYTES", value_parser = count)]
+    #[arg(long, alias = "memory-max", value_name = "BYTES", value_parser = bytes)]
     pub(super) max_memory: Option<u64>,
     /// Leave records that cannot be read out of the copy, which otherwise has them as they are
     #[arg(long, requires = "output")]
