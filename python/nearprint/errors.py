@@ -205,6 +205,12 @@ class RecipeMismatch(NearprintError, ValueError):
     code = "recipe_mismatch"
 
 
+class NotANode(NearprintError):
+    """This service is not a node of a cluster."""
+
+    code = "not_a_node"
+
+
 class Diverged(NearprintError):
     """The follower has another history than this service."""
 

@@ -19,8 +19,8 @@ use crate::access::{Need, Permission};
 use crate::http::description;
 use crate::http::description::problems::{
     self, ADDITION, BODY, BUSY, CHANGE, CHANGES, DISTANCE, DOCUMENT, ErrorGroup, FINGERPRINT,
-    FOUND_GROUPS, JSON, METADATA, NAMESPACE, NEW_JOB, ONE_DOCUMENT, ONE_JOB, ONE_SEARCH, PACKED,
-    PARAMETERS, PASSES_ON, READ, READINESS, TYPES, WHILE_RUNNING,
+    FOUND_GROUPS, JSON, METADATA, NAMESPACE, NEW_JOB, OF_NODE, ONE_DOCUMENT, ONE_JOB, ONE_SEARCH,
+    PACKED, PARAMETERS, PASSES_ON, READ, READINESS, TYPES, WHILE_RUNNING,
 };
 use crate::http::middleware::access::{self, Concerned, RouteRules, Rule};
 use crate::http::middleware::freshness::Freshness;
@@ -109,7 +109,7 @@ fn routes() -> Routes {
     .add(Admin, All, routes!(snapshots::post_snapshot), &[&[PARAMETERS, WHILE_RUNNING, BUSY]])
     .add(Admin, All, routes!(snapshots::get_export), &[&[PARAMETERS, WHILE_RUNNING, BUSY]])
     .add(Admin, All, routes!(changes::get_changes), OF_CHANGES)
-    .add(Admin, All, routes!(lead::post_stand_back), &[&[PARAMETERS, BUSY]])
+    .add(Admin, All, routes!(lead::post_stand_back), &[&[PARAMETERS, OF_NODE, BUSY]])
     .add(Nothing, Named, routes!(health::get_healthz), &[])
     .add(Nothing, Named, routes!(health::get_readyz), &[&[READINESS]])
     .add(Nothing, Named, routes!(health::get_readyz_writes), &[&[READINESS, PASSES_ON]])

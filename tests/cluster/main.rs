@@ -175,3 +175,32 @@ fn nodes_that_were_all_killed_read_on_from_where_a_small_log_begins() {
     assert_eq!(cluster.documents(0).len(), 6_002);
     assert!((0..3).all(|at| cluster.log(at).contains("reads on from there")));
 }
+
+/// It leads for a moment, alone, and moves the time of all documents on. Then it is gone.
+#[test]
+fn a_leader_with_a_fast_clock_says_why_it_does_not_lead_and_others_do() {
+    let Some(library) = std::env::var("NEARPRINT_TEST_LIBFAKETIME").ok() else { return };
+    let Some(mut cluster) = Cluster::start(1) else { return };
+    cluster.write("first");
+    cluster.until_equal();
+    (0..3).for_each(|at| assert!(cluster.terminate(at).success(), "{}", cluster.log(at)));
+    let fast = [
+        ("LD_PRELOAD", library.as_str()),
+        ("FAKETIME", "+90s"),
+        ("FAKETIME_DONT_FAKE_MONOTONIC", "1"),
+        ("DONT_FAKE_MONOTONIC", "1"),
+    ];
+    cluster.begin_with(0, &fast);
+    cluster.until("it says why it does not lead", |cluster| {
+        let why = cluster.lead_fault(0).unwrap_or_default();
+        why.contains("s ahead of that of the log") && cluster.state(0).unwrap() == "following"
+    });
+    cluster.kill(0);
+    cluster.begin(1);
+    cluster.begin(2);
+    cluster.write("after a leader with a fast clock");
+    assert_eq!([1, 2].map(|at| cluster.lead_fault(at)), [None, None]);
+    cluster.begin_with(0, &fast);
+    cluster.until_equal();
+    assert_ne!(cluster.leader(), 0);
+}

@@ -127,8 +127,14 @@ impl Cluster {
 
     /// Starts a node, and does not wait until it listens.
     pub(crate) fn begin(&mut self, at: usize) {
+        self.begin_with(at, &[]);
+    }
+
+    /// The same, with more variables.
+    pub(crate) fn begin_with(&mut self, at: usize, variables: &[(&str, &str)]) {
         let mut command = Server::command_at(&[], &self.nodes[at].address, &self.data(at));
         self.configure(at, &mut command);
+        command.envs(variables.iter().copied());
         // Where an empty node waits for its seeds it does not listen yet.
         let address = self.nodes[at].address.clone();
         self.nodes[at].process = Some(Server::begin(command, address));
@@ -211,6 +217,11 @@ impl Cluster {
 
     pub(crate) fn sequence(&self, at: usize) -> Option<u64> {
         self.stats(at)?["sequence"].as_u64()
+    }
+
+    /// Why it does not try to lead, if so.
+    pub(crate) fn lead_fault(&self, at: usize) -> Option<String> {
+        self.stats(at)?["cluster"]["lead_fault"].as_str().map(str::to_owned)
     }
 
     /// Why it has halted, or cannot read the log.

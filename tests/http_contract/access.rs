@@ -57,7 +57,7 @@ fn operations() -> Vec<(String, Option<Vec<String>>)> {
 
 /// Every route with the scope that it needs. A new route stands here, too.
 const NEEDED: [(&str, &[&str]); 5] = [
-    ("nothing", &["GET /healthz", "GET /readyz", "GET /readyz/writes"]),
+    ("nothing", &["GET /healthz", "GET /readyz", "GET /readyz/reads", "GET /readyz/writes"]),
     ("any token", &["GET /", "GET /openapi.json", "GET /page.css", "GET /page.js"]),
     (
         "read",
@@ -157,7 +157,7 @@ fn every_route_of_the_description_asks_for_its_scope_and_only_health_is_open() {
         }
         closed += 1;
     }
-    assert_eq!(open, ["GET /healthz", "GET /readyz", "GET /readyz/writes"]);
+    assert_eq!(open, ["GET /healthz", "GET /readyz", "GET /readyz/reads", "GET /readyz/writes"]);
     assert!(closed > 20, "{closed}");
 }
 
@@ -228,6 +228,7 @@ fn a_limited_token_reaches_neither_the_default_namespace_nor_all_of_them() {
         "GET /page.css",
         "GET /page.js",
         "GET /readyz",
+        "GET /readyz/reads",
         "GET /readyz/writes",
         // They show what the token reaches.
         "GET /v1/jobs",

@@ -157,6 +157,7 @@ fn all_calls<'s>(client: &'s Client<'s>, others: impl FnMut() + 's) -> Vec<(Stri
         "/v1/snapshots",
         "/metrics",
         "/readyz",
+        "/readyz/reads?max_lag_ms=1000",
         "/readyz/writes",
     ] {
         asking.get(path);

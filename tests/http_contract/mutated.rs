@@ -53,6 +53,7 @@ const ROUTES: &[&str] = &[
     "/v1/jobs/00000000000000000000000000000001",
     "/healthz",
     "/readyz",
+    "/readyz/reads",
     "/readyz/writes",
     "/openapi.json",
     "/nothing/here",

@@ -53,7 +53,7 @@ fn a_snapshot_is_taken_on_request_and_listed() {
 fn health_and_readiness_answer() {
     let server = Server::start();
     assert_eq!(server.get("/healthz").json(), json!({"status": "alive"}));
-    for path in ["/readyz", "/readyz/writes"] {
+    for path in ["/readyz", "/readyz/reads", "/readyz/writes"] {
         assert_eq!(server.get(path).json(), json!({"status": "ready"}), "{path}");
     }
     let head = server.connect().send_head("HEAD /healthz");

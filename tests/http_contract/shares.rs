@@ -123,7 +123,7 @@ fn a_client_that_has_its_share_of_the_places_is_refused_and_others_are_not() {
         "{text}"
     );
     assert_eq!(other.query(&server).status, 200);
-    for path in ["/healthz", "/readyz", "/readyz/writes"] {
+    for path in ["/healthz", "/readyz", "/readyz/reads", "/readyz/writes"] {
         assert_eq!(server.get(path).status, 200, "{path}");
     }
     assert_eq!(busy.send(&server, "GET /metrics", "").status, 200);

@@ -70,6 +70,7 @@ codes! {
     RequestTimeout = 408, "request_timeout", "The body came too slowly";
     ReplyNotRead = 408, "reply_not_read", "The reply was not read";
     RecipeMismatch = 409, "recipe_mismatch", "The fingerprint was made by another recipe";
+    NotANode = 409, "not_a_node", "This service is not a node of a cluster";
     Diverged = 409, "diverged", "The follower has another history than this service";
     ChangesPacked = 410, "changes_packed", "The changes are no longer in the journal";
     LengthRequired = 411, "length_required",

@@ -104,6 +104,9 @@ pub(crate) const READINESS: ErrorGroup = &[
 pub(crate) const PASSES_ON: ErrorGroup =
     &[Code::Follower, Code::PrimaryUnreachable, Code::NoLeader, Code::LeaderUnreachable];
 
+/// Of what only a node of a cluster does.
+pub(crate) const OF_NODE: ErrorGroup = &[Code::NotANode];
+
 /// Those of a follower's request for changes.
 pub(crate) const CHANGES: ErrorGroup =
     &[Code::Diverged, Code::ChangesPacked, Code::UnreadableRecord];

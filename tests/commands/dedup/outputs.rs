@@ -218,7 +218,7 @@ fn a_run_ends_before_it_takes_more_memory_than_the_limit() {
         nearprint(folder.path(), &arguments)
     };
     // 96 MiB, and for each document its columns, and a name of 13 bytes or so.
-    let output = limit("108m");
+    let output = limit("103m");
     let said = String::from_utf8(output.stderr).unwrap();
     assert_eq!(output.status.code(), Some(1), "{said}");
     assert!(said.contains("documents need more memory than the limit"), "{said}");

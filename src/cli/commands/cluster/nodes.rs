@@ -48,6 +48,8 @@ pub(super) struct NodeRow {
     /// How much the disk has left before additions are refused, and the memory.
     pub(super) disk_left_bytes: Option<u64>,
     pub(super) memory_left_bytes: Option<u64>,
+    /// Why it takes no writes, although it knows a leader.
+    pub(super) writes_fault: Option<String>,
 }
 
 /// What a node tells of its part in the cluster.
@@ -133,7 +135,11 @@ impl NodeRow {
     pub(super) fn of(service: &RemoteService) -> Self {
         let server = service.address().to_owned();
         let told = service.get_once("/v1/stats");
-        Self::new(server, told.map_err(|error| format!("{error:#}")))
+        let node = Self::new(server, told.map_err(|error| format!("{error:#}")));
+        let may_pass_on = node.report.leader.is_some() && node.report.halted.is_none();
+        let writes = may_pass_on.then(|| service.get_once("/readyz/writes"));
+        let writes_fault = writes.and_then(Result::err).map(|error| format!("{error:#}"));
+        Self { writes_fault, ..node }
     }
 
     pub(super) fn new(server: String, told: Result<Value, String>) -> Self {
@@ -161,6 +167,7 @@ impl NodeRow {
             documents: stats["documents"].as_u64(),
             version: stats["version"].as_str().map(str::to_owned),
             disk_left_bytes: left(disk, "needed_bytes", "free_bytes"),
+            writes_fault: None,
             memory_left_bytes: left(&stats["memory"], "total_bytes", "max_bytes"),
         }
     }
@@ -170,12 +177,14 @@ impl NodeRow {
         let NodeReport { halted, log_fault, lead_fault, error, clock_ahead_ms, log, .. } =
             &self.report;
         let told = [halted, log_fault, error].into_iter().flatten().cloned();
-        let lead = lead_fault.iter().map(|why| format!("does not try to lead: {why}"));
+        let what = if self.state == "leading" { "leads all the same" } else { "does not lead" };
+        let lead = lead_fault.iter().map(|why| format!("{what}: {why}"));
+        let writes = self.writes_fault.iter().map(|why| format!("takes no writes: {why}"));
         let is_off = |ms: &&i64| ms.unsigned_abs() >= CLOCK_OFF_MS;
         let clock = clock_ahead_ms.iter().filter(is_off).map(|ms| format!("clock {ms} ms ahead"));
         let behind = log.iter().flat_map(|log| &log.behind);
         let behind = behind.map(|server| format!("{server} of the log is behind"));
-        told.chain(lead).chain(clock).chain(behind).collect()
+        told.chain(lead).chain(writes).chain(clock).chain(behind).collect()
     }
 
     /// A node that has halted or catches up may know of one that is gone.
@@ -219,7 +228,9 @@ mod tests {
         let faults = |cluster: &Value| node(cluster).faults();
         assert!(faults(&json!({"state": "leading", "clock_ahead_ms": -900})).is_empty());
         assert_eq!(faults(&json!({"clock_ahead_ms": -2_000})), ["clock -2000 ms ahead"]);
-        assert_eq!(faults(&json!({"lead_fault": "full"})), ["does not try to lead: full"]);
+        assert_eq!(faults(&json!({"lead_fault": "full"})), ["does not lead: full"]);
+        let leads = json!({"state": "leading", "lead_fault": "full"});
+        assert_eq!(faults(&leads), ["leads all the same: full"]);
         let log = json!({"leader": "log-1", "behind": ["log-2"], "bytes_left": 7});
         assert_eq!(faults(&json!({"log": log})), ["log-2 of the log is behind"]);
         assert_eq!(NodeRow::new(String::new(), Err("gone".to_owned())).faults(), ["gone"]);

@@ -39,8 +39,8 @@ pub(crate) async fn post_stand_back(
 ) -> Result<Json<StandsBackReply>, Problem> {
     let StandBackParameters { for_ms } = parameters::read(query.as_deref())?;
     if !http.is_node() {
-        let detail = "This service is not a node of a cluster.";
-        return Err(Problem::new(Code::NotFound, detail));
+        let detail = "Only nodes have a lead to leave; nothing was changed.";
+        return Err(Problem::new(Code::NotANode, detail));
     }
     let for_ms = for_ms.unwrap_or(10_000);
     http.service.engine().stand_back(Duration::from_millis(for_ms));
