@@ -25,6 +25,7 @@ BEYOND_SCHEMAS = {
     ("repeated_field", None),
     # The `next` of another page.
     ("invalid_value", "after"),
+    ("invalid_value", "min_change"),
     # Weights whose sum is finite, components within single precision.
     ("invalid_value", "features"),
     ("invalid_value", "vector"),
