@@ -80,7 +80,7 @@ impl ForwardTarget {
     }
 
     /// The problem of a probe that has found this.
-    pub(crate) fn is_away(&self, why: &str) -> Problem {
+    pub(crate) fn away(&self, why: &str) -> Problem {
         let (code, whom) = self.unreachable();
         Problem::new(code, format!("Writes are passed on to {whom}: {why}."))
     }
@@ -242,10 +242,10 @@ fn full(spent: ShareSpent) -> Problem {
     spent.refuse("half of server.requests_in_flight_max", "requests that are passed on").into()
 }
 
-/// The same body, and what resolves when all of it was taken to be sent.
+/// The same body, and a receiver that resolves when the whole body was read to be sent.
 fn told_when_sent(body: Body) -> (Body, oneshot::Receiver<()>) {
     let (guard, sent) = oneshot::channel::<()>();
-    // An empty body is not asked for anything, and is dropped.
+    // The sender is dropped with the body: at its end, or at once if it is empty.
     (Body::new(Guarded::new(body, guard)), sent)
 }
 
@@ -462,7 +462,7 @@ mod tests {
         assert!(forwarder.probe(&to).await.is_err(), "nobody is asked again so soon");
         let elsewhere = ForwardTarget::Leader("http://127.0.0.1:0".into());
         let why = forwarder.probe(&elsewhere).await.unwrap_err();
-        assert!(elsewhere.is_away(&why).is(Code::LeaderUnreachable), "{why}");
+        assert!(elsewhere.away(&why).is(Code::LeaderUnreachable), "{why}");
         *forwarder.probed.lock().await = None;
         let ok = "HTTP/1.1 200 OK\r\nconnection: close\r\ncontent-length: 0\r\n\r\n";
         let (found, _) = tokio::join!(forwarder.probe(&to), answers(ok));

@@ -97,7 +97,7 @@ pub(crate) async fn get_readyz_writes(
             runs(&http)?;
             let Some((replica, status)) = http.replica() else { return Err(role::no_leader()) };
             let ready = passes_writes_on(&replica.copies, &status, &caller.namespaces)?;
-            forwarder.probe(&to).await.map_err(|why| to.is_away(&why))?;
+            forwarder.probe(&to).await.map_err(|why| to.away(&why))?;
             Ok(ready)
         }
     }

@@ -462,7 +462,7 @@ impl Chain {
         };
         let leads_on = match fitness {
             Fitness::Fit => true,
-            Fitness::Full => self.began_full && now_ms - own.tried_ms < FULL_LEADS_MS,
+            Fitness::Full => self.began_full && now_ms.saturating_sub(own.tried_ms) < FULL_LEADS_MS,
             Fitness::Unfit => false,
         };
         if own.may_send(now_ms) && !leads_on && !own.resigns {

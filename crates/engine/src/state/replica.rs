@@ -89,9 +89,9 @@ pub struct LogHolding {
     pub leader: Option<String>,
     /// The servers that do not follow that one.
     pub behind: Vec<String>,
-    /// Its size, and the size from which it discards its oldest entries.
+    /// Its size.
     pub bytes: u64,
-    /// See above.
+    /// The size from which it discards its oldest entries.
     pub bytes_max: u64,
     /// Its entries.
     pub bounds: LogBounds,
@@ -114,13 +114,13 @@ impl LogHolding {
 pub struct LeadCounts {
     /// How often it has begun to lead.
     pub takeovers: u64,
-    /// Entries that it has appended, repeated ones included, and the changes in them.
+    /// Entries that it has appended, repeated ones included.
     pub appended: u64,
-    /// See above.
+    /// The changes in those entries; a repeated entry adds none.
     pub changes: u64,
-    /// Those that the log has refused.
+    /// Entries that the log has refused.
     pub refused: u64,
-    /// Those that it has not answered in time.
+    /// Entries that the log has not answered in time.
     pub unanswered: u64,
 }
 
@@ -185,7 +185,7 @@ pub(crate) struct Observed {
     /// The log's clock.
     pub(crate) clock: Option<Heard>,
     /// See [`NodeStatus::log`].
-    pub(crate) log: Option<LogHolding>,
+    pub(crate) log: Option<Arc<LogHolding>>,
     pub(crate) counts: LeadCounts,
     pub(crate) read: u64,
     pub(crate) ignored: u64,
@@ -235,7 +235,7 @@ impl Observed {
             log_fault: fault.or(others),
             lead_fault: self.lead_fault.clone(),
             clock_ahead_ms: self.clock.map(|log| log.own_ahead_ms()),
-            log: self.log.clone(),
+            log: self.log.as_deref().cloned(),
             counts: self.counts,
         }
     }

@@ -36,8 +36,8 @@ pub trait Log: Debug + Send + Sync {
     /// Reads all entries from a position on.
     fn read(&self, from: u64) -> Box<dyn Reader>;
 
-    /// What another server has at a position than the one that a reader reads from, if the log can
-    /// tell. For an entry that is damaged where it was read.
+    /// The entry at a position, asked of the server that orders the entries; `None` if it has none.
+    /// Readers may read from others, where an entry can be damaged.
     ///
     /// # Errors
     /// [`LogError::Unreachable`].

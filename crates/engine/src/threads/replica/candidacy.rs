@@ -5,14 +5,17 @@ use crate::api::replies::Readiness;
 use crate::replication::chain::Fitness;
 use crate::replication::clocks::{ComparedClock, Heard};
 use crate::shared::Shared;
+use crate::threads::replica::log_thread::is_alike;
 use crate::threads::replica::node::Node;
 
 /// What the writer knows of its node as one that could lead.
 #[derive(Debug, Default)]
 pub(crate) struct Candidacy {
     clock: ComparedClock,
-    /// Why it does not try to lead, as it was told last.
-    told: Option<String>,
+    /// Why it must not lead, or only if nobody else does.
+    fault: Option<String>,
+    /// That was told.
+    is_told: bool,
 }
 
 impl Candidacy {
@@ -28,8 +31,30 @@ impl Candidacy {
         self.clock.log
     }
 
-    /// Whether the node could lead, and why not, or only if nobody else does.
-    pub(crate) fn fitness(&self, node: &Node, shared: &Shared) -> (Fitness, Option<String>) {
+    /// Whether the node could lead now.
+    pub(crate) fn fitness(&mut self, node: &Node, shared: &Shared) -> Fitness {
+        let (fitness, fault) = self.compare(node, shared);
+        let is_same = |(now, before): (&String, &String)| is_alike(now, before);
+        self.is_told &= fault.as_ref().zip(self.fault.as_ref()).is_some_and(is_same);
+        self.fault = fault;
+        fitness
+    }
+
+    /// Why it could not, or only if nobody else leads, as of the last call of [`Self::fitness`].
+    pub(crate) fn fault(&self) -> Option<&str> {
+        self.fault.as_deref()
+    }
+
+    /// Tells once why the node does not try to lead although nobody leads.
+    pub(crate) fn tell(&mut self) {
+        if let Some(why) = &self.fault
+            && !std::mem::replace(&mut self.is_told, true)
+        {
+            tracing::warn!(why, "nobody leads, and this node does not, or lets others try first");
+        }
+    }
+
+    fn compare(&self, node: &Node, shared: &Shared) -> (Fitness, Option<String>) {
         let unfit = |why: String| (Fitness::Unfit, Some(why));
         let full = |refused: &Refused| (Fitness::Full, Some(refused.to_string()));
         if let Some(why) = node.lead_fault() {
@@ -48,19 +73,6 @@ impl Candidacy {
             Readiness::DirectoryUnusable => unfit(Refused::DirectoryUnusable.to_string()),
             Readiness::Stopping => unfit(Refused::Stopping.to_string()),
             Readiness::Failed => unfit(Refused::Failed.to_string()),
-        }
-    }
-
-    /// Tells once why the node does not try to lead although nobody does.
-    pub(crate) fn tell(&mut self, lead_fault: Option<String>, nobody_leads: bool) {
-        if nobody_leads
-            && let Some(why) = &lead_fault
-            && self.told != lead_fault
-        {
-            tracing::warn!(why, "nobody leads, and this node must not or waits for others");
-        }
-        if nobody_leads || lead_fault.is_none() {
-            self.told = lead_fault;
         }
     }
 }

@@ -82,7 +82,7 @@ pub(crate) struct LogReading {
     /// Why its settings are not those of a log that keeps what it is given.
     unsuitable: Option<String>,
     /// What the log had when it was last looked at.
-    pub(crate) holding: Option<LogHolding>,
+    pub(crate) holding: Option<Arc<LogHolding>>,
 }
 
 /// The log cannot be read.
@@ -185,7 +185,7 @@ impl LogReading {
 
     /// The settings of the log were looked at.
     pub(crate) fn has_settings(&mut self, LogShown { unsuitable, holding }: LogShown) {
-        self.holding = holding;
+        self.holding = holding.map(Arc::new);
         if let Some(why) = unsuitable.as_ref().filter(|_| self.unsuitable != unsuitable) {
             tracing::error!(why, "the log was changed, and may lose what it acknowledges");
         }
@@ -206,7 +206,7 @@ impl LogReading {
 }
 
 /// Whether two reasons differ in numbers at most.
-fn is_alike(one: &str, other: &str) -> bool {
+pub(super) fn is_alike(one: &str, other: &str) -> bool {
     let words = |text: &str| text.replace(|c: char| c.is_ascii_digit(), "");
     words(one) == words(other)
 }

@@ -431,11 +431,10 @@ impl NodeWriter {
         let is_at_end = self.reading.is_at_end && self.reading.news.is_empty();
         let takeover_ms = self.takeover_ms.filter(|_| is_at_end);
         let clocks = self.clocks();
-        let (fitness, lead_fault) = self.candidacy.fitness(&self.node, &self.shared);
-        if let Some(takeover_ms) = self.takeover_ms {
-            let silent = self.reading.heard_at.elapsed();
-            let nobody_leads = silent >= Duration::from_millis(2 * takeover_ms);
-            self.candidacy.tell(lead_fault, nobody_leads);
+        let fitness = self.candidacy.fitness(&self.node, &self.shared);
+        let is_long = |ms: u64| self.reading.heard_at.elapsed() >= Duration::from_millis(2 * ms);
+        if self.takeover_ms.is_some_and(is_long) {
+            self.candidacy.tell();
         }
         let bytes = match self.node.due(fitness, takeover_ms, clocks.now_ms) {
             Due::Nothing => return Ok(()),
@@ -548,9 +547,7 @@ impl NodeWriter {
             fault: reading.fault().map(|(why, since)| (why.to_owned(), since)),
             full: reading.full.as_ref().map(Refused::to_string),
             not_kept: reading.not_kept().map(str::to_owned),
-            lead_fault: self
-                .takeover_ms
-                .and_then(|_| self.candidacy.fitness(&self.node, &self.shared).1),
+            lead_fault: self.takeover_ms.and(self.candidacy.fault()).map(str::to_owned),
             clock: self.candidacy.log_clock(),
             log: reading.holding.clone(),
             counts: self.appends.counts,
