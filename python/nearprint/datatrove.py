@@ -16,9 +16,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from datatrove.pipeline.filters.base_filter import BaseFilter
+from datatrove.utils.logging import logger
 
+from nearprint._hooks import TextWatch, is_kept
 from nearprint.client import Client
-from nearprint.errors import EmptyDocument, NearprintError
+from nearprint.errors import EmptyDocument
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -34,7 +36,7 @@ class NearprintFilter(BaseFilter):  # type: ignore[misc]
     """Keeps the first document of each group of near-duplicates.
 
     Documents are checked and stored under their ids in one step, in the order of the task. A task
-    that is run again keeps what it kept before. All tasks share the service, so of near-duplicates
+    that is run again keeps what it kept before: what is stored under its id. All tasks share the service, so of near-duplicates
     in different tasks, the one that comes first is kept. A document without a letter is kept.
 
     :param url: The service, as for :class:`nearprint.client.Client`.
@@ -62,13 +64,17 @@ class NearprintFilter(BaseFilter):  # type: ignore[misc]
         self._settings: dict[str, Any] = {"token": token, "timeout": timeout}
         self._options = options
         self._client: Client | None = None
+        self._watch: TextWatch | None = None
 
     def run(
         self, data: DocumentsPipeline, rank: int = 0, world_size: int = 1
     ) -> Iterator[Document]:
+        self._watch = TextWatch(logger.warning, "Let the reader's text_key name their field.")
         try:
             yield from super().run(data, rank, world_size)
+            self._watch.end()
         finally:
+            self._watch = None
             if self._client is not None:
                 self._client.close()
                 self._client = None
@@ -87,10 +93,7 @@ class NearprintFilter(BaseFilter):  # type: ignore[misc]
         replies = self._client.check_and_insert_many(documents, in_flight=1, **self._options)
         return [self._result(reply) for reply in replies]
 
-    @staticmethod
-    def _result(reply: Any) -> bool | tuple[bool, str]:
-        if isinstance(reply, EmptyDocument):
-            return True
-        if isinstance(reply, NearprintError):
-            raise reply
-        return (False, "near_duplicate") if reply["duplicate"] else True
+    def _result(self, reply: Any) -> bool | tuple[bool, str]:
+        if self._watch is not None:
+            self._watch.item(not isinstance(reply, EmptyDocument))
+        return is_kept(reply) or (False, "near_duplicate")

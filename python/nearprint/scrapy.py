@@ -20,6 +20,7 @@ from itemadapter import ItemAdapter
 from scrapy.exceptions import DropItem
 from scrapy.utils.asyncio import is_asyncio_available
 
+from nearprint._hooks import TextWatch, is_kept
 from nearprint.client import AsyncClient
 from nearprint.errors import EmptyDocument, NearprintError
 
@@ -76,6 +77,10 @@ class NearprintPipeline:
             timeout=settings.getfloat("NEARPRINT_TIMEOUT", 30.0),
         )
         self._closing: asyncio.Task[None] | None = None
+        self._watch = TextWatch(
+            logger.warning,
+            f"Name the field in the setting NEARPRINT_FIELDS, now {dict(self._fields)}.",
+        )
 
     @classmethod
     def from_crawler(cls, crawler: Crawler) -> Self:
@@ -90,24 +95,24 @@ class NearprintPipeline:
         await self._client.wait_until_ready()
 
     async def close_spider(self) -> None:
+        self._watch.end()
         await self._client.close()
 
     async def process_item(self, item: Any) -> Any:
         document = self._document(item)
         if document.get(self._content[0]) is None:
-            self._count("without_content")
-            return item
+            return self._without_content(item)
         try:
             reply = await self._client.check_and_insert(**document)
         except EmptyDocument:
-            self._count("without_content")
-            return item
+            return self._without_content(item)
         except (NearprintError, TypeError, ValueError) as error:
             return self._failed(item, error)
         self._count(f"outcome/{reply['outcome']}")
         if _has_changed(reply):
             self._count("changed")
-        if not reply["duplicate"]:
+        self._watch.item(has_text=True)
+        if is_kept(reply):
             return item
         self._count("dropped")
         if reply.get("numbers_differ"):
@@ -120,6 +125,11 @@ class NearprintPipeline:
         adapter = ItemAdapter(item)
         fields = {name: adapter.get(field) for name, field in self._fields.items()}
         return {**self._options, **fields}
+
+    def _without_content(self, item: Any) -> Any:
+        self._count("without_content")
+        self._watch.item(has_text=False)
+        return item
 
     def _failed(self, item: Any, error: Exception) -> Any:
         """Do with an item that could not be checked as the settings say."""

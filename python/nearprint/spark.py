@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
+from nearprint._hooks import TextWatch, is_kept
 from nearprint.client import Client
-from nearprint.errors import EmptyDocument, NearprintError
+from nearprint.errors import EmptyDocument
 
 if TYPE_CHECKING:
     import pyarrow
@@ -30,7 +32,7 @@ def drop_near_duplicates(
 
     Each partition is checked and stored in its order, by Arrow batches. Of near-duplicates in
     different partitions, the row that comes first is kept. Spark may compute a partition again;
-    then it keeps the same rows, because they are stored under their ids, which must be unique. Rows
+    then it keeps the same rows: those that are stored under their ids, which must be unique. Rows
     whose text is null or has no letter are kept.
 
     :param frame: A data frame with a column of texts and one of ids.
@@ -61,6 +63,7 @@ def _keep(
     def keep(batches: Batches) -> Batches:
         import pyarrow
 
+        watch = TextWatch(warnings.warn, f"Is {text_column} the column of texts (text_column)?")
         with Client(url, **settings) as client:
             for batch in batches:
                 texts, ids = (batch.column(name).to_pylist() for name in (text_column, id_column))
@@ -72,15 +75,12 @@ def _keep(
                     if content is not None
                 )
                 replies = client.check_and_insert_many(documents, in_flight=1, **options)
-                kept = [content is None or _is_kept(next(replies)) for content in texts]
+                kept = []
+                for content in texts:
+                    reply = EmptyDocument() if content is None else next(replies)
+                    kept.append(is_kept(reply))
+                    watch.item(not isinstance(reply, EmptyDocument))
                 yield batch.filter(pyarrow.array(kept, pyarrow.bool_()))
+        watch.end()
 
     return keep
-
-
-def _is_kept(reply: Any) -> bool:
-    if isinstance(reply, EmptyDocument):
-        return True
-    if isinstance(reply, NearprintError):
-        raise reply
-    return not reply["duplicate"]

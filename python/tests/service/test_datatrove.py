@@ -120,3 +120,35 @@ def test_a_document_that_cannot_be_stored_fails_the_task(
     proxy.always(problem(503, "overloaded", Retry_After="1000"))
     with pytest.raises(errors.Overloaded):
         run(folder, NearprintFilter(proxy.url))
+
+
+def test_documents_stored_under_their_ids_are_kept_also_if_they_are_near(
+    service: Service, tmp_path: Path
+) -> None:
+    """A search for one of two near documents may miss the other: then both are kept, each time."""
+    with Client(service.url) as client:
+        first = text(1, 150)
+        pair = {"a": first, "b": near(first, client)}
+        for name, content in pair.items():
+            client.insert(content, id=name)
+    (tmp_path / "in").mkdir()
+    lines = [json.dumps({"id": name, "text": content}) for name, content in pair.items()]
+    (tmp_path / "in" / "0.jsonl").write_text("\n".join(lines))
+    assert run(tmp_path, NearprintFilter(service.url)) == (["a", "b"], [])
+
+
+def test_a_field_of_another_name_is_said(service: Service) -> None:
+    from datatrove.data import Document
+    from datatrove.utils.logging import logger
+
+    said: list[str] = []
+    sink = logger.add(said.append, level="WARNING", format="{message}")
+    try:
+        for documents, warnings in ([""] * 250, 1), ([""] * 3, 1), ([], 0), (["a lamp", ""], 0):
+            said.clear()
+            data = [Document(content, f"{at}") for at, content in enumerate(documents)]
+            assert len(list(NearprintFilter(service.url).run(iter(data)))) == len(documents)
+            assert len(said) == warnings, said
+            assert all("text_key" in line for line in said)
+    finally:
+        logger.remove(sink)

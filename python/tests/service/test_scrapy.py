@@ -156,9 +156,27 @@ def test_what_cannot_be_checked(
         assert len(items) + dropped == stats["response_received_count"] - 1
 
 
-def test_items_without_a_text_are_kept(service: Service, crawl: Crawl) -> None:
+def test_items_without_a_text_are_kept_and_said(
+    service: Service, crawl: Crawl, capfd: pytest.CaptureFixture[str]
+) -> None:
     items, stats = crawl(NEARPRINT_URL=service.url, NEARPRINT_FIELDS={"html": "body", "id": "url"})
     assert len(items) == stats["nearprint/without_content"] == PAGES
+    log = capfd.readouterr().out
+    assert log.count("NEARPRINT_FIELDS, now {'html': 'body', 'id': 'url'}") == 1, log
+
+
+def test_a_crawl_that_runs_again_keeps_the_same(
+    service: Service, pages: list[str], crawl: Crawl, site: Site
+) -> None:
+    # Two near texts, both stored: the likely search from one side may miss the other.
+    with Client(service.url) as client:
+        for number in (0, ORIGINALS):
+            client.insert(pages[number], id=f"{site.url}{number}")
+    for _ in range(2):
+        items, stats = crawl(NEARPRINT_URL=service.url)
+        assert stats["item_scraped_count"] == ORIGINALS + 1
+        assert stats["nearprint/dropped"] == COPIES - 1
+        assert {f"{site.url}{number}" for number in (0, ORIGINALS)} <= {i["url"] for i in items}
 
 
 def test_options_and_other_fields(service: Service, crawl: Crawl) -> None:

@@ -87,3 +87,15 @@ def test_a_missing_column_is_named(service: Service, spark: SparkSession, rows: 
     with pytest.raises(Exception, match="every row needs an id"):
         frame = spark.createDataFrame([{"id": None, "text": "a b"}], "id string, text string")
         drop_near_duplicates(frame, service.url).collect()
+
+
+def test_rows_stored_under_their_ids_are_kept_also_if_they_are_near(
+    service: Service, spark: SparkSession
+) -> None:
+    with Client(service.url) as client:
+        first = text(1, 150)
+        pair = [first, near(first, client)]
+        for name, content in enumerate(pair):
+            client.insert(content, id=str(name))
+    frame = spark.createDataFrame([{"id": str(name), "text": pair[name]} for name in (0, 1)])
+    assert drop_near_duplicates(frame.coalesce(1), service.url).count() == 2
