@@ -7,23 +7,32 @@ from typing import TYPE_CHECKING, Any
 from nearprint.errors import EmptyDocument, NearprintError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
-ITEMS_MAX = 100
+WARN_AFTER_ITEMS = 100
 """The items after which a hook that has not met a text says so."""
 
 
-def is_kept(reply: Any) -> bool:
-    """Whether the document of this reply stays; the reply is raised if it is another error.
+def is_kept(reply: Any, id: Any, options: Mapping[str, Any]) -> bool:
+    """Whether the hook keeps the document; an error other than :class:`EmptyDocument` is raised.
 
-    A document that is stored under its id was kept when it was stored. A run that is repeated keeps
-    it again, although its reply says ``already_present`` and ``"duplicate": True``.
+    A document that is stored under its own id was kept when it was stored. A repeated run keeps it
+    again, although its reply says ``already_present`` and ``"duplicate": True``. This does not hold
+    for an id that is made of the text, which copies share, nor with ``on_duplicate="insert"``,
+    which also stores what is not kept.
+
+    :param reply: The reply to the check, or its error.
+    :param id: The id of the document; ``None`` or a mapping if the service makes it.
+    :param options: The options of the check.
     """
     if isinstance(reply, EmptyDocument):
         return True
     if isinstance(reply, NearprintError):
         raise reply
-    return bool(reply["outcome"] != "duplicate")
+    is_stored = reply["outcome"] in ("already_present", "refreshed")
+    if is_stored and isinstance(id, (str, int)) and options.get("on_duplicate") != "insert":
+        return True
+    return not reply["duplicate"]
 
 
 class TextWatch:
@@ -47,14 +56,14 @@ class TextWatch:
             self._is_over = True
             return
         self._without_text += 1
-        if self._without_text == ITEMS_MAX:
+        if self._without_text == WARN_AFTER_ITEMS:
             self.end()
 
     def end(self) -> None:
         """Warn if there were items, and none had a text."""
         if self._without_text > 0 and not self._is_over:
             self._warn(
-                f"None of the first {self._without_text} items had a text, so none was checked "
+                f"None of {self._without_text} items had a text, so none was checked "
                 f"for near-duplicates. {self._remedy}"
             )
         self._is_over = True

@@ -36,8 +36,9 @@ class NearprintFilter(BaseFilter):  # type: ignore[misc]
     """Keeps the first document of each group of near-duplicates.
 
     Documents are checked and stored under their ids in one step, in the order of the task. A task
-    that is run again keeps what it kept before: what is stored under its id. All tasks share the service, so of near-duplicates
-    in different tasks, the one that comes first is kept. A document without a letter is kept.
+    that is run again keeps what it kept before: the documents that are stored under their ids. All
+    tasks share the service, so of near-duplicates in different tasks, the one that comes first is
+    kept. A document without a letter is kept.
 
     :param url: The service, as for :class:`nearprint.client.Client`.
     :param token: Its token, if it requires one.
@@ -91,9 +92,9 @@ class NearprintFilter(BaseFilter):  # type: ignore[misc]
         )
         # One request at a time, so that the first of two near-duplicates is kept.
         replies = self._client.check_and_insert_many(documents, in_flight=1, **self._options)
-        return [self._result(reply) for reply in replies]
+        return [self._result(doc, reply) for doc, reply in zip(batch, replies, strict=True)]
 
-    def _result(self, reply: Any) -> bool | tuple[bool, str]:
+    def _result(self, document: Document, reply: Any) -> bool | tuple[bool, str]:
         if self._watch is not None:
             self._watch.item(not isinstance(reply, EmptyDocument))
-        return is_kept(reply) or (False, "near_duplicate")
+        return is_kept(reply, document.id, self._options) or (False, "near_duplicate")

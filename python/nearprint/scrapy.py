@@ -112,7 +112,7 @@ class NearprintPipeline:
         if _has_changed(reply):
             self._count("changed")
         self._watch.item(has_text=True)
-        if is_kept(reply):
+        if is_kept(reply, document.get("id"), self._options):
             return item
         self._count("dropped")
         if reply.get("numbers_differ"):

@@ -76,9 +76,9 @@ def _keep(
                 )
                 replies = client.check_and_insert_many(documents, in_flight=1, **options)
                 kept = []
-                for content in texts:
+                for name, content in zip(ids, texts, strict=True):
                     reply = EmptyDocument() if content is None else next(replies)
-                    kept.append(is_kept(reply))
+                    kept.append(is_kept(reply, name, options))
                     watch.item(not isinstance(reply, EmptyDocument))
                 yield batch.filter(pyarrow.array(kept, pyarrow.bool_()))
         watch.end()
