@@ -38,6 +38,9 @@ pub(crate) struct Crowd {
     pub(crate) slow: u64,
     /// Of each request of [`unread::requests`].
     pub(crate) unread: usize,
+    /// In each of their batches. A writing one is cut off when its body has been read at the
+    /// soonest, and each line is a look-up among all near fingerprints.
+    pub(crate) unread_lines: usize,
     pub(crate) leavers: u64,
     pub(crate) time: Duration,
 }
@@ -74,7 +77,7 @@ impl Seen {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn replies_to_batches_are_right_in_order_and_bounded_among_clients_of_all_sorts() {
     let time = Duration::from_secs(3);
-    let crowd = Crowd { fast: 2, slow: 8, unread: 4, leavers: 4, time };
+    let crowd = Crowd { fast: 2, slow: 8, unread: 4, unread_lines: 500, leavers: 4, time };
     let seen = besiege(&start(&[("SERVER__BODY_TIMEOUT_MS", "2000")]), &crowd).await;
     assert_eq!(seen.wrong, 0);
     assert!(seen.checked > 0, "nothing was checked");
@@ -116,7 +119,7 @@ pub(crate) async fn besiege(server: &Server, crowd: &Crowd) -> Seen {
     }
     let mut unread = JoinSet::new();
     // Without the export: one that stands still keeps segments that merges have replaced.
-    let requests = unread::requests().into_iter().take(unread::KINDS - 1);
+    let requests = unread::requests(crowd.unread_lines).into_iter().take(unread::KINDS - 1);
     for request in requests.map(Arc::new) {
         for _ in 0..crowd.unread {
             unread.spawn(closed_after(server.address.clone(), Arc::clone(&request)));
@@ -482,6 +485,7 @@ async fn leaver(shared: Arc<Shared>, client: u64) {
 async fn closed_after(address: String, request: Arc<Vec<u8>>) -> Duration {
     let socket = TcpSocket::new_v4().unwrap();
     socket.set_send_buffer_size(64 << 10).unwrap();
+    socket.set_recv_buffer_size(4 << 10).unwrap();
     let mut stream = socket.connect(address.parse().unwrap()).await.unwrap();
     let begun = now();
     let sending = async { while stream.write_all(&request).await.is_ok() {} };

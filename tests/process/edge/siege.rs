@@ -95,7 +95,7 @@ async fn batches(table: &mut Table) {
     let server = batches::start(&[]);
     let good = Good::start(&server, 50);
     let time = Duration::from_secs(30);
-    let crowd = Crowd { fast: 8, slow: 60, unread: 5, leavers: 8, time };
+    let crowd = Crowd { fast: 8, slow: 60, unread: 5, unread_lines: 10_000, leavers: 8, time };
     let seen = batches::besiege(&server, &crowd).await;
     let p99 = good.stop().await.p99_ms();
     let mib = |bytes: u64| bytes as f64 / 1_048_576.0;

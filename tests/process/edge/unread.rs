@@ -33,11 +33,11 @@ pub(crate) fn documents() -> Vec<u8> {
     (0..64).flat_map(|bit| (0..10).map(move |n| line(bit, n))).collect::<String>().into_bytes()
 }
 
-/// One request of each kind whose reply is never read.
-pub(crate) fn requests() -> [Vec<u8>; KINDS] {
+/// One request of each kind whose reply is never read; batches of JSON have so many lines.
+pub(crate) fn requests(lines: usize) -> [Vec<u8>; KINDS] {
     let long = "{\"fingerprint\":\"0000000000000000\",\"limit\":1000}";
     let (json, ndjson) = ("application/json", "application/x-ndjson");
-    let lines = format!("{long}\n").repeat(10_000);
+    let lines = format!("{long}\n").repeat(lines);
     [
         post("/v1/query", json, long.as_bytes()).repeat(4),
         post("/v1/check-and-insert", json, long.as_bytes()).repeat(4),
@@ -100,7 +100,7 @@ async fn a_thousand_connections_that_never_read_neither_fill_memory_nor_delay_ot
     let before = p99_ms(&server.address, 0).await;
     let sent = Arc::new(Semaphore::new(0));
     let mut crowd = tokio::task::JoinSet::new();
-    for request in requests().map(Arc::new) {
+    for request in requests(10_000).map(Arc::new) {
         for _ in 0..CONNECTIONS {
             crowd.spawn(unread(server.address.clone(), Arc::clone(&request), Arc::clone(&sent)));
         }
