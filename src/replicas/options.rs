@@ -12,6 +12,9 @@ use tokio::runtime::Handle;
 use super::nats::NatsOptions;
 use super::sources::{NatsOpening, PrimaryChanges};
 
+/// How long a node waits for itself under its own address.
+const OWN_ADDRESS_SILENCE_MAX: Duration = Duration::from_secs(5);
+
 /// A service that is a copy of others.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Replica {
@@ -97,6 +100,26 @@ impl Replica {
         match &self.kind {
             ReplicaKind::Follower { .. } => None,
             ReplicaKind::Node(node) => Some(node),
+        }
+    }
+
+    /// Asks a node under its own address, and warns if something else answers, or nothing: others
+    /// would notice only once it leads, and they pass requests on to it. Blocks.
+    pub(crate) fn check_own_address(&self) {
+        let Some(node) = self.cluster() else { return };
+        if let Err(why) = self.ask_own_address(&node.address) {
+            let (address, next) = (&node.address, "set cluster.address to where others reach it");
+            tracing::warn!(%address, why, next, "this node does not find itself at its address");
+        }
+    }
+
+    fn ask_own_address(&self, own: &str) -> Result<(), String> {
+        let asked = self.peers.open(own, OWN_ADDRESS_SILENCE_MAX).and_then(|peer| peer.stats());
+        let stats = asked.map_err(|error| error.to_string())?;
+        match stats["cluster"]["address"].as_str() {
+            Some(found) if found == own => Ok(()),
+            Some(found) => Err(format!("the node {found} answers there")),
+            None => Err("what answers there is not a node of a cluster".to_owned()),
         }
     }
 

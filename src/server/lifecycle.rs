@@ -152,6 +152,9 @@ async fn start(
     // 6. Accept connections, and announce it.
     let listener = socket.listen(BACKLOG).map_err(listen)?;
     announce(&listener).map_err(listen)?;
+    if let Some(replica) = settings.replica.clone() {
+        drop(spawn_blocking(move || replica.check_own_address()));
+    }
     let mut options = settings.server;
     options.connections_max = connections_max(options.connections_max);
     let (http, replica) = (settings.http, settings.replica);

@@ -178,6 +178,22 @@ fn nodes_that_were_all_killed_read_on_from_where_a_small_log_begins() {
 
 /// It leads for a moment, alone, and moves the time of all documents on. Then it is gone.
 #[test]
+fn a_node_warns_at_its_start_if_it_does_not_find_itself_at_its_address() {
+    let Some(mut cluster) = Cluster::start(1) else { return };
+    cluster.write("first");
+    cluster.until_equal();
+    let warned = "does not find itself at its address";
+    assert!((0..3).all(|at| !cluster.log(at).contains(warned)));
+    let address = "http://127.0.0.1:1";
+    assert!(cluster.terminate(0).success(), "{}", cluster.log(0));
+    cluster.begin_with(0, &[("NEARPRINT_CLUSTER__ADDRESS", address)]);
+    cluster.until("it warns", |cluster| {
+        let log = cluster.log(0);
+        log.contains(warned) && log.contains(address) && log.contains("set cluster.address")
+    });
+}
+
+#[test]
 fn a_leader_with_a_fast_clock_says_why_it_does_not_lead_and_others_do() {
     let Some(library) = std::env::var("NEARPRINT_TEST_LIBFAKETIME").ok() else { return };
     let Some(mut cluster) = Cluster::start(1) else { return };

@@ -105,7 +105,7 @@ pub use write::queued::Pending;
 pub mod replica {
     pub use crate::state::replica::{
         FollowerOptions, LeadCounts, LogHolding, NodeOptions, NodeState, NodeStatus, OpenLog,
-        ReplicaOptions,
+        RefusedEntry, ReplicaOptions,
     };
 }
 

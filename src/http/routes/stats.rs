@@ -6,7 +6,7 @@ use std::time::SystemTime;
 use axum::Json;
 use axum::extract::{Request, State};
 use axum::response::{IntoResponse as _, Response};
-use nearprint_engine::replica::{LogHolding, NodeState, NodeStatus};
+use nearprint_engine::replica::{LogHolding, NodeState, NodeStatus, RefusedEntry};
 use nearprint_engine::{Durability, SegmentStats, SnapshotInfo, Stats};
 use nearprint_service::answers;
 use nearprint_wire::answer::{NamespaceReply, SnapshotReply};
@@ -155,12 +155,21 @@ pub(crate) struct ClusterReply {
     log_fault: Option<String>,
     /// Why the node does not try to lead, or only if nobody else does; null if it would.
     lead_fault: Option<String>,
+    /// The last of its entries that the log has refused since it was started; null if none was.
+    last_refused: Option<RefusedReply>,
     /// How far the clock is ahead of the log's; null while it is not known.
     clock_ahead_ms: Option<i64>,
     /// The nodes that it names in `cluster.seeds`.
     seeds: Vec<String>,
     /// The log, as it was a minute ago or less; null while it is not known.
     log: Option<LogReply>,
+}
+
+/// An entry that the log of a cluster has refused.
+#[derive(Debug, Serialize, ToSchema)]
+pub(crate) struct RefusedReply {
+    why: String,
+    ago_ms: u64,
 }
 
 /// What the log of a cluster has.
@@ -176,6 +185,13 @@ pub(crate) struct LogReply {
     /// How many bytes may be appended before this node has to be filled anew, if it reads nothing
     /// until then.
     bytes_left: u64,
+}
+
+impl RefusedReply {
+    fn new(refused: &RefusedEntry) -> Self {
+        let ago_ms = refused.at.elapsed().as_millis() as u64;
+        Self { why: refused.why.to_string(), ago_ms }
+    }
 }
 
 impl LogReply {
@@ -199,6 +215,7 @@ impl ClusterReply {
             halted: halted(&status.state),
             log_fault: status.log_fault.clone(),
             lead_fault: status.lead_fault.clone(),
+            last_refused: status.last_refused.as_ref().map(RefusedReply::new),
             clock_ahead_ms: status.clock_ahead_ms,
             seeds: seeds.to_vec(),
             log: LogReply::new(status),

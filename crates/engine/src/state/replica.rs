@@ -124,6 +124,15 @@ pub struct LeadCounts {
     pub unanswered: u64,
 }
 
+/// An entry that the log has refused.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RefusedEntry {
+    /// Why.
+    pub why: Arc<str>,
+    /// When.
+    pub at: Instant,
+}
+
 /// A node or a follower, as of now.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct NodeStatus {
@@ -156,6 +165,8 @@ pub struct NodeStatus {
     pub log: Option<LogHolding>,
     /// What it has sent.
     pub counts: LeadCounts,
+    /// The last of its entries that the log has refused since the start.
+    pub last_refused: Option<RefusedEntry>,
 }
 
 /// What the writer of a node has seen last.
@@ -187,6 +198,7 @@ pub(crate) struct Observed {
     /// See [`NodeStatus::log`].
     pub(crate) log: Option<Arc<LogHolding>>,
     pub(crate) counts: LeadCounts,
+    pub(crate) last_refused: Option<RefusedEntry>,
     pub(crate) read: u64,
     pub(crate) ignored: u64,
 }
@@ -211,6 +223,7 @@ impl Observed {
             clock: None,
             log: None,
             counts: LeadCounts::default(),
+            last_refused: None,
             read: position.at,
             ignored: 0,
         }
@@ -237,6 +250,7 @@ impl Observed {
             clock_ahead_ms: self.clock.map(|log| log.own_ahead_ms()),
             log: self.log.as_deref().cloned(),
             counts: self.counts,
+            last_refused: self.last_refused.clone(),
         }
     }
 

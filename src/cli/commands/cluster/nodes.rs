@@ -63,11 +63,20 @@ pub(super) struct NodeReport {
     pub(super) halted: Option<String>,
     pub(super) log_fault: Option<String>,
     pub(super) lead_fault: Option<String>,
+    pub(super) last_refused: Option<RefusedReport>,
     pub(super) clock_ahead_ms: Option<i64>,
     pub(super) seeds: Vec<String>,
     pub(super) log: Option<LogReport>,
     /// Why the node tells nothing.
     pub(super) error: Option<String>,
+}
+
+/// The last entry of a node that the log has refused.
+#[derive(Debug, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub(super) struct RefusedReport {
+    pub(super) why: String,
+    pub(super) ago_ms: u64,
 }
 
 /// What a node tells of the log.

@@ -111,12 +111,16 @@ async fn a_log_that_refuses_entries_is_a_fault_until_it_takes_them() {
     cluster.logs[0].refuse(Some("the stream is sealed"));
     let says = |engine: &Engine| log_fault(engine).is_some_and(|why| why.contains("sealed"));
     eventually("all who tried say why", || cluster.running().all(says)).await;
+    let last_refused = |engine: &Engine| engine.node().unwrap().last_refused.clone();
+    let why = last_refused(cluster.engine(leader)).unwrap().why;
+    assert!(why.contains("sealed"), "{why}");
     let refused = insert(cluster.engine(leader), document("a", 1)).await;
     assert_eq!(refused, Err(Refused::NoLeader));
     cluster.logs[0].refuse(None);
     let next = cluster.leader().await;
     insert(cluster.engine(next), document("a", 1)).await.unwrap();
     eventually("nobody says it any longer", || cluster.running().all(|one| !says(one))).await;
+    assert!(cluster.running().all(|one| last_refused(one).is_some()), "the last one is still told");
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -19,7 +19,7 @@ use crate::replication::message::{BadMessage, Message};
 use crate::replication::position::ClusterFile;
 use crate::replication::primary_reader::{PrimaryReader, park};
 use crate::shared::{Shared, ToWriter};
-use crate::state::replica::{FAULT_AFTER, LogHolding};
+use crate::state::replica::{FAULT_AFTER, LogHolding, RefusedEntry};
 use crate::threads::replica::beginning::{LogBeginning, LogLook};
 use crate::threads::replica::settings::{LogShown, SettingsLook};
 
@@ -78,7 +78,8 @@ pub(crate) struct LogReading {
     pub(crate) full: Option<Refused>,
     fault: Option<Fault>,
     /// Why the log has refused the newest entry that it answered.
-    refused: Option<String>,
+    refused: Option<Arc<str>>,
+    last_refused: Option<RefusedEntry>,
     /// Why its settings are not those of a log that keeps what it is given.
     unsuitable: Option<String>,
     /// What the log had when it was last looked at.
@@ -117,6 +118,7 @@ impl LogReading {
             full: None,
             fault: None,
             refused: None,
+            last_refused: None,
             unsuitable: None,
             holding: None,
         }
@@ -170,9 +172,11 @@ impl LogReading {
 
     /// The log has refused an entry.
     pub(crate) fn is_refused(&mut self, why: String) {
-        if self.refused.as_ref() != Some(&why) {
+        if self.refused.as_deref() != Some(&*why) {
             tracing::error!(why, "the log refuses what this node appends; retrying");
         }
+        let why = Arc::<str>::from(why);
+        self.last_refused = Some(RefusedEntry { why: Arc::clone(&why), at: clock::now() });
         self.refused = Some(why);
     }
 
@@ -195,6 +199,11 @@ impl LogReading {
     /// Why the log does not take entries, or may lose them.
     pub(crate) fn not_kept(&self) -> Option<&str> {
         self.refused.as_deref().or(self.unsuitable.as_deref())
+    }
+
+    /// The last entry that the log has refused since the start.
+    pub(crate) fn last_refused(&self) -> Option<&RefusedEntry> {
+        self.last_refused.as_ref()
     }
 
     /// What was read cannot be stored now.

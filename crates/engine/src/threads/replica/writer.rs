@@ -551,6 +551,7 @@ impl NodeWriter {
             clock: self.candidacy.log_clock(),
             log: reading.holding.clone(),
             counts: self.appends.counts,
+            last_refused: reading.last_refused().cloned(),
             read: position.at,
             ignored: reading.ignored,
         });
