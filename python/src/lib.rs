@@ -16,16 +16,19 @@ mod documents;
 mod errors;
 mod explanations;
 mod fingerprints;
+mod fork;
 mod functions;
 mod index;
 mod values;
 mod work;
 
-use pyo3::prelude::*;
+use pyo3::pymodule;
 
 /// Fingerprints, sketches and an index in memory; import them from ``nearprint``.
 #[pymodule]
 mod _native {
+    use pyo3::prelude::*;
+
     #[pymodule_export]
     use crate::fingerprints::FingerprintArray;
     #[pymodule_export]
@@ -36,4 +39,9 @@ mod _native {
     use crate::index::{Checked, Hit, Index};
     #[pymodule_export]
     use crate::values::{Sketch, SpectralModel};
+
+    #[pymodule_init]
+    fn init(module: &Bound<'_, PyModule>) -> PyResult<()> {
+        crate::fork::register(module)
+    }
 }

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import copy
+import os
+import pickle
 import random
+import signal
 import threading
 from collections.abc import Callable
 
@@ -243,3 +247,70 @@ def test_exactly_one_of_many_threads_inserts(lamp: str) -> None:
     for thread in threads:
         thread.join()
     assert sorted(outcomes) == ["duplicate"] * 399 + ["inserted"]
+
+
+def test_its_documents_are_iterated_in_the_order_in_which_they_were_stored() -> None:
+    index = nearprint.Index()
+    ids = [str(number) for number in range(300)]
+    random.Random(7).shuffle(ids)
+    index.insert_many(ids, np.arange(300, dtype=np.uint64) << 20)
+    assert list(index) == ids
+    assert index.items() == [(id, number << 20) for number, id in enumerate(ids)]
+    index.delete(ids[0])
+    index.insert(ids[1], 7)
+    assert index.insert(ids[2], 2 << 20) == "already_present"
+    assert list(index) == [*ids[2:], ids[1]]
+    assert index.items()[-1] == (ids[1], 7)
+    assert dict(index.items()) == {id: index.get(id) for id in index}
+
+
+@pytest.mark.parametrize("protocol", range(pickle.HIGHEST_PROTOCOL + 1))
+def test_what_it_answers_is_copied_and_pickled(lamp: str, cable: str, protocol: int) -> None:
+    index = nearprint.Index()
+    index.insert("a", lamp)
+    checked = index.check_and_insert("b", cable)
+    fresh = index.check_and_insert("c", "black tea")
+    for answer in (checked, checked.hit, fresh):
+        assert pickle.loads(pickle.dumps(answer, protocol)) == answer
+        assert copy.copy(answer) == copy.deepcopy(answer) == answer
+    hit = nearprint.Hit("a", 11, distance=1)
+    assert (hit.similarity, hit.numbers) == (None, None)
+    assert nearprint.Checked("duplicate", hit).hit == hit
+    with pytest.raises(errors.InvalidValue, match="outcome"):
+        nearprint.Checked("perhaps")  # type: ignore[arg-type]
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no processes fork here")
+@pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
+def test_a_child_that_is_forked_while_threads_use_an_index_can_use_it(lamp: str) -> None:
+    index = nearprint.Index()
+    texts = [f"{number} {lamp}" for number in range(500)]
+    stop = threading.Event()
+
+    def write() -> None:
+        while not stop.is_set():
+            index.insert_many([f"{number}" for number in range(500)], texts)
+
+    def read() -> None:
+        while not stop.is_set():
+            index.query_many(texts[:50], threads=2)
+
+    threads = [threading.Thread(target=use) for use in (write, read)]
+    for thread in threads:
+        thread.start()
+    statuses = []
+    for _ in range(40):
+        child = os.fork()
+        if child == 0:
+            signal.alarm(60)  # a child that waits for ever ends with a signal
+            try:
+                index.insert("child", "black tea")
+                counts = [hit.id for hit in index.query("black tea")] == ["child"]
+                os._exit(not (counts and len(list(index)) == len(index)))
+            finally:
+                os._exit(2)
+        statuses.append(os.waitpid(child, 0)[1])
+    stop.set()
+    for thread in threads:
+        thread.join()
+    assert statuses == [0] * 40

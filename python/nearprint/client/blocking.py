@@ -6,8 +6,9 @@ from __future__ import annotations
 import os
 import ssl
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import closing
+from functools import partial
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
@@ -30,7 +31,8 @@ class Client:
     refused for the moment, or lost with its connection, is sent again until ``timeout``; a document
     without an id is stored under an id that is made of its text, so that this stores it once.
 
-    A process that was forked off makes connections of its own.
+    A forked process makes connections of its own, and so does a copy of a client. A pickle of one
+    has its token in it; a client with an ``ssl_context`` cannot be pickled.
 
     >>> with Client("http://127.0.0.1:7878") as client:  # doctest: +SKIP
     ...     reply = client.check_and_insert("The lamp flickers.", id="https://a.example/lamp")
@@ -62,6 +64,20 @@ class Client:
         check_settings(timeout, connections, reply_bytes_max)
         self._address = Address(url, token, ca_file, ssl_context)
         self._transport = Transport(self._address, timeout, connections, reply_bytes_max)
+        self._made = partial(
+            type(self),
+            url,
+            token=token,
+            timeout=timeout,
+            connections=connections,
+            reply_bytes_max=reply_bytes_max,
+            ca_file=ca_file,
+            ssl_context=ssl_context,
+        )
+
+    def __reduce__(self) -> tuple[Callable[[], Self], tuple[()]]:
+        # A copy has the settings, the token too, and connections of its own.
+        return self._made, ()
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self._address.name!r})"

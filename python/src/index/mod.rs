@@ -11,13 +11,14 @@ use nearprint_machine::document::DocumentId;
 use nearprint_machine::query::{Criteria, SearchKind};
 use nearprint_text::{Analysis, Wanted};
 use pyo3::prelude::*;
-use pyo3::types::{PyBool, PyInt, PyString};
+use pyo3::types::{PyBool, PyInt, PyIterator, PyList, PyString};
 
 pub(crate) use self::replies::{Checked, Hit};
 use self::state::IndexState;
 use crate::columns::DocumentColumn;
 use crate::documents::{Accepts, Keywords, OwnedDocument, Reading, text_of};
 use crate::errors::{self, Named};
+use crate::fork;
 use crate::values::Sketch;
 use crate::work;
 
@@ -289,6 +290,7 @@ impl Index {
                 // As much work as the analysis of a few hundred bytes.
                 let bytes = analyses.len() << 8;
                 let search = |analysis: &Option<Analysis>| {
+                    let _no_fork = fork::held_off();
                     let state = self.state.read().unwrap_or_else(PoisonError::into_inner);
                     analysis.as_ref().map(|it| hits(&state, (None, it), criteria, limit))
                 };
@@ -319,6 +321,26 @@ impl Index {
         Ok(self.get(id)?.is_some())
     }
 
+    /// The ids of its documents, in the order in which they were stored.
+    fn __iter__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyIterator>> {
+        let ids = self.read(py, |state| state.all().map(|(id, _)| id).collect::<Vec<_>>())?;
+        PyList::new(py, ids.iter().map(|id| &**id))?.try_iter()
+    }
+
+    /// The ids of its documents with their fingerprints, in the order in which they were stored.
+    ///
+    /// >>> import nearprint
+    /// >>> index = nearprint.Index()
+    /// >>> index.insert_many(["b", "a"], [0b1011, 0b1])
+    /// ['inserted', 'inserted']
+    /// >>> list(index), index.items()
+    /// (['b', 'a'], [('b', 11), ('a', 1)])
+    fn items(&self, py: Python<'_>) -> PyResult<Vec<(String, u64)>> {
+        self.read(py, |state| {
+            state.all().map(|(id, fingerprint)| (id.to_string(), fingerprint.bits())).collect()
+        })
+    }
+
     fn __repr__(&self, py: Python<'_>) -> PyResult<String> {
         Ok(format!("<nearprint.Index of {} documents, {}>", self.__len__(py)?, self.recipe))
     }
@@ -333,6 +355,7 @@ impl Index {
         read: impl FnOnce(&IndexState) -> T + Send,
     ) -> PyResult<T> {
         work::detached(py, usize::MAX, || {
+            let _no_fork = fork::held_off();
             read(&self.state.read().unwrap_or_else(PoisonError::into_inner))
         })
     }
@@ -343,6 +366,7 @@ impl Index {
         write: impl FnOnce(&mut IndexState) -> T + Send,
     ) -> PyResult<T> {
         work::detached(py, usize::MAX, || {
+            let _no_fork = fork::held_off();
             write(&mut self.state.write().unwrap_or_else(PoisonError::into_inner))
         })
     }

@@ -5,6 +5,7 @@ use pyo3::prelude::*;
 use pyo3::types::PyString;
 
 use super::state::{IndexWrite, NearDocument};
+use crate::errors;
 
 /// A stored document that is a near-duplicate of the one that was looked up.
 ///
@@ -31,6 +32,23 @@ pub(crate) struct Hit {
 
 #[pymethods]
 impl Hit {
+    #[new]
+    #[pyo3(signature = (id, fingerprint, distance, similarity=None, numbers=None))]
+    const fn new(
+        id: String,
+        fingerprint: u64,
+        distance: u8,
+        similarity: Option<f64>,
+        numbers: Option<f64>,
+    ) -> Self {
+        Self { id, fingerprint, distance, similarity, numbers }
+    }
+
+    /// What a copy is made of, as pickles are.
+    fn __getnewargs__(&self) -> (&str, u64, u8, Option<f64>, Option<f64>) {
+        (&self.id, self.fingerprint, self.distance, self.similarity, self.numbers)
+    }
+
     fn __repr__(&self, py: Python<'_>) -> PyResult<String> {
         let shown = |part: Option<f64>| part.map_or("None".to_owned(), |part| format!("{part:.4}"));
         let (similarity, numbers) = (shown(self.similarity), shown(self.numbers));
@@ -51,6 +69,9 @@ impl From<NearDocument> for Hit {
     }
 }
 
+/// As the service names them.
+const OUTCOMES: [&str; 4] = ["inserted", "replaced", "already_present", "duplicate"];
+
 /// What :meth:`Index.check_and_insert` did.
 #[pyclass(frozen, get_all, eq, module = "nearprint")]
 #[derive(Debug, Clone, PartialEq)]
@@ -63,6 +84,22 @@ pub(crate) struct Checked {
 
 #[pymethods]
 impl Checked {
+    #[new]
+    #[pyo3(signature = (outcome, hit=None))]
+    fn new(py: Python<'_>, outcome: &str, hit: Option<&Hit>) -> PyResult<Self> {
+        let known = OUTCOMES.into_iter().find(|known| *known == outcome);
+        let outcome = known.ok_or_else(|| {
+            let detail = format!("it is one of {}, not {outcome:?}", OUTCOMES.join(", "));
+            errors::invalid(py, &"outcome", &detail)
+        })?;
+        Ok(Self { outcome, hit: hit.cloned() })
+    }
+
+    /// What a copy is made of, as pickles are.
+    fn __getnewargs__(&self) -> (&'static str, Option<Hit>) {
+        (self.outcome, self.hit.clone())
+    }
+
     /// Whether it is a near-duplicate of another document, and was not stored.
     #[getter]
     fn duplicate(&self) -> bool {
@@ -83,13 +120,14 @@ impl From<IndexWrite> for Checked {
 }
 
 impl IndexWrite {
-    /// As the service names it.
+    /// One of [`OUTCOMES`].
     pub(super) const fn name(&self) -> &'static str {
+        let [inserted, replaced, already_present, duplicate] = OUTCOMES;
         match self.verdict {
-            Verdict::Inserted => "inserted",
-            Verdict::Replaced => "replaced",
-            Verdict::AlreadyPresent | Verdict::Refreshed => "already_present",
-            Verdict::Duplicate { .. } => "duplicate",
+            Verdict::Inserted => inserted,
+            Verdict::Replaced => replaced,
+            Verdict::AlreadyPresent | Verdict::Refreshed => already_present,
+            Verdict::Duplicate { .. } => duplicate,
         }
     }
 }

@@ -73,6 +73,16 @@ impl IndexState {
         self.machine.view().find_id(key).map(|located| located.masked)
     }
 
+    /// All documents, in the order in which they were stored.
+    pub(crate) fn all(&self) -> impl Iterator<Item = (Arc<str>, Fingerprint)> {
+        let mut all: Vec<_> = self.documents.iter().collect();
+        all.sort_unstable_by_key(|(sequence, _)| **sequence);
+        all.into_iter().filter_map(|(_, stored)| {
+            let fingerprint = self.get(DocumentId::new(&*stored.id).ok()?)?;
+            Some((Arc::clone(&stored.id), fingerprint))
+        })
+    }
+
     /// The near-duplicates of a document but the one with its own id: by distance, then by age.
     pub(crate) fn query(
         &self,

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import copy
 import inspect
+import pickle
+import ssl
 from collections.abc import Callable
 from typing import Any
 
@@ -26,6 +29,27 @@ def test_both_clients_have_the_same_operations() -> None:
     assert operations(Client) == operations(AsyncClient)
     assert len(operations(Client)) > 30
     assert inspect.signature(Client) == inspect.signature(AsyncClient)
+
+
+@pytest.mark.parametrize("of", [Client, AsyncClient])
+def test_a_copy_of_a_client_has_its_settings(of: type[Client | AsyncClient]) -> None:
+    settings = {"token": "secret", "timeout": 7.5, "connections": 2, "reply_bytes_max": 1 << 20}
+    client = of("https://127.0.0.1:1/below", **settings)
+    for made in (pickle.loads(pickle.dumps(client)), copy.copy(client), copy.deepcopy(client)):
+        assert type(made) is of
+        assert made._made.keywords == {**settings, "ca_file": None, "ssl_context": None}
+        assert made._address.headers["Authorization"] == "Bearer secret"
+        assert repr(made) == repr(client)
+    with pytest.raises(TypeError, match="SSLContext"):
+        pickle.dumps(of("https://127.0.0.1:1", ssl_context=ssl.create_default_context()))
+
+
+def test_a_pickled_client_makes_calls_beside_the_first(service: Service) -> None:
+    with Client(service.url) as client:
+        client.insert(text(1), id="a")
+        with pickle.loads(pickle.dumps(client)) as second:
+            assert second.get("a")["id"] == "a"
+        assert client.get("a")["id"] == "a", "the first is open"
 
 
 def test_a_near_copy_is_found(service: Service, connect: Connect) -> None:

@@ -1,0 +1,52 @@
+//! Forks beside threads that use indexes.
+//!
+//! A forked child has one thread, and a copy of each lock as it was: one that another thread held
+//! stays locked for ever, over an index in the middle of a change. So a fork waits until no index
+//! is in use, and nobody uses one until it is done. `multiprocessing` and `gunicorn --preload` fork.
+
+use std::cell::Cell;
+use std::sync::{PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
+
+use pyo3::prelude::*;
+
+/// Read by whoever uses an index, and written by a fork. It protects no value, so a thread that
+/// panics breaks nothing.
+static FORKS: RwLock<()> = RwLock::new(());
+
+thread_local! {
+    /// What the thread that forks holds until the fork is done, in the parent and in the child.
+    static FORKING: Cell<Option<RwLockWriteGuard<'static, ()>>> = const { Cell::new(None) };
+}
+
+/// Keeps the process from forking. A thread that holds it takes no second one and waits for nothing
+/// but the lock of an index: a fork waits for it, and has the interpreter meanwhile.
+pub(crate) fn held_off() -> RwLockReadGuard<'static, ()> {
+    FORKS.read().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Waits until no index is in use.
+#[pyfunction]
+fn before() {
+    FORKING.set(Some(FORKS.write().unwrap_or_else(PoisonError::into_inner)));
+}
+
+#[pyfunction]
+fn after() {
+    FORKING.set(None);
+}
+
+/// Lets the interpreter call these two around each fork, where a process can fork.
+pub(crate) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
+    let py = module.py();
+    let os = py.import("os")?;
+    if !os.hasattr("register_at_fork")? {
+        return Ok(());
+    }
+    let hooks = pyo3::types::PyDict::new(py);
+    let after = wrap_pyfunction!(after, py)?;
+    hooks.set_item("before", wrap_pyfunction!(before, py)?)?;
+    hooks.set_item("after_in_parent", &after)?;
+    hooks.set_item("after_in_child", after)?;
+    os.call_method("register_at_fork", (), Some(&hooks))?;
+    Ok(())
+}
