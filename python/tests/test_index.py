@@ -310,6 +310,8 @@ def test_a_child_that_is_forked_while_threads_use_an_index_can_use_it(lamp: str)
             finally:
                 os._exit(2)
         statuses.append(os.waitpid(child, 0)[1])
+        if statuses[-1]:
+            break
     stop.set()
     for thread in threads:
         thread.join()

@@ -2,10 +2,14 @@
 
 use nearprint_machine::commands::Verdict;
 use pyo3::prelude::*;
-use pyo3::types::PyString;
+use pyo3::types::{PyString, PyType};
 
 use super::state::{IndexWrite, NearDocument};
 use crate::errors;
+
+/// What an object is made with, and what of.
+type Made<A> = (Py<PyType>, A);
+type HitArguments = (String, u64, u8, Option<f64>, Option<f64>);
 
 /// A stored document that is a near-duplicate of the one that was looked up.
 ///
@@ -44,9 +48,10 @@ impl Hit {
         Self { id, fingerprint, distance, similarity, numbers }
     }
 
-    /// What a copy is made of, as pickles are.
-    fn __getnewargs__(&self) -> (&str, u64, u8, Option<f64>, Option<f64>) {
-        (&self.id, self.fingerprint, self.distance, self.similarity, self.numbers)
+    /// How a copy is made, as pickles are.
+    fn __reduce__(slf: &Bound<'_, Self>) -> Made<HitArguments> {
+        let Self { id, fingerprint, distance, similarity, numbers } = slf.get().clone();
+        (slf.get_type().unbind(), (id, fingerprint, distance, similarity, numbers))
     }
 
     fn __repr__(&self, py: Python<'_>) -> PyResult<String> {
@@ -95,9 +100,9 @@ impl Checked {
         Ok(Self { outcome, hit: hit.cloned() })
     }
 
-    /// What a copy is made of, as pickles are.
-    fn __getnewargs__(&self) -> (&'static str, Option<Hit>) {
-        (self.outcome, self.hit.clone())
+    /// How a copy is made, as pickles are.
+    fn __reduce__(slf: &Bound<'_, Self>) -> Made<(&'static str, Option<Hit>)> {
+        (slf.get_type().unbind(), (slf.get().outcome, slf.get().hit.clone()))
     }
 
     /// Whether it is a near-duplicate of another document, and was not stored.
