@@ -2,7 +2,8 @@
 //!
 //! A forked child has one thread, and a copy of each lock as it was: one that another thread held
 //! stays locked for ever, over an index in the middle of a change. So a fork waits until no index
-//! is in use, and nobody uses one until it is done. `multiprocessing` and `gunicorn --preload` fork.
+//! is in use, and nobody uses one until it is done. `multiprocessing` forks, and `gunicorn
+//! --preload`.
 
 use std::cell::Cell;
 use std::sync::{PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};

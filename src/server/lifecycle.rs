@@ -151,10 +151,7 @@ async fn start(
     };
     // 6. Accept connections, and announce it.
     let listener = socket.listen(BACKLOG).map_err(listen)?;
-    announce(&listener).map_err(listen)?;
-    if let Some(replica) = settings.replica.clone() {
-        drop(spawn_blocking(move || replica.check_own_address()));
-    }
+    announce(&listener, settings.replica.clone()).map_err(listen)?;
     let mut options = settings.server;
     options.connections_max = connections_max(options.connections_max);
     let (http, replica) = (settings.http, settings.replica);
@@ -320,7 +317,10 @@ fn bind(address: SocketAddr) -> std::io::Result<TcpSocket> {
     Ok(socket)
 }
 
-fn announce(listener: &TcpListener) -> std::io::Result<()> {
+fn announce(listener: &TcpListener, replica: Option<Replica>) -> std::io::Result<()> {
+    if let Some(replica) = replica {
+        drop(spawn_blocking(move || replica.check_own_address()));
+    }
     let address = listener.local_addr()?;
     tracing::info!(%address, "listening");
     // The parent process may have closed our standard output; that is not a reason to stop.

@@ -1,6 +1,7 @@
 //! The load that every test of this binary puts on a server, and the comparison after it.
 
 use std::collections::HashMap;
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, mpsc};
 use std::thread;
 use std::time::Duration;
@@ -13,10 +14,15 @@ use crate::worker::Worker;
 /// The number of clients that compare at one time.
 const COMPARING: usize = 4;
 
+/// A bound for a server that hangs, a millisecond each.
+const LOOKS_MAX: usize = 120_000;
+
 /// The number of clients, each with ids of its own.
 pub(crate) fn workers(count: usize, random: &mut Random) -> Vec<Worker> {
     let corpus = Arc::new(corpus::documents());
-    (0..count).map(|name| Worker::new(name, random.next(), Arc::clone(&corpus))).collect()
+    let answers = Arc::default();
+    let worker = |name| Worker::new(name, random.next(), Arc::clone(&corpus), Arc::clone(&answers));
+    (0..count).map(worker).collect()
 }
 
 /// Lets all workers send requests until `end` has ended the server.
@@ -71,6 +77,22 @@ pub(crate) fn pause(ms: usize) {
     let (_never, nothing) = mpsc::channel::<()>();
     let ended = nothing.recv_timeout(Duration::from_millis(ms as u64));
     assert_eq!(ended, Err(mpsc::RecvTimeoutError::Timeout));
+}
+
+/// Lets the load run until so many more writes of these workers have been answered, however slow
+/// the machine is; less would prove little.
+pub(crate) fn until_answered(more: u64, workers: &[Worker]) -> impl FnOnce() + use<> {
+    let answers = workers.first().expect("there are workers").answers();
+    move || {
+        let enough = answers.load(Ordering::Relaxed) + more;
+        for look in 0.. {
+            assert!(look < LOOKS_MAX, "the server answers");
+            if answers.load(Ordering::Relaxed) >= enough {
+                break;
+            }
+            pause(1);
+        }
+    }
 }
 
 /// The number of acknowledged writes of all workers.

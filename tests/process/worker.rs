@@ -7,7 +7,7 @@
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::SystemTime;
 
 use serde_json::{Value, json};
@@ -35,6 +35,8 @@ pub(crate) struct Worker {
     ledger: BTreeMap<String, Page>,
     sequence_max: u64,
     answered: u64,
+    /// The same of all workers of a test, to be read while they run.
+    answers: Arc<AtomicU64>,
     /// Set when the server's disk loses power. Replies that are read after that do not count.
     power_is_off: Arc<AtomicBool>,
     /// What was entered into the ledger, and when, while somebody wants to know.
@@ -85,7 +87,12 @@ impl Write {
 }
 
 impl Worker {
-    pub(crate) fn new(name: usize, seed: u64, corpus: Arc<Vec<Document>>) -> Self {
+    pub(crate) fn new(
+        name: usize,
+        seed: u64,
+        corpus: Arc<Vec<Document>>,
+        answers: Arc<AtomicU64>,
+    ) -> Self {
         Self {
             name,
             random: Random(seed),
@@ -93,6 +100,7 @@ impl Worker {
             ledger: BTreeMap::new(),
             sequence_max: 0,
             answered: 0,
+            answers,
             power_is_off: Arc::default(),
             journal: None,
         }
@@ -131,6 +139,11 @@ impl Worker {
     /// How many writes were answered.
     pub(crate) fn answered(&self) -> u64 {
         self.answered
+    }
+
+    /// The answered writes of all workers of the test, as they come.
+    pub(crate) fn answers(&self) -> Arc<AtomicU64> {
+        Arc::clone(&self.answers)
     }
 
     /// Sends requests until the server goes away.
@@ -282,6 +295,7 @@ impl Worker {
                 *page = Page { possible: vec![stored], verdict };
                 self.sequence_max = self.sequence_max.max(sequence);
                 self.answered += 1;
+                self.answers.fetch_add(1, Ordering::Relaxed);
             }
             Entry::Found(stored) => page.possible = vec![stored],
         }
