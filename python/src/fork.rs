@@ -1,14 +1,15 @@
-//! Forks beside threads that use indexes.
+//! Lets a process fork while other threads use an index, as `multiprocessing` and `gunicorn
+//! --preload` do.
 //!
-//! A forked child has one thread, and a copy of each lock as it was: one that another thread held
-//! stays locked for ever, over an index in the middle of a change. So a fork waits until no index
-//! is in use, and nobody uses one until it is done. `multiprocessing` forks, and `gunicorn
-//! --preload`.
+//! A forked child has one thread, and a copy of each lock as it was: a lock that another thread
+//! held stays locked for ever, and its index may be half changed. So a fork waits until no index is
+//! in use, and nobody uses one until it is done.
 
 use std::cell::Cell;
 use std::sync::{PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 use pyo3::prelude::*;
+use pyo3::types::PyDict;
 
 /// Read by whoever uses an index, and written by a fork. It protects no value, so a thread that
 /// panics breaks nothing.
@@ -19,9 +20,10 @@ thread_local! {
     static FORKING: Cell<Option<RwLockWriteGuard<'static, ()>>> = const { Cell::new(None) };
 }
 
-/// Keeps the process from forking. A thread that holds it takes no second one and waits for nothing
-/// but the lock of an index: a fork waits for it, and has the interpreter meanwhile.
-pub(crate) fn held_off() -> RwLockReadGuard<'static, ()> {
+/// Keeps the process from forking until it is dropped. Take it detached from the interpreter, once
+/// in a thread, and wait for nothing but the lock of an index meanwhile: a fork that waits for it
+/// keeps the interpreter.
+pub(crate) fn hold_off() -> RwLockReadGuard<'static, ()> {
     FORKS.read().unwrap_or_else(PoisonError::into_inner)
 }
 
@@ -31,6 +33,7 @@ fn before() {
     FORKING.set(Some(FORKS.write().unwrap_or_else(PoisonError::into_inner)));
 }
 
+/// Lets indexes be used again.
 #[pyfunction]
 fn after() {
     FORKING.set(None);
@@ -43,7 +46,7 @@ pub(crate) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     if !os.hasattr("register_at_fork")? {
         return Ok(());
     }
-    let hooks = pyo3::types::PyDict::new(py);
+    let hooks = PyDict::new(py);
     let after = wrap_pyfunction!(after, py)?;
     hooks.set_item("before", wrap_pyfunction!(before, py)?)?;
     hooks.set_item("after_in_parent", &after)?;

@@ -16,7 +16,7 @@ use crate::errors;
 
 /// Shorter documents are analysed attached to the interpreter: in some microseconds, less than
 /// another thread takes to wake up.
-const DETACHED_BYTES_MIN: usize = 2 << 10;
+pub(crate) const DETACHED_BYTES_MIN: usize = 2 << 10;
 
 /// Fewer bytes than this are not worth a thread, which takes some ten microseconds to begin.
 const THREAD_BYTES_MIN: usize = 64 << 10;

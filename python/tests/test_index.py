@@ -7,6 +7,8 @@ import os
 import pickle
 import random
 import signal
+import subprocess
+import sys
 import threading
 from collections.abc import Callable
 
@@ -316,3 +318,34 @@ def test_a_child_that_is_forked_while_threads_use_an_index_can_use_it(lamp: str)
     for thread in threads:
         thread.join()
     assert statuses == [0] * 40
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no processes fork here")
+def test_a_fork_that_others_prepare_after_the_index_does_not_stop_the_process() -> None:
+    """Hooks run in the reverse of their order, so that of another module may let threads run."""
+    program = """
+import os, threading, time
+os.register_at_fork(before=lambda: time.sleep(0.02))
+import nearprint
+index = nearprint.Index()
+index.insert("a", "black tea")
+stop = threading.Event()
+def read():
+    while not stop.is_set():
+        index.query_many(["black tea"])
+        index.query("black tea")
+        len(index)
+threads = [threading.Thread(target=read) for _ in range(2)]
+for thread in threads:
+    thread.start()
+for _ in range(10):
+    child = os.fork()
+    if child == 0:
+        os._exit(len(index.query_many(["black tea"])[0]) != 1)
+    assert os.waitpid(child, 0)[1] == 0
+stop.set()
+for thread in threads:
+    thread.join()
+"""
+    command = [sys.executable, "-W", "ignore", "-c", program]
+    assert subprocess.run(command, timeout=60, check=False).returncode == 0

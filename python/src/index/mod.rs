@@ -287,10 +287,11 @@ impl Index {
             (Wanted::STORED, threads),
             identity,
             |analyses| {
-                // As much work as the analysis of a few hundred bytes.
-                let bytes = analyses.len() << 8;
+                // As much work as the analysis of a few hundred bytes. It waits for locks, so it is
+                // always detached from the interpreter.
+                let bytes = (analyses.len() << 8).max(work::DETACHED_BYTES_MIN);
                 let search = |analysis: &Option<Analysis>| {
-                    let _no_fork = fork::held_off();
+                    let _no_fork = fork::hold_off();
                     let state = self.state.read().unwrap_or_else(PoisonError::into_inner);
                     analysis.as_ref().map(|it| hits(&state, (None, it), criteria, limit))
                 };
@@ -355,7 +356,7 @@ impl Index {
         read: impl FnOnce(&IndexState) -> T + Send,
     ) -> PyResult<T> {
         work::detached(py, usize::MAX, || {
-            let _no_fork = fork::held_off();
+            let _no_fork = fork::hold_off();
             read(&self.state.read().unwrap_or_else(PoisonError::into_inner))
         })
     }
@@ -366,7 +367,7 @@ impl Index {
         write: impl FnOnce(&mut IndexState) -> T + Send,
     ) -> PyResult<T> {
         work::detached(py, usize::MAX, || {
-            let _no_fork = fork::held_off();
+            let _no_fork = fork::hold_off();
             write(&mut self.state.write().unwrap_or_else(PoisonError::into_inner))
         })
     }
