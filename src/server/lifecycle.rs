@@ -151,7 +151,7 @@ async fn start(
     };
     // 6. Accept connections, and announce it.
     let listener = socket.listen(BACKLOG).map_err(listen)?;
-    announce(&listener, settings.replica.clone()).map_err(listen)?;
+    announce(&listener).map_err(listen)?;
     let mut options = settings.server;
     options.connections_max = connections_max(options.connections_max);
     let (http, replica) = (settings.http, settings.replica);
@@ -249,6 +249,7 @@ impl Server {
         let upkeep = tokio::spawn(fold_metrics());
         let grace = options.shutdown_grace;
         let accepting = AcceptLoop::start(listener, router, credentials.tls, options);
+        replica.as_ref().map(check_own_address);
         let outcome = tokio::select! {
             () = shutdown => Ok(ServiceEnd::Stopped),
             () = engine.failed() => Err(ServeError::StorageFailed),
@@ -317,10 +318,13 @@ fn bind(address: SocketAddr) -> std::io::Result<TcpSocket> {
     Ok(socket)
 }
 
-fn announce(listener: &TcpListener, replica: Option<Replica>) -> std::io::Result<()> {
-    if let Some(replica) = replica {
-        drop(spawn_blocking(move || replica.check_own_address()));
-    }
+/// Warns if a node is not where others look for it. Does not wait.
+fn check_own_address(replica: &Replica) {
+    let replica = replica.clone();
+    drop(spawn_blocking(move || replica.check_own_address()));
+}
+
+fn announce(listener: &TcpListener) -> std::io::Result<()> {
     let address = listener.local_addr()?;
     tracing::info!(%address, "listening");
     // The parent process may have closed our standard output; that is not a reason to stop.

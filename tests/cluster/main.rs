@@ -32,7 +32,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
 use std::time::Duration;
 
-use serde_json::json;
+use serde_json::{Value, json};
 
 use nodes::{Cluster, OverAtEnd};
 
@@ -176,7 +176,25 @@ fn nodes_that_were_all_killed_read_on_from_where_a_small_log_begins() {
     assert!((0..3).all(|at| cluster.log(at).contains("reads on from there")));
 }
 
-/// It leads for a moment, alone, and moves the time of all documents on. Then it is gone.
+#[test]
+fn an_append_that_was_refused_is_told_in_the_status() {
+    let Some(mut cluster) = Cluster::start(1) else { return };
+    cluster.write("first");
+    cluster.until_equal();
+    assert!((0..3).all(|at| cluster.last_refused(at).is_none()));
+    cluster.log_servers().change_stream(|stream| stream.sealed = true);
+    let refused = |cluster: &Cluster| {
+        (0..3).find(|at| cluster.last_refused(*at).is_some_and(|why| why.contains("sealed")))
+    };
+    cluster.until("a node tells what was refused", |cluster| refused(cluster).is_some());
+    let at = refused(&cluster).unwrap();
+    let shown = cluster.run(at, "status", &["--json"]).stdout;
+    let shown = String::from_utf8(shown).unwrap();
+    let rows = shown.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
+    let whys = rows.map(|row| row["last_refused"]["why"].to_string()).collect::<Vec<_>>();
+    assert!(whys.iter().any(|why| why.contains("sealed")), "{whys:?}");
+}
+
 #[test]
 fn a_node_warns_at_its_start_if_it_does_not_find_itself_at_its_address() {
     let Some(mut cluster) = Cluster::start(1) else { return };
@@ -193,6 +211,7 @@ fn a_node_warns_at_its_start_if_it_does_not_find_itself_at_its_address() {
     });
 }
 
+/// It leads for a moment, alone, and moves the time of all documents on. Then it is gone.
 #[test]
 fn a_leader_with_a_fast_clock_says_why_it_does_not_lead_and_others_do() {
     let Some(library) = std::env::var("NEARPRINT_TEST_LIBFAKETIME").ok() else { return };

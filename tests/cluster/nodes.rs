@@ -224,6 +224,11 @@ impl Cluster {
         self.stats(at)?["cluster"]["lead_fault"].as_str().map(str::to_owned)
     }
 
+    /// Why the log has refused the last of its entries that it refused, if so.
+    pub(crate) fn last_refused(&self, at: usize) -> Option<String> {
+        self.stats(at)?["cluster"]["last_refused"]["why"].as_str().map(str::to_owned)
+    }
+
     /// Why it has halted, or cannot read the log.
     pub(crate) fn fault(&self, at: usize) -> Option<String> {
         let cluster = &self.stats(at)?["cluster"];

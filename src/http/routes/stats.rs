@@ -168,7 +168,9 @@ pub(crate) struct ClusterReply {
 /// An entry that the log of a cluster has refused.
 #[derive(Debug, Serialize, ToSchema)]
 pub(crate) struct RefusedReply {
+    /// What the log said.
     why: String,
+    /// How many milliseconds ago that was.
     ago_ms: u64,
 }
 

@@ -127,9 +127,9 @@ pub struct LeadCounts {
 /// An entry that the log has refused.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RefusedEntry {
-    /// Why.
+    /// What the log said.
     pub why: Arc<str>,
-    /// When.
+    /// When that was heard.
     pub at: Instant,
 }
 
