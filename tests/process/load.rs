@@ -79,8 +79,8 @@ pub(crate) fn pause(ms: usize) {
     assert_eq!(ended, Err(mpsc::RecvTimeoutError::Timeout));
 }
 
-/// Lets the load run until so many more writes of these workers have been answered, however slow
-/// the machine is; less would prove little.
+/// Waits, where it is called under load, until so many more writes of these workers have been
+/// answered, however slow the machine is.
 pub(crate) fn until_answered(more: u64, workers: &[Worker]) -> impl FnOnce() + use<> {
     let answers = workers.first().expect("there are workers").answers();
     move || {

@@ -10,7 +10,7 @@ use std::path::Path;
 
 use tempfile::TempDir;
 
-use crate::load::{answered, compare, pause, under_load, workers};
+use crate::load::{answered, compare, pause, under_load, until_answered, workers};
 use crate::random::{self, Random};
 use crate::record::{self, Call, Event, Step};
 use crate::recorded_disk::{Image, RecordedDisk};
@@ -23,6 +23,8 @@ const WORKERS: usize = 3;
 const STATES: u64 = 100;
 /// States of one record.
 const RECORD_STATES: u64 = 100;
+/// The writes that are answered before each end of a recorded server; fewer would prove little.
+const ANSWERS_MIN: u64 = 21;
 /// For the tracer to end after the server; 10 ms each.
 const LOOKS_MAX: u32 = 3_000;
 
@@ -79,7 +81,9 @@ impl Recording {
             if !is_killed {
                 compare(&mut later, &server.client());
             }
+            let enough = until_answered(ANSWERS_MIN, &later);
             later = under_load(later, &server, |server| {
+                enough();
                 pause(300 + random.below(400));
                 if is_killed {
                     server.kill();

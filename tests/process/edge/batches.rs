@@ -38,8 +38,8 @@ pub(crate) struct Crowd {
     pub(crate) slow: u64,
     /// Of each request of [`unread::requests`].
     pub(crate) unread: usize,
-    /// In each of their batches. A writing one is cut off when its body has been read at the
-    /// soonest, and each line is a look-up among all near fingerprints.
+    /// In each of their batches. A batch of writes is cut off only once its body has been read, and
+    /// each line is a look-up among all near fingerprints.
     pub(crate) unread_lines: usize,
     pub(crate) leavers: u64,
     pub(crate) time: Duration,

@@ -19,6 +19,7 @@ use tokio::time::{MissedTickBehavior, interval, sleep, timeout};
 use super::batches::{self, Crowd};
 use super::client::{Connection, check_and_insert, mixed, post};
 use super::server::Server;
+use super::unread;
 use crate::support::wait::now;
 
 /// How a client is slow.
@@ -95,7 +96,8 @@ async fn batches(table: &mut Table) {
     let server = batches::start(&[]);
     let good = Good::start(&server, 50);
     let time = Duration::from_secs(30);
-    let crowd = Crowd { fast: 8, slow: 60, unread: 5, unread_lines: 10_000, leavers: 8, time };
+    let crowd =
+        Crowd { fast: 8, slow: 60, unread: 5, unread_lines: unread::LINES, leavers: 8, time };
     let seen = batches::besiege(&server, &crowd).await;
     let p99 = good.stop().await.p99_ms();
     let mib = |bytes: u64| bytes as f64 / 1_048_576.0;

@@ -18,6 +18,8 @@ use super::server::Server;
 use crate::support::wait::now;
 
 pub(crate) const KINDS: usize = 6;
+/// The lines of a batch.
+pub(crate) const LINES: usize = 10_000;
 const CONNECTIONS: usize = 200;
 /// A connection is full when it has taken nothing for this long.
 const TAKEN_WITHIN: Duration = Duration::from_millis(500);
@@ -100,7 +102,7 @@ async fn a_thousand_connections_that_never_read_neither_fill_memory_nor_delay_ot
     let before = p99_ms(&server.address, 0).await;
     let sent = Arc::new(Semaphore::new(0));
     let mut crowd = tokio::task::JoinSet::new();
-    for request in requests(10_000).map(Arc::new) {
+    for request in requests(LINES).map(Arc::new) {
         for _ in 0..CONNECTIONS {
             crowd.spawn(unread(server.address.clone(), Arc::clone(&request), Arc::clone(&sent)));
         }
