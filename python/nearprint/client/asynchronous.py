@@ -6,7 +6,7 @@ import asyncio
 import os
 import ssl
 import time
-from collections.abc import AsyncIterable, AsyncIterator, Callable, Iterable
+from collections.abc import AsyncIterable, AsyncIterator, Iterable
 from contextlib import aclosing
 from functools import partial
 from types import TracebackType
@@ -75,7 +75,7 @@ class AsyncClient:
             ssl_context=ssl_context,
         )
 
-    def __reduce__(self) -> tuple[Callable[[], Self], tuple[()]]:
+    def __reduce__(self) -> tuple[partial[AsyncClient], tuple[()]]:
         # A copy has the settings, the token too, and connections of its own.
         return self._made, ()
 

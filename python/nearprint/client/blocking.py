@@ -6,7 +6,7 @@ from __future__ import annotations
 import os
 import ssl
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import closing
 from functools import partial
 from types import TracebackType
@@ -75,7 +75,7 @@ class Client:
             ssl_context=ssl_context,
         )
 
-    def __reduce__(self) -> tuple[Callable[[], Self], tuple[()]]:
+    def __reduce__(self) -> tuple[partial[Client], tuple[()]]:
         # A copy has the settings, the token too, and connections of its own.
         return self._made, ()
 
