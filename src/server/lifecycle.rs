@@ -20,9 +20,10 @@ use super::credentials::Credentials;
 use super::descriptors;
 use super::error::ServeError;
 use super::options::{ServerOptions, Settings};
+use super::supervisor::Supervisor;
 use crate::http::{ReplicaRole, Role};
 use crate::metrics::{self, EngineMetrics};
-use crate::replicas::Replica;
+use crate::replicas::{Replica, SeedError};
 use crate::server::filling;
 use crate::{http, replicas, telemetry};
 
@@ -62,6 +63,7 @@ pub struct Process {
     /// `None` once it is dropped.
     runtime: Option<Runtime>,
     signals: Signals,
+    supervisor: Supervisor,
     /// Writes the last lines when everything else is gone.
     _log: telemetry::Log,
 }
@@ -80,7 +82,9 @@ impl Process {
             .build()
             .map_err(ServeError::Runtime)?;
         let signals = runtime.block_on(async { Signals::new() }).map_err(ServeError::Runtime)?;
-        Ok(Self { runtime: Some(runtime), signals, _log: log })
+        let supervisor = Supervisor::of_process();
+        runtime.spawn(supervisor.clone().keep_alive());
+        Ok(Self { runtime: Some(runtime), signals, supervisor, _log: log })
     }
 
     /// Runs the service until SIGTERM, Ctrl-C or a fault. A second signal ends it at once. Blocks.
@@ -92,7 +96,7 @@ impl Process {
     /// [`ServeError`]; the process should exit with a failure.
     pub fn serve(&mut self, settings: Settings, copies: bool) -> Result<ServiceEnd, ServeError> {
         let runtime = self.runtime.as_ref().expect("it is there until the drop");
-        runtime.block_on(start(settings, copies, &mut self.signals))
+        runtime.block_on(start(settings, copies, &mut self.signals, &self.supervisor))
     }
 }
 
@@ -109,6 +113,7 @@ async fn start(
     settings: Settings,
     copies: bool,
     signals: &mut Signals,
+    supervisor: &Supervisor,
 ) -> Result<ServiceEnd, ServeError> {
     let address = settings.listen;
     let listen = |source| ServeError::Listen { address, source };
@@ -121,19 +126,13 @@ async fn start(
     }
     log_memory(&settings);
     // 3. Signals stop the process cleanly, even during recovery.
-    let _reloads = reload_on_hangup(&credentials).map_err(ServeError::Runtime)?;
+    let _reloads = reload_on_hangup(&credentials, supervisor).map_err(ServeError::Runtime)?;
     // 4. A copy of another service that has nothing yet is filled, and begins again with what came.
     if let Some(replica) = &settings.replica
         && (copies || replicas::needs_seed(replica, &settings.engine.data)?)
     {
         let filled = filling::fill(replica.clone(), settings.engine.data.clone(), copies);
-        return tokio::select! {
-            filled = filled => Ok(filled.map(|()| ServiceEnd::Again { copies: false })?),
-            () = signals.next() => {
-                tracing::info!("stopped before the data directory was filled; nothing was served");
-                Ok(ServiceEnd::Stopped)
-            }
-        };
+        return filled_or_stopped(filled, signals).await;
     }
     // 5. Recover. Whatever ends a recovery, the next start begins it again.
     let role = role(&settings)?;
@@ -151,11 +150,12 @@ async fn start(
     };
     // 6. Accept connections, and announce it.
     let listener = socket.listen(BACKLOG).map_err(listen)?;
-    announce(&listener).map_err(listen)?;
+    announce(&listener, supervisor).map_err(listen)?;
     let mut options = settings.server;
     options.connections_max = connections_max(options.connections_max);
     let (http, replica) = (settings.http, settings.replica);
-    let server = Server { listener, engine, options, http, role, replica, credentials };
+    let supervisor = supervisor.clone();
+    let server = Server { listener, engine, options, http, role, replica, credentials, supervisor };
     // 7. Serve until a signal, and stop in order, or at once when there is a second one.
     let (stop, stopped) = oneshot::channel::<()>();
     let signalled = Cell::new(false);
@@ -172,6 +172,19 @@ async fn start(
     };
     // Who has stopped it does not want it to begin again.
     outcome.map(|ended| if signalled.get() { ServiceEnd::Stopped } else { ended })
+}
+
+async fn filled_or_stopped(
+    filled: impl Future<Output = Result<(), SeedError>>,
+    signals: &mut Signals,
+) -> Result<ServiceEnd, ServeError> {
+    tokio::select! {
+        filled = filled => Ok(filled.map(|()| ServiceEnd::Again { copies: false })?),
+        () = signals.next() => {
+            tracing::info!("stopped before the data directory was filled; nothing was served");
+            Ok(ServiceEnd::Stopped)
+        }
+    }
 }
 
 /// Logs how much memory each part may take.
@@ -215,7 +228,8 @@ pub async fn run(
 ) -> Result<(), ServeError> {
     let credentials = Credentials::open(&options)?;
     let (role, replica) = (Role::Alone, None);
-    let server = Server { listener, engine, options, http, role, replica, credentials };
+    let supervisor = Supervisor::default();
+    let server = Server { listener, engine, options, http, role, replica, credentials, supervisor };
     server.run(shutdown).await.map(drop)
 }
 
@@ -236,6 +250,7 @@ struct Server {
     role: Role,
     replica: Option<Replica>,
     credentials: Credentials,
+    supervisor: Supervisor,
 }
 
 impl Server {
@@ -243,7 +258,7 @@ impl Server {
         self,
         shutdown: impl Future<Output = ()> + Send,
     ) -> Result<ServiceEnd, ServeError> {
-        let Self { listener, engine, options, http, role, replica, credentials } = self;
+        let Self { listener, engine, options, http, role, replica, credentials, supervisor } = self;
         let service = http::HttpService::with_role(engine.clone(), http, credentials.access, role);
         let router = http::router(Arc::clone(&service));
         let upkeep = tokio::spawn(fold_metrics());
@@ -255,6 +270,9 @@ impl Server {
             () = engine.failed() => Err(ServeError::StorageFailed),
             () = can_be_copied(replica.as_ref(), &engine) => Ok(ServiceEnd::Again { copies: true }),
         };
+        if !matches!(outcome, Ok(ServiceEnd::Again { .. })) {
+            supervisor.stopping();
+        }
         // A leader gives the lead away while requests finish.
         engine.step_down();
         service.stop();
@@ -324,9 +342,10 @@ fn check_own_address(replica: &Replica) {
     drop(spawn_blocking(move || replica.check_own_address()));
 }
 
-fn announce(listener: &TcpListener) -> std::io::Result<()> {
+fn announce(listener: &TcpListener, supervisor: &Supervisor) -> std::io::Result<()> {
     let address = listener.local_addr()?;
     tracing::info!(%address, "listening");
+    supervisor.ready(&format!("listening on {address}"));
     // The parent process may have closed our standard output; that is not a reason to stop.
     let mut out = std::io::stdout().lock();
     drop(writeln!(out, "listening on {address}").and_then(|()| out.flush()));
@@ -357,14 +376,18 @@ impl Signals {
 }
 
 /// Reads tokens and certificate again on SIGHUP, until the returned value is dropped.
-fn reload_on_hangup(credentials: &Credentials) -> std::io::Result<AbortOnDrop> {
+fn reload_on_hangup(
+    credentials: &Credentials,
+    supervisor: &Supervisor,
+) -> std::io::Result<AbortOnDrop> {
     let mut hangup = signal(SignalKind::hangup())?;
-    let credentials = credentials.clone();
+    let (credentials, supervisor) = (credentials.clone(), supervisor.clone());
     Ok(AbortOnDrop(tokio::spawn(async move {
         while hangup.recv().await.is_some() {
-            let credentials = credentials.clone();
+            let (credentials, supervisor) = (credentials.clone(), supervisor.clone());
+            let reload = move || supervisor.while_reloading(|| credentials.reload());
             // The files may be on a disk that does not answer.
-            drop(spawn_blocking(move || credentials.reload()).await);
+            drop(spawn_blocking(reload).await);
         }
     })))
 }

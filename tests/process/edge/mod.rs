@@ -16,5 +16,6 @@ mod proxies;
 mod secrets;
 mod server;
 mod siege;
+mod supervisor;
 mod tls;
 mod unread;
