@@ -25,6 +25,31 @@ fn refused(output: &Output) -> String {
 }
 
 #[test]
+fn a_cluster_that_is_made_once_is_made_by_the_first_node_and_not_again() {
+    let Some(mut cluster) = Cluster::prepare(1) else { return };
+    let once = [&["--once"], LOG_SIZE].concat();
+    let why = done(&cluster.run(1, "create", &once));
+    assert!(why.contains("not the first of cluster.seeds"), "{why}");
+    let made = done(&cluster.run(0, "create", &once));
+    assert!(made.contains("is the first node"), "{made}");
+    let why = done(&cluster.run(0, "create", &once));
+    assert!(why.contains("has its directory"), "{why}");
+
+    // It has lost its directory: another one that answers has the documents.
+    cluster.begin(0);
+    cluster.begin(1);
+    cluster.write("a");
+    cluster.until_equal();
+    cluster.kill(0);
+    cluster.empty(0);
+    let why = done(&cluster.run(0, "create", &once));
+    assert!(why.contains(&format!("{} answers", cluster.url(1))), "{why}");
+    cluster.kill(1);
+    let why = refused(&cluster.run(0, "create", &once));
+    assert!(why.contains("has entries"), "{why}");
+}
+
+#[test]
 fn a_service_alone_becomes_the_first_node_and_a_node_a_service_alone() {
     let Some(mut cluster) = Cluster::prepare(1) else { return };
     let data = cluster.data(0);

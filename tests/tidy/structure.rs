@@ -42,7 +42,7 @@ const LAYERS: &[(&str, usize)] = &[
     ("src/server", 1_280),
     ("src/http", 6_550),
     ("src/access", 440),
-    ("src/cli", 7_340),
+    ("src/cli", 7_380),
     ("python", 2_200),
     ("crates/files", 8_350),
     ("crates/wire", 2_050),

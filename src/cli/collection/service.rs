@@ -110,11 +110,11 @@ impl RemoteService {
         Ok(Self { client, is_quiet: false })
     }
 
-    /// For a probe of a service on this machine, which sends no secret.
+    /// For a probe, which sends no secret, and so may ask anybody.
     ///
     /// # Errors
     /// The operating system has no thread for it.
-    pub(crate) fn of_this_machine(address: &str, silence_max: Duration) -> Result<Self> {
+    pub(crate) fn for_probe(address: &str, silence_max: Duration) -> Result<Self> {
         let client = ServiceClient::new(address, None, Trust::Anybody, silence_max)?;
         Ok(Self { client, is_quiet: false })
     }

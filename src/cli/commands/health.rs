@@ -46,7 +46,7 @@ pub(crate) struct HealthArgs {
 pub(crate) fn run(args: &HealthArgs, out: &mut dyn Write) -> Result<()> {
     let service = match args.server.as_ref().filter(|_| args.config.is_none()) {
         Some(url) => RemoteService::with_timeout(url, &args.credentials, TIMEOUT)?,
-        None => RemoteService::of_this_machine(&configured(args.config.clone())?, TIMEOUT)?,
+        None => RemoteService::for_probe(&configured(args.config.clone())?, TIMEOUT)?,
     };
     let path = if args.ready { "/readyz" } else { "/healthz" };
     match service.probe(path)? {

@@ -2,6 +2,7 @@
 
 use std::io::Write;
 use std::path::Path;
+use std::time::Duration;
 
 use anyhow::Result;
 use nearprint_engine::OpenError;
@@ -11,8 +12,13 @@ use nearprint_engine::open::offline::OfflineDirectory;
 
 use super::NodeArgs;
 use super::log::{EmptyLog, LogArgs};
+use crate::cli::collection::RemoteService;
 use crate::cli::error_report::ErrorReport;
 use crate::cli::measure::numbers::count;
+use crate::replicas::ClusterOptions;
+
+/// How long another node may be silent.
+const ANSWERS: Duration = Duration::from_secs(3);
 
 #[derive(Debug, clap::Args)]
 pub(super) struct CreateArgs {
@@ -20,6 +26,10 @@ pub(super) struct CreateArgs {
     node: NodeArgs,
     #[command(flatten)]
     log: LogArgs,
+    /// Do nothing where nothing is needed: at a node that is not the first of cluster.seeds, that
+    /// has its directory already, or while another one answers; take a log that is there and empty
+    #[arg(long)]
+    once: bool,
 }
 
 pub(super) fn run(args: &CreateArgs, out: &mut dyn Write) -> Result<()> {
@@ -27,7 +37,13 @@ pub(super) fn run(args: &CreateArgs, out: &mut dyn Write) -> Result<()> {
     let directory = engine.data.display();
     // Before a log is made for it.
     let before = check(&engine.data)?;
-    let log = EmptyLog::open(&options, &args.log)?;
+    if args.once
+        && let Some(why) = not_needed(&args.node, &options, before)?
+    {
+        writeln!(out, "nothing was made: {why}")?;
+        return Ok(());
+    }
+    let log = EmptyLog::open(&options, &args.log, args.once)?;
     if before == Before::Node {
         offline::leave(&engine.data).map_err(|error| unusable(&engine.data).because(error))?;
     }
@@ -48,6 +64,21 @@ pub(super) fn run(args: &CreateArgs, out: &mut dyn Write) -> Result<()> {
         options.address,
     )?;
     Ok(())
+}
+
+/// Why this node need not make the log of its cluster; `None` if it must.
+fn not_needed(node: &NodeArgs, options: &ClusterOptions, before: Before) -> Result<Option<String>> {
+    let seeds = node.seeds()?;
+    let (own, first) = (&options.address, seeds.first());
+    if first != Some(own) {
+        return Ok(Some(format!("{own} is not the first of cluster.seeds")));
+    }
+    if before == Before::Node {
+        return Ok(Some(format!("{own} has its directory")));
+    }
+    let answers = |seed: &String| RemoteService::for_probe(seed, ANSWERS)?.probe("/healthz");
+    let other = seeds.iter().skip(1).find(|seed| answers(seed).is_ok());
+    Ok(other.map(|seed| format!("{seed} answers, and this node can copy it")))
 }
 
 /// What a directory is.

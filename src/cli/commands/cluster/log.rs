@@ -42,11 +42,15 @@ pub(super) struct EmptyLog {
 }
 
 impl EmptyLog {
-    /// Makes it, or takes the one that is there.
+    /// Makes it, or takes the one that is there if `args` say so, or `either`.
     ///
     /// # Errors
     /// What is wrong with it, and whether it was made.
-    pub(super) fn open(options: &ClusterOptions, args: &LogArgs) -> Result<Self, ErrorReport> {
+    pub(super) fn open(
+        options: &ClusterOptions,
+        args: &LogArgs,
+        either: bool,
+    ) -> Result<Self, ErrorReport> {
         if let Some(bytes) = args.max_bytes.filter(|bytes| *bytes < BYTES_MIN) {
             let what = format!(
                 "--max-bytes {bytes} is less than {}, and nodes keep that much behind; nothing was made",
@@ -65,7 +69,12 @@ impl EmptyLog {
         } else {
             let bytes_max = args.max_bytes.unwrap_or(NewStream::default().bytes_max);
             let new = NewStream { replicas: options.required.replicas, bytes_max };
-            NatsLog::create(&options.log, new, runtime.handle())
+            match NatsLog::create(&options.log, new, runtime.handle()) {
+                Err(NatsError::Exists(_)) if either => {
+                    NatsLog::open(&options.log, runtime.handle())
+                }
+                made => made,
+            }
         };
         let log = log.map_err(unusable)?;
         let stream = nats::stream_name(&options.log.name).map_err(unusable)?;

@@ -93,12 +93,20 @@ struct NodeArgs {
 impl NodeArgs {
     /// What `nearprint serve` would use.
     fn options(&self) -> Result<(ClusterOptions, nearprint_engine::Options), ErrorReport> {
-        let sources =
-            Sources { data: self.data.clone(), ..Sources::of_process(self.config.clone()) };
-        let (_, settings) = configuration::load(&sources)?;
+        let (_, settings) = configuration::load(&self.sources())?;
         let replica = settings.replica.as_ref();
         let cluster = replica.and_then(Replica::cluster).ok_or_else(no_cluster)?;
         Ok((cluster.clone(), settings.engine))
+    }
+
+    /// The addresses of all nodes, as its configuration has them.
+    fn seeds(&self) -> Result<Vec<String>, ErrorReport> {
+        let (_, settings) = configuration::load(&self.sources())?;
+        Ok(settings.replica.ok_or_else(no_cluster)?.peers.urls)
+    }
+
+    fn sources(&self) -> Sources {
+        Sources { data: self.data.clone(), ..Sources::of_process(self.config.clone()) }
     }
 
     /// The command that starts the node.

@@ -29,7 +29,7 @@ pub(super) fn run(args: &RefoundArgs, out: &mut dyn Write) -> Result<()> {
         let what = format!("{directory} is not that of a node; nothing was changed");
         return Err(ErrorReport::new(what, NOT_A_NODE_NEXT).into());
     }
-    let log = EmptyLog::open(&options, &args.log)?;
+    let log = EmptyLog::open(&options, &args.log, false)?;
     let append = |entry| log.append(&entry).map_err(Error::from);
     let found = offline::refound(&engine, log.identity(), append).map_err(|error: Error| {
         let what = format!("{directory} does not go on with {}", log.description());
