@@ -39,7 +39,7 @@ const LONG_FUNCTIONS: &[&str] = &[
 
 /// The most lines of code of each layer, in the order in which a document passes them.
 const LAYERS: &[(&str, usize)] = &[
-    ("src/server", 1_280),
+    ("src/server", 1_290),
     ("src/http", 6_550),
     ("src/access", 440),
     ("src/cli", 7_380),
