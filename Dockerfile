@@ -1,4 +1,5 @@
-# nearprint in a container: one stage builds with the toolchain, the image has only the binary.
+# nearprint in a container: one stage builds with the toolchain, and the image has the program and what
+# it loads: no shell, no package manager.
 #     docker build --tag nearprint .
 # The base images are arguments, for private registries. `--target prebuilt` copies an existing binary
 # instead of building one. `make container-test` uses both with Debian's own packages.
@@ -6,14 +7,38 @@
 ARG RUST_IMAGE=rust:1.95-slim-bookworm
 ARG BASE_IMAGE=debian:bookworm-slim
 
-# Both images, without the binary.
-FROM ${BASE_IMAGE} AS base
-RUN useradd --uid 10001 --user-group --no-create-home --shell /usr/sbin/nologin nearprint \
- && install -d -o nearprint -g nearprint /data
+# What the program loads: the C library and its loader, the unwinder of panics, the certificates of
+# other services, and time zones. The packages' names and versions are there for scanners.
+FROM ${BASE_IMAGE} AS files
+RUN apt-get update && apt-get install --yes --no-install-recommends ca-certificates tzdata
+RUN mkdir -p /image/etc /image/tmp /image/data /image/var/lib/dpkg/status.d \
+ && cp --parents --dereference /lib*/ld-linux-* /lib/*-linux-gnu/libc.so.6 /lib/*-linux-gnu/libm.so.6 \
+        /lib/*-linux-gnu/libgcc_s.so.1 /etc/ssl/certs/ca-certificates.crt \
+        /usr/share/doc/libc6/copyright /usr/share/doc/libgcc-s1/copyright \
+        /usr/share/doc/ca-certificates/copyright /usr/share/doc/tzdata/copyright /image \
+ && cp --recursive --parents /usr/share/zoneinfo /image \
+ && for package in libc6 libgcc-s1 ca-certificates tzdata; do \
+        dpkg-query --status "$package" > "/image/var/lib/dpkg/status.d/$package" || exit 1; \
+    done \
+ && printf 'root:x:0:0::/:/sbin/nologin\nnearprint:x:10001:10001::/data:/sbin/nologin\n' > /image/etc/passwd \
+ && printf 'root:x:0:\nnearprint:x:10001:\n' > /image/etc/group \
+ && printf 'hosts: files dns\n' > /image/etc/nsswitch.conf \
+ && chmod 1777 /image/tmp
+
+# The image, without the program.
+FROM scratch AS base
+ARG VERSION=0.1.0
+LABEL org.opencontainers.image.title="nearprint" \
+      org.opencontainers.image.description="Look-up service for near-duplicate texts" \
+      org.opencontainers.image.version="${VERSION}" \
+      org.opencontainers.image.licenses="MIT OR Apache-2.0"
+COPY --from=files /image /
+COPY --from=files --chown=10001:10001 /image/data /data
 
 # Nobody outside the container reaches its loopback address, so the service listens on all addresses.
 # It then requires tokens: without NEARPRINT_ACCESS__TOKENS_FILE it does not start.
-ENV NEARPRINT_SERVER__LISTEN=0.0.0.0:7878 \
+ENV PATH=/usr/local/bin \
+    NEARPRINT_SERVER__LISTEN=0.0.0.0:7878 \
     NEARPRINT_DATA__DIRECTORY=/data
 
 USER 10001:10001

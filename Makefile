@@ -1,6 +1,6 @@
 # Every command that the project has. `make` alone lists them.
 
-.PHONY: help run run-cluster test torture siege container-test figures bench python test-ecosystem test-examples test-arm64 build build-bench fit-model
+.PHONY: help run run-cluster test torture siege container-test figures bench python test-ecosystem test-examples test-arm64 build build-bench fit-model dist test-dist
 
 help:
 	@echo "make run          build, start the service, import the documents of this machine, show the groups"
@@ -8,6 +8,8 @@ help:
 	@echo "make test         formatting, lints, all tests, documentation, a run of the release binary"
 	@echo "make test-ecosystem  the Python package, the JavaScript client, the page for Java and the OpenAPI document, with the packages that people use them with"
 	@echo "make python       the Python package: a wheel and a source distribution in target/wheels (docs/python.md)"
+	@echo "make dist         what is given out: programs, Debian packages and wheels for amd64 and arm64, the npm package (packaging/README.md)"
+	@echo "make test-dist    try each file that make dist has made in an empty root (Debian, root)"
 	@echo "make torture      the long tests of docs/reliability.md: PERCENT of the release figures (100), STEPS of them"
 	@echo "make siege        slow clients, batches, overload, the cost of durability: figures of a release build"
 	@echo "make container-test  build the image and test the promises of a container (Debian, root)"
@@ -37,6 +39,12 @@ test-ecosystem:
 python:
 	@tools/python-wheel
 
+dist:
+	@tools/dist $(ARCHITECTURES)
+
+test-dist:
+	@tools/test-dist
+
 PERCENT ?= 100
 
 torture:
@@ -45,7 +53,7 @@ torture:
 siege:
 	@tools/siege
 
-container-test: build
+container-test:
 	@tools/container-test
 
 # What to measure; tools/figures lists the choices. Variables such as COUNT reach its scripts through

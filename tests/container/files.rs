@@ -95,7 +95,10 @@ fn the_service_accepts_the_variables_of_compose() {
     for (name, expected) in expected {
         let Some(documents) = documents(name) else { return };
         let services = documents[0]["services"].as_object().expect("compose has services");
-        let ours = services.values().filter(|service| service["image"] == "nearprint:0.1.0");
+        // The service that makes a token has no configuration.
+        let ours = services.values().filter(|service| {
+            service["image"] == "nearprint:0.1.0" && service["environment"].is_object()
+        });
         let checked: Vec<_> = ours
             .map(|service| secrets.check(None, &variables(service)))
             .inspect(|said| assert!(said.contains("[cluster]"), "{said}"))
@@ -123,26 +126,62 @@ fn compose_names_files_and_volumes_that_exist() {
     }
 }
 
-#[test]
-fn the_service_accepts_the_configuration_of_the_manifest() {
-    let Some(documents) = documents("docker/kubernetes/nearprint.yaml") else { return };
+/// What the service says of the configuration of a manifest, in the pod of this name.
+fn check_manifest(name: &str, pod: &str) -> Option<String> {
+    let documents = documents(name)?;
     let of_kind = |kind| documents.iter().find(|found| found["kind"] == kind).expect("it is there");
     let files = &of_kind("ConfigMap")["data"];
-    let pod = &of_kind("StatefulSet")["spec"]["template"]["spec"];
-    let [container] = pod["containers"].as_array().expect("a list").as_slice() else {
+    let spec = &of_kind("StatefulSet")["spec"]["template"]["spec"];
+    let [container] = spec["containers"].as_array().expect("a list").as_slice() else {
         panic!("the pod has one container");
     };
-    let variables = container["env"].as_array().expect("a list").iter().filter_map(|variable| {
-        let value = variable["value"].as_str()?.replace("$(POD_NAME)", "nearprint-2");
+    let variables = container["env"].as_array().into_iter().flatten().filter_map(|variable| {
+        let value = variable["value"].as_str()?.replace("$(POD_NAME)", pod);
         Some((variable["name"].as_str()?.to_owned(), value))
     });
     let variables: Vec<_> = variables.collect();
-    let secrets = Secrets::new("/run/secrets/nearprint");
     let file = files["nearprint.toml"].as_str().expect("a file");
-    let said = secrets.check(Some(file), &variables);
+    Some(Secrets::new("/run/secrets/nearprint").check(Some(file), &variables))
+}
+
+#[test]
+fn the_service_accepts_the_configuration_of_each_manifest() {
+    let Some(said) = check_manifest("docker/kubernetes/cluster.yaml", "nearprint-2") else {
+        return;
+    };
     let own = "http://nearprint-2.nearprint-nodes:7878";
     assert!(said.contains(&format!("address = \"{own}\"")), "{said}");
     assert!(said.contains(&format!("\"{own}\"]")), "the last of the seeds: {said}");
+    let alone = check_manifest("docker/kubernetes/service.yaml", "nearprint-0").expect("as before");
+    assert!(alone.contains("[follow]\nurl = \"\""), "{alone}");
+    let follower = check_manifest("docker/kubernetes/follower.yaml", "nearprint-follower-0");
+    let follower = follower.expect("as before");
+    assert!(follower.contains("[follow]\nurl = \"http://nearprint:7878\""), "{follower}");
+}
+
+/// The image has no shell, so nothing of ours may start one.
+#[test]
+fn no_container_of_the_image_starts_a_shell() {
+    for name in ["docker/compose.yaml", "docker/compose-cluster.yaml"] {
+        let Some(documents) = documents(name) else { return };
+        let services = documents[0]["services"].as_object().expect("compose has services");
+        for service in services.values().filter(|service| service["image"] == "nearprint:0.1.0") {
+            let program = service["entrypoint"].get(0).or(service["command"].get(0));
+            let is_ours = ["nearprint", "cluster", "null"];
+            let program = program.map_or("null", |it| it.as_str().expect("a word"));
+            assert!(is_ours.contains(&program), "{name}: {service}");
+        }
+    }
+    for name in ["cluster", "service", "follower"] {
+        let name = format!("docker/kubernetes/{name}.yaml");
+        let Some(documents) = documents(&name) else { return };
+        let set = documents.iter().find(|found| found["kind"] == "StatefulSet").expect("one");
+        let spec = &set["spec"]["template"]["spec"];
+        let lists = [&spec["containers"], &spec["initContainers"]];
+        for container in lists.into_iter().filter_map(Value::as_array).flatten() {
+            assert!(container["command"].is_null(), "{name}: {container}");
+        }
+    }
 }
 
 #[test]
@@ -150,4 +189,63 @@ fn the_server_of_the_log_accepts_its_configuration() {
     let Some(mut server) = program("NEARPRINT_TEST_NATS_SERVER") else { return };
     server.args(["-t", "--config"]).arg(root().join("docker/log.conf"));
     succeeded(&server.env("SERVER_NAME", "log-1").output().expect("it runs"));
+}
+
+#[test]
+fn every_package_has_the_version_of_the_program() {
+    let version = env!("CARGO_PKG_VERSION");
+    let expected = [
+        ("python/Cargo.toml", format!("\nversion = \"{version}\"\n")),
+        ("javascript/package.json", format!("\"version\": \"{version}\"")),
+        ("packaging/debian/changelog", format!("nearprint ({version}-")),
+        ("Dockerfile", format!("ARG VERSION={version}\n")),
+        ("docker/compose.yaml", format!("image: nearprint:{version}\n")),
+        ("docker/compose-cluster.yaml", format!("image: nearprint:{version}\n")),
+        ("docker/kubernetes/service.yaml", format!("image: nearprint:{version}\n")),
+        ("docker/kubernetes/follower.yaml", format!("image: nearprint:{version}\n")),
+        ("docker/kubernetes/cluster.yaml", format!("image: nearprint:{version}\n")),
+    ];
+    for (name, part) in expected {
+        let text = fs::read_to_string(root().join(name)).expect("it is part of the project");
+        assert!(text.contains(&part), "{name} is not that of {version}");
+    }
+}
+
+/// The Debian package: its configuration is one that the service accepts, and the unit starts the
+/// program with it.
+#[test]
+fn the_service_accepts_the_configuration_of_the_debian_package() {
+    let read = |name| fs::read_to_string(root().join("packaging").join(name)).expect("a file");
+    let configuration = read("nearprint.toml");
+    let check = |text: &str| {
+        let folder = TempDir::new().expect("the disk has space");
+        let tokens = folder.path().join("tokens");
+        fs::write(&tokens, format!("{}{TOKEN}", read("tokens"))).expect("the disk has space");
+        let path = folder.path().join("nearprint.toml");
+        let credentials = "/run/credentials/nearprint.service/tokens";
+        let text = text.replace(credentials, &tokens.to_string_lossy());
+        fs::write(&path, text).expect("the disk has space");
+        let mut command = Command::new(env!("CARGO_BIN_EXE_nearprint"));
+        let output = command.arg("check-config").arg("--config").arg(path).output();
+        let output = output.expect("the program runs");
+        String::from_utf8_lossy(succeeded(&output)).into_owned()
+    };
+    let said = check(&configuration);
+    assert!(said.contains("listen = \"127.0.0.1:7878\""), "{said}");
+    assert!(said.contains("directory = \"/var/lib/nearprint\""), "{said}");
+    // What it suggests for other machines, without the signs of comments.
+    let lines = configuration.lines();
+    let suggested: Vec<_> = lines.map(|it| it.strip_prefix('#').unwrap_or(it)).collect();
+    let at = suggested.iter().position(|line| *line == "[server]").expect("it suggests an address");
+    let before: Vec<_> = configuration.lines().take(at).collect();
+    let said = check(&[before, suggested[at..].to_vec()].concat().join("\n"));
+    assert!(said.contains("listen = \"0.0.0.0:7878\""), "{said}");
+
+    let unit = read("debian/nearprint.service");
+    let has = |line: &str| assert!(unit.lines().any(|it| it == line), "{line}");
+    has("ExecStart=/usr/bin/nearprint serve --config /etc/nearprint/nearprint.toml");
+    has("LoadCredential=tokens:/etc/nearprint/tokens");
+    has("Type=notify");
+    has("DynamicUser=yes");
+    has("StateDirectory=nearprint");
 }
