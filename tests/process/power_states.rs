@@ -23,6 +23,8 @@ const WORKERS: usize = 3;
 const STATES: u64 = 100;
 /// States of one record.
 const RECORD_STATES: u64 = 100;
+/// The records in which a server that lies must be caught; nearly always the first is enough.
+const RECORDS_MAX: usize = 5;
 /// The writes that are answered before each end of a recorded server; fewer would prove little.
 const ANSWERS_MIN: u64 = 21;
 /// For the tracer to end after the server; 10 ms each.
@@ -229,8 +231,10 @@ fn every_answer_read_before_is_in_every_state_that_a_power_cut_leaves() {
 }
 
 /// One fault makes no file durable, the other no name. Both begin in a directory that is whole.
+/// On a busy machine few answers are recorded, and perhaps none after a file was created: then the
+/// next record begins with the last state.
 #[test]
-fn a_server_whose_syncs_lie_is_caught_within_a_hundred_states() {
+fn a_server_whose_syncs_lie_is_caught_within_a_few_records() {
     if !strace::is_here() {
         return;
     }
@@ -244,10 +248,16 @@ fn a_server_whose_syncs_lie_is_caught_within_a_hundred_states() {
             assert!(server.terminate().success());
         });
         compare_state(folder.path(), &mut workers);
-        let recording = Recording::new(folder.path(), workers, Some(fault), &mut random);
-        let compared = catch_unwind(AssertUnwindSafe(|| {
-            recording.check_states(RECORD_STATES, &mut random, compare_state);
-        }));
-        assert!(compared.is_err(), "{fault}: the comparison proves nothing");
+        let mut last = Some((folder, workers));
+        let is_caught = (0..RECORDS_MAX).any(|_| {
+            let (folder, workers) = last.take().expect("no state was wrong before");
+            let recording = Recording::new(folder.path(), workers, Some(fault), &mut random);
+            let compared = catch_unwind(AssertUnwindSafe(|| {
+                recording.check_states(RECORD_STATES, &mut random, compare_state)
+            }));
+            last = compared.ok();
+            last.is_none()
+        });
+        assert!(is_caught, "{fault}: the comparison proves nothing");
     }
 }
