@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 
 from nearprint.client import operations
 from nearprint.client.address import Address
-from nearprint.client.batching import Call, check_in_flight
+from nearprint.client.batching import Call, check_in_flight, check_timeout
 from nearprint.client.tasks import Tasks
 from nearprint.errors import Overloaded, Unreachable
 
@@ -30,7 +30,7 @@ class AsyncTransport:
         self, address: Address, timeout: float, connections: int, reply_bytes_max: int
     ) -> None:
         self._address = address
-        self._timeout = timeout
+        self.timeout = timeout
         self._connections = connections
         self._reply_bytes_max = reply_bytes_max
         self._closed = False
@@ -41,10 +41,11 @@ class AsyncTransport:
         if self._tasks is not None and self._tasks.loop is asyncio.get_running_loop():
             await self._tasks.close()
 
-    async def run(self, call: Call[T]) -> T:
-        """The result of a call."""
+    async def run(self, call: Call[T], timeout: float | None = None) -> T:
+        """The result of a call, within its timeout or that of the client."""
         if self._closed:
             raise RuntimeError("the client is closed")
+        seconds = self.timeout if timeout is None else check_timeout(timeout)
         loop = asyncio.get_running_loop()
         tasks = self._tasks
         if tasks is None or tasks.loop is not loop or tasks.process != os.getpid():
@@ -54,18 +55,21 @@ class AsyncTransport:
             tasks = self._tasks = Tasks(
                 self._address, self._connections, self._reply_bytes_max, loop
             )
-        return await tasks.run(call, time.monotonic() + self._timeout)
+        return await tasks.run(call, time.monotonic() + seconds)
 
     async def run_many(
-        self, calls: Iterable[Call[Any]] | AsyncIterable[Call[Any]], in_flight: int
+        self,
+        calls: Iterable[Call[Any]] | AsyncIterable[Call[Any]],
+        in_flight: int,
+        timeout: float | None = None,
     ) -> AsyncGenerator[Any, None]:
-        """The results of calls in their order, of which a few are under way."""
+        """The results of calls in their order, of which a few are under way; each has the timeout."""
         check_in_flight(in_flight)
         done = 0
         under_way: deque[asyncio.Task[Any]] = deque()
         try:
             async for call in calls if isinstance(calls, AsyncIterable) else _each(calls):
-                under_way.append(asyncio.ensure_future(self.run(call)))
+                under_way.append(asyncio.ensure_future(self.run(call, timeout)))
                 if len(under_way) == in_flight:
                     result = await under_way[0]
                     under_way.popleft()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import math
 import os
 import ssl
 import time
@@ -17,7 +18,7 @@ from nearprint.client import operations
 from nearprint.client.address import Address
 from nearprint.client.async_transport import AsyncTransport
 from nearprint.client.batching import REPLY_BYTES_MAX, Call, check_settings
-from nearprint.errors import DocumentNotFound, NearprintError
+from nearprint.errors import DocumentNotFound, NearprintError, Unreachable
 
 if TYPE_CHECKING:
     import numpy
@@ -41,7 +42,9 @@ class AsyncClient:
 
     :param url: ``http://`` or ``https://``, a host, and perhaps a port and a path.
     :param token: The token of a service that requires one.
-    :param timeout: The seconds that one call may take, with all waiting and all attempts.
+    :param timeout: The seconds that one call may take, with the look-up of the host's name, all
+        waiting and all attempts. Each method takes another one; those that return an iterator, for
+        each of its requests.
     :param connections: At most this many requests are under way at one time; more calls wait, and
         are sent together.
     :param reply_bytes_max: A longer reply is not taken, by default one of more than 256 MiB. A
@@ -100,41 +103,61 @@ class AsyncClient:
     # One document.
 
     async def fingerprint(
-        self, text: str | None = None, **options: Unpack[m.FingerprintOptions]
+        self,
+        text: str | None = None,
+        *,
+        timeout: float | None = None,
+        **options: Unpack[m.FingerprintOptions],
     ) -> m.FingerprintReply:
         """Make a fingerprint; stores nothing."""
-        return await self._transport.run(operations.document("fingerprint", text, options))
+        return await self._transport.run(operations.document("fingerprint", text, options), timeout)
 
     async def query(
-        self, text: str | None = None, **options: Unpack[m.QueryOptions]
+        self,
+        text: str | None = None,
+        *,
+        timeout: float | None = None,
+        **options: Unpack[m.QueryOptions],
     ) -> m.QueryReply:
         """Look up a document; stores nothing."""
-        return await self._transport.run(operations.document("query", text, options))
+        return await self._transport.run(operations.document("query", text, options), timeout)
 
     async def insert(
-        self, text: str | None = None, **options: Unpack[m.InsertOptions]
+        self,
+        text: str | None = None,
+        *,
+        timeout: float | None = None,
+        **options: Unpack[m.InsertOptions],
     ) -> m.InsertReply:
         """Store a document, whether or not it has near-duplicates."""
-        return await self._transport.run(operations.document("insert", text, options))
+        return await self._transport.run(operations.document("insert", text, options), timeout)
 
     async def check_and_insert(
-        self, text: str | None = None, **options: Unpack[m.CheckOptions]
+        self,
+        text: str | None = None,
+        *,
+        timeout: float | None = None,
+        **options: Unpack[m.CheckOptions],
     ) -> m.CheckReply:
         """Look up a document, and store it if nothing counts as its duplicate.
 
         A document without an id gets one of its text. If a copy of it is stored already, the reply
         has ``"outcome": "already_present"`` and ``"duplicate": True``, but no hits.
         """
-        return await self._transport.run(operations.document("check-and-insert", text, options))
+        return await self._transport.run(
+            operations.document("check-and-insert", text, options), timeout
+        )
 
     async def compare(
         self,
         a: str | m.FingerprintDocument,
         b: str | m.FingerprintDocument,
+        *,
+        timeout: float | None = None,
         **options: Unpack[m.CompareOptions],
     ) -> m.CompareReply:
         """Compare two documents; stores nothing."""
-        return await self._transport.run(operations.compare(a, b, options))
+        return await self._transport.run(operations.compare(a, b, options), timeout)
 
     async def get(
         self,
@@ -143,24 +166,33 @@ class AsyncClient:
         namespace: str | None = None,
         min_sequence: int | None = None,
         fresh: bool | None = None,
+        timeout: float | None = None,
     ) -> m.StoredDocument | None:
         """The stored document with an id; None if there is none."""
         try:
             new = m.ReadOptions(min_sequence=min_sequence, fresh=fresh)
-            return await self._transport.run(operations.get(id, namespace, new))
+            return await self._transport.run(operations.get(id, namespace, new), timeout)
         except DocumentNotFound:
             return None
 
-    async def delete(self, id: str | int, *, namespace: str | None = None) -> bool:
+    async def delete(
+        self, id: str | int, *, namespace: str | None = None, timeout: float | None = None
+    ) -> bool:
         """Remove the document with an id; whether there was one."""
-        reply = await self._transport.run(operations.delete(id, namespace))
+        reply = await self._transport.run(operations.delete(id, namespace), timeout)
         return reply["removed"] > 0
 
     async def delete_fingerprint(
-        self, fingerprint: m.Fingerprint, *, namespace: str | None = None
+        self,
+        fingerprint: m.Fingerprint,
+        *,
+        namespace: str | None = None,
+        timeout: float | None = None,
     ) -> int:
         """Remove a fingerprint with all its documents; how many there were."""
-        reply = await self._transport.run(operations.delete_fingerprint(fingerprint, namespace))
+        reply = await self._transport.run(
+            operations.delete_fingerprint(fingerprint, namespace), timeout
+        )
         return reply["removed"]
 
     # Any number of documents.
@@ -171,36 +203,46 @@ class AsyncClient:
         | AsyncIterable[str | m.FingerprintDocument],
         *,
         in_flight: int = 4,
+        timeout: float | None = None,
         **defaults: Unpack[m.FingerprintOptions],
     ) -> AsyncIterator[m.FingerprintReply | NearprintError]:
         """Make fingerprints of any number of documents; see :meth:`check_and_insert_many`."""
-        return self._flow(operations.documents_async("fingerprint", documents, defaults), in_flight)
+        return self._flow(
+            operations.documents_async("fingerprint", documents, defaults), in_flight, timeout
+        )
 
     def query_many(
         self,
         documents: Iterable[str | m.QueryDocument] | AsyncIterable[str | m.QueryDocument],
         *,
         in_flight: int = 4,
+        timeout: float | None = None,
         **defaults: Unpack[m.QueryOptions],
     ) -> AsyncIterator[m.QueryReply | NearprintError]:
         """Look up any number of documents; see :meth:`check_and_insert_many`."""
-        return self._flow(operations.documents_async("query", documents, defaults), in_flight)
+        return self._flow(
+            operations.documents_async("query", documents, defaults), in_flight, timeout
+        )
 
     def insert_many(
         self,
         documents: Iterable[str | m.InsertDocument] | AsyncIterable[str | m.InsertDocument],
         *,
         in_flight: int = 4,
+        timeout: float | None = None,
         **defaults: Unpack[m.InsertOptions],
     ) -> AsyncIterator[m.InsertReply | NearprintError]:
         """Store any number of documents; see :meth:`check_and_insert_many`."""
-        return self._flow(operations.documents_async("insert", documents, defaults), in_flight)
+        return self._flow(
+            operations.documents_async("insert", documents, defaults), in_flight, timeout
+        )
 
     def check_and_insert_many(
         self,
         documents: Iterable[str | m.CheckDocument] | AsyncIterable[str | m.CheckDocument],
         *,
         in_flight: int = 4,
+        timeout: float | None = None,
         **defaults: Unpack[m.CheckOptions],
     ) -> AsyncIterator[m.CheckReply | NearprintError]:
         """Look up and store any number of documents, as they are taken from an iterable.
@@ -214,7 +256,7 @@ class AsyncClient:
         :param defaults: Options for the documents that do not have them.
         """
         return self._flow(
-            operations.documents_async("check-and-insert", documents, defaults), in_flight
+            operations.documents_async("check-and-insert", documents, defaults), in_flight, timeout
         )
 
     def delete_many(
@@ -223,10 +265,13 @@ class AsyncClient:
         *,
         in_flight: int = 4,
         namespace: str | None = None,
+        timeout: float | None = None,
     ) -> AsyncIterator[m.DeleteReply | NearprintError]:
         """Remove the documents with any number of ids."""
         defaults = {} if namespace is None else {"namespace": namespace}
-        return self._flow(operations.documents_async("delete", ids, defaults, "id"), in_flight)
+        return self._flow(
+            operations.documents_async("delete", ids, defaults, "id"), in_flight, timeout
+        )
 
     # Arrays of fingerprints.
 
@@ -235,6 +280,7 @@ class AsyncClient:
         fingerprints: Any,
         *,
         in_flight: int = 4,
+        timeout: float | None = None,
         **options: Unpack[m.PackedQueryOptions],
     ) -> numpy.typing.NDArray[numpy.uint8]:
         """Look up an array of 64-bit fingerprints.
@@ -242,7 +288,7 @@ class AsyncClient:
         Returns the distance of the nearest hit of each, or 255 for none.
         """
         calls = operations.packed("query", fingerprints, options)
-        results = self._transport.run_many(calls, in_flight)
+        results = self._transport.run_many(calls, in_flight, timeout)
         return operations.joined([distances async for distances in results])
 
     async def insert_packed(
@@ -250,6 +296,7 @@ class AsyncClient:
         fingerprints: Any,
         *,
         in_flight: int = 4,
+        timeout: float | None = None,
         **options: Unpack[m.PackedInsertOptions],
     ) -> int:
         """Store an array of 64-bit fingerprints without ids; how many were stored.
@@ -257,7 +304,7 @@ class AsyncClient:
         A request that may have been carried out is not repeated.
         """
         calls = operations.packed("insert", fingerprints, options)
-        results = self._transport.run_many(calls, in_flight)
+        results = self._transport.run_many(calls, in_flight, timeout)
         return sum([reply["inserted"] async for reply in results])
 
     async def check_and_insert_packed(
@@ -265,6 +312,7 @@ class AsyncClient:
         fingerprints: Any,
         *,
         in_flight: int = 4,
+        timeout: float | None = None,
         **options: Unpack[m.PackedCheckOptions],
     ) -> numpy.typing.NDArray[numpy.uint8]:
         """Look up an array of 64-bit fingerprints, and store those without a hit, without ids.
@@ -273,122 +321,166 @@ class AsyncClient:
         request that may have been carried out is not repeated.
         """
         calls = operations.packed("check-and-insert", fingerprints, options)
-        results = self._transport.run_many(calls, in_flight)
+        results = self._transport.run_many(calls, in_flight, timeout)
         return operations.joined([distances async for distances in results])
 
     # What is stored.
 
-    def documents(self, **options: Unpack[m.ListOptions]) -> AsyncIterator[m.StoredDocument]:
+    def documents(
+        self, *, timeout: float | None = None, **options: Unpack[m.ListOptions]
+    ) -> AsyncIterator[m.StoredDocument]:
         """The stored documents, oldest first."""
-        return self._pages(operations.documents_stored(options))
+        return self._pages(operations.documents_stored(options), timeout)
 
     def documents_of(
-        self, fingerprint: m.Fingerprint, **options: Unpack[m.FingerprintListOptions]
+        self,
+        fingerprint: m.Fingerprint,
+        *,
+        timeout: float | None = None,
+        **options: Unpack[m.FingerprintListOptions],
     ) -> AsyncIterator[m.StoredDocument]:
         """The stored documents of a fingerprint, oldest first."""
-        return self._pages(operations.documents_of(fingerprint, options))
+        return self._pages(operations.documents_of(fingerprint, options), timeout)
 
     def namespaces(
-        self, *, min_sequence: int | None = None, fresh: bool | None = None
+        self,
+        *,
+        min_sequence: int | None = None,
+        fresh: bool | None = None,
+        timeout: float | None = None,
     ) -> AsyncIterator[m.Namespace]:
         """The namespaces that have documents, in the order in which they began."""
         return self._pages(
-            operations.namespaces(m.ReadOptions(min_sequence=min_sequence, fresh=fresh))
+            operations.namespaces(m.ReadOptions(min_sequence=min_sequence, fresh=fresh)), timeout
         )
 
-    def originals(self, **options: Unpack[m.OriginalsOptions]) -> AsyncIterator[m.StoredDocument]:
+    def originals(
+        self, *, timeout: float | None = None, **options: Unpack[m.OriginalsOptions]
+    ) -> AsyncIterator[m.StoredDocument]:
         """The documents with the most duplicates."""
-        return self._pages(operations.originals(options))
+        return self._pages(operations.originals(options), timeout)
 
     # Work that goes on after the reply.
 
-    async def purge(self, **conditions: Unpack[m.PurgeOptions]) -> m.Job:
+    async def purge(
+        self, *, timeout: float | None = None, **conditions: Unpack[m.PurgeOptions]
+    ) -> m.Job:
         """Begin to remove the documents that meet all conditions."""
-        return await self._transport.run(operations.purge(conditions))
+        return await self._transport.run(operations.purge(conditions), timeout)
 
-    async def find_groups(self, **options: Unpack[m.GroupsOptions]) -> m.Job:
+    async def find_groups(
+        self, *, timeout: float | None = None, **options: Unpack[m.GroupsOptions]
+    ) -> m.Job:
         """Begin to find the groups of near-duplicates."""
-        return await self._transport.run(operations.find_groups(options))
+        return await self._transport.run(operations.find_groups(options), timeout)
 
-    def groups(self, job: str) -> AsyncIterator[m.Group]:
+    def groups(self, job: str, *, timeout: float | None = None) -> AsyncIterator[m.Group]:
         """The groups that a job found, the largest first."""
-        return self._pages(operations.groups(job))
+        return self._pages(operations.groups(job), timeout)
 
     def group(
-        self, job: str, group: int, *, include: m.Include | None = None
+        self,
+        job: str,
+        group: int,
+        *,
+        include: m.Include | None = None,
+        timeout: float | None = None,
     ) -> AsyncIterator[m.Member]:
         """The documents of a group, oldest first."""
-        return self._pages(operations.group(job, group, include))
+        return self._pages(operations.group(job, group, include), timeout)
 
     def jobs(
-        self, *, min_sequence: int | None = None, fresh: bool | None = None
+        self,
+        *,
+        min_sequence: int | None = None,
+        fresh: bool | None = None,
+        timeout: float | None = None,
     ) -> AsyncIterator[m.Job]:
         """The jobs that run or wait, and those that ended last."""
-        return self._pages(operations.jobs(m.ReadOptions(min_sequence=min_sequence, fresh=fresh)))
+        return self._pages(
+            operations.jobs(m.ReadOptions(min_sequence=min_sequence, fresh=fresh)), timeout
+        )
 
     async def job(
-        self, job: str, *, min_sequence: int | None = None, fresh: bool | None = None
+        self,
+        job: str,
+        *,
+        min_sequence: int | None = None,
+        fresh: bool | None = None,
+        timeout: float | None = None,
     ) -> m.Job:
         """How far a job is."""
         new = m.ReadOptions(min_sequence=min_sequence, fresh=fresh)
-        return await self._transport.run(operations.job(job, new))
+        return await self._transport.run(operations.job(job, new), timeout)
 
     async def wait_for_job(self, job: str, *, timeout: float | None = None) -> m.Job:
         """Wait until a job has ended; :class:`TimeoutError` if it has not after so many seconds."""
-        deadline = None if timeout is None else time.monotonic() + timeout
+        deadline = math.inf if timeout is None else time.monotonic() + timeout
         for pause in operations.pauses(job, deadline):
-            state = await self.job(job)
+            left = max(deadline - time.monotonic(), 0.001)
+            try:
+                state = await self.job(job, timeout=min(left, self._transport.timeout))
+            except Unreachable:
+                if time.monotonic() < deadline:
+                    raise
+                continue
             if state["ended_at_ms"] is not None:
                 return state
             await asyncio.sleep(pause)
         raise AssertionError("pauses end with an exception")
 
-    async def cancel_job(self, job: str) -> m.Job:
+    async def cancel_job(self, job: str, *, timeout: float | None = None) -> m.Job:
         """Cancel a job, or remove a search for groups that has ended.
 
         What a purge has removed stays removed.
         """
-        return await self._transport.run(operations.cancel_job(job))
+        return await self._transport.run(operations.cancel_job(job), timeout)
 
     # The service.
 
-    async def wait_until_ready(self) -> None:
-        """Wait until the service has recovered, and takes writes or is a copy fit for look-ups.
-
-        Waits up to the timeout of a call.
-        """
-        await self._transport.run(operations.ready())
+    async def wait_until_ready(self, *, timeout: float | None = None) -> None:
+        """Wait until the service has recovered, and takes writes or is a copy fit for look-ups."""
+        await self._transport.run(operations.ready(), timeout)
 
     async def stats(
-        self, *, min_sequence: int | None = None, fresh: bool | None = None
+        self,
+        *,
+        min_sequence: int | None = None,
+        fresh: bool | None = None,
+        timeout: float | None = None,
     ) -> dict[str, Any]:
         """The state of the service in numbers."""
         new = m.ReadOptions(min_sequence=min_sequence, fresh=fresh)
-        return await self._transport.run(operations.stats(None, new))
+        return await self._transport.run(operations.stats(None, new), timeout)
 
     async def count(
-        self, namespace: str, *, min_sequence: int | None = None, fresh: bool | None = None
+        self,
+        namespace: str,
+        *,
+        min_sequence: int | None = None,
+        fresh: bool | None = None,
+        timeout: float | None = None,
     ) -> int:
         """The number of documents of a namespace."""
         new = m.ReadOptions(min_sequence=min_sequence, fresh=fresh)
-        reply = await self._transport.run(operations.stats(namespace, new))
+        reply = await self._transport.run(operations.stats(namespace, new), timeout)
         return reply["documents"]
 
-    async def take_snapshot(self) -> m.Snapshot:
+    async def take_snapshot(self, *, timeout: float | None = None) -> m.Snapshot:
         """Take a snapshot, and return once it is on disk."""
-        return await self._transport.run(operations.take_snapshot())
+        return await self._transport.run(operations.take_snapshot(), timeout)
 
-    async def snapshots(self) -> list[m.Snapshot]:
+    async def snapshots(self, *, timeout: float | None = None) -> list[m.Snapshot]:
         """The snapshots on disk, newest first."""
-        reply = await self._transport.run(operations.snapshots())
+        reply = await self._transport.run(operations.snapshots(), timeout)
         return reply["snapshots"]
 
     # How calls are made.
 
-    async def _pages(self, listed: operations.List) -> AsyncIterator[Any]:
+    async def _pages(self, listed: operations.List, timeout: float | None) -> AsyncIterator[Any]:
         after = listed.options.get("after")
         while True:
-            page = await self._transport.run(operations.page(listed, after))
+            page = await self._transport.run(operations.page(listed, after), timeout)
             for item in page[listed.form.field]:
                 yield item
             after = page["next"]
@@ -396,9 +488,9 @@ class AsyncClient:
                 return
 
     async def _flow(
-        self, calls: AsyncIterator[Call[list[Any]]], in_flight: int
+        self, calls: AsyncIterator[Call[list[Any]]], in_flight: int, timeout: float | None
     ) -> AsyncIterator[Any]:
-        async with aclosing(self._transport.run_many(calls, in_flight)) as results:
+        async with aclosing(self._transport.run_many(calls, in_flight, timeout)) as results:
             async for replies in results:
                 for reply in replies:
                     yield reply

@@ -109,13 +109,15 @@ class Call(Generic[T]):
 class Waiter:
     """A call whose caller waits for the replies; :meth:`settled` wakes the caller."""
 
-    __slots__ = ("call", "deadline", "error", "missing", "number", "replies", "size")
+    __slots__ = ("call", "deadline", "error", "missing", "number", "repeated", "replies", "size")
 
     def __init__(self, call: Call[Any], deadline: float) -> None:
         self.call = call
         self.deadline = deadline
         self.error: BaseException | None = None
         self.number = 0
+        # Whether an attempt may have been carried out without a reply.
+        self.repeated = False
         # The lines that were refused before they were sent have their answers.
         self.replies: list[Any] = [
             None if isinstance(line, Line) else line for line in call.lines
@@ -155,8 +157,9 @@ class Queue(Generic[K]):
         self._batches.setdefault(waiter.call.batch, deque()).append(waiter)
 
     def put_back(self, waiters: Sequence[K]) -> None:
-        """Return calls to the places that they had."""
+        """Return calls to the places that they had; they may have been carried out."""
         for waiter in reversed(waiters):
+            waiter.repeated = True
             self._batches.setdefault(waiter.call.batch, deque()).appendleft(waiter)
 
     def discard(self, waiter: K) -> bool:
@@ -237,8 +240,6 @@ class Exchange(Generic[K]):
         self.reached = reached
         self.attempts = 0
         self.began = time.monotonic()
-        # Whether an attempt may have been carried out without a reply.
-        self.repeated = False
         self.pending: list[tuple[K, int]] = [
             (waiter, index)
             for waiter in waiters
@@ -304,7 +305,7 @@ class Exchange(Generic[K]):
         if not left:
             return 0.0
         if busy is not None:
-            self.repeated = True
+            self._repeat()
             return self._busy(busy, None)
         return self.lost(Lost(ConnectionError("the reply broke off"), sent=True))
 
@@ -329,7 +330,7 @@ class Exchange(Generic[K]):
 
     def _answer(self, waiter: K, index: int, value: Any) -> None:
         if (
-            not self.repeated
+            not waiter.repeated
             and waiter.call.lines
             and waiter.line(index).unnamed
             and value["outcome"] == "already_present"
@@ -342,7 +343,7 @@ class Exchange(Generic[K]):
     def lost(self, lost: Lost) -> float:
         """A connection was lost or not made; the seconds to wait before the next attempt."""
         if lost.sent:
-            self.repeated = True
+            self._repeat()
         if lost.fatal or not (self.reached or lost.sent):
             hint = "; does `nearprint serve` run there?" if not lost.fatal else ""
             raise Unreachable(f"{self.address} cannot be reached: {lost}{hint}") from lost.cause
@@ -365,7 +366,7 @@ class Exchange(Generic[K]):
         if isinstance(error, OutcomeUnknown):
             if not self.repeatable:
                 raise error
-            self.repeated = True
+            self._repeat()
         told = seconds(retry_after)
         wait = told or self._backoff(self.attempts - 1)
         if time.monotonic() + wait < self.deadline:
@@ -379,6 +380,11 @@ class Exchange(Generic[K]):
             status=error.status,
             done=done,
         ) from error
+
+    def _repeat(self) -> None:
+        """Note that what has no reply may have been carried out."""
+        for waiter, _ in self.pending:
+            waiter.repeated = True
 
     def _backoff(self, doublings: int) -> float:
         # Not all at one time: what was refused together should not come back together.
@@ -438,20 +444,26 @@ def too_large(address: Address, reply_bytes_max: int) -> Unreachable:
 
 def check_settings(timeout: float, connections: int, reply_bytes_max: int) -> None:
     """Refuse settings of a client that make no sense."""
-    for name, value, kind in (
-        ("timeout", timeout, (int, float)),
-        ("connections", connections, int),
-        ("reply_bytes_max", reply_bytes_max, int),
+    check_timeout(timeout)
+    for name, value in (
+        ("connections", connections),
+        ("reply_bytes_max", reply_bytes_max),
     ):
-        if isinstance(value, bool) or not isinstance(value, kind):
+        if isinstance(value, bool) or not isinstance(value, int):
             raise TypeError(f"{name} must be a number, not {type(value).__name__}")
+        if value < 1:
+            raise ValueError(f"{name} must be at least 1, not {value!r}")
+
+
+def check_timeout(timeout: float) -> float:
+    """A timeout, unless it makes no sense."""
+    if isinstance(timeout, bool) or not isinstance(timeout, (int, float)):
+        raise TypeError(f"timeout must be a number, not {type(timeout).__name__}")
     if not 0 < timeout <= TIMEOUT_MAX_S:
         raise ValueError(
             f"timeout must be above 0 and at most {TIMEOUT_MAX_S} seconds, not {timeout!r}"
         )
-    for name, number in (("connections", connections), ("reply_bytes_max", reply_bytes_max)):
-        if number < 1:
-            raise ValueError(f"{name} must be at least 1, not {number!r}")
+    return timeout
 
 
 def check_in_flight(in_flight: int) -> None:

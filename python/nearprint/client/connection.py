@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import errno
 import http.client
 import io
+import os
+import queue
+import select
 import selectors
 import socket
 import ssl
+import threading
 import time
-from typing import Any
+from typing import Any, Protocol
 
 from nearprint.client.address import Address
 from nearprint.client.batching import Lost, Reply, Request, too_large
@@ -19,6 +24,12 @@ SEND_BYTES = 1 << 16
 READ_BYTES = 1 << 20
 """Replies are read in pieces of at most this size."""
 
+HEAD_START_S = 0.25
+"""So long an address is tried before the next is tried beside it (RFC 8305)."""
+
+# Windows has a name of its own.
+_UNDER_WAY = {0, errno.EINPROGRESS, getattr(errno, "WSAEWOULDBLOCK", errno.EWOULDBLOCK)}
+
 
 class Connection:
     """A connection; usable again after each whole reply, by one thread at a time."""
@@ -27,37 +38,33 @@ class Connection:
         self._address = address
         self._reply_bytes_max = reply_bytes_max
         self._deadline = 0.0
-        if address.context is None:
-            self._http = http.client.HTTPConnection(address.host, address.port)
-        else:
-            self._http = http.client.HTTPSConnection(
-                address.host, address.port, context=address.context
-            )
+        self._socket: socket.socket | None = None
         self._headers = "".join(f"{name}: {value}\r\n" for name, value in address.headers.items())
 
-    def exchange(self, request: Request, deadline: float, repeatable: bool) -> Reply:
+    def exchange(self, request: Request, deadline: float) -> Reply:
         """Send a request, and read its reply."""
         self._deadline = deadline
         sent = False
         try:
-            if not repeatable and self._is_stale():
-                self._http.close()
-            if self._http.sock is None:
-                self._http.timeout = self.remaining()
-                self._http.connect()
+            if self._socket is not None and has_unasked(self._socket):
+                self.close()
+            if self._socket is None:
+                self._socket = self._connected()
             sent = True
-            self._send(request)
-            return self._receive(request.method)
+            self._send(self._socket, request)
+            return self._receive(self._socket, request.method)
         except (OSError, http.client.HTTPException) as error:
-            self._http.close()
+            self.close()
             raise _lost(error, sent) from error
         except BaseException:
             # Whatever comes now belongs to a request that nobody waits for.
-            self._http.close()
+            self.close()
             raise
 
     def close(self) -> None:
-        self._http.close()
+        sock, self._socket = self._socket, None
+        if sock is not None:
+            sock.close()
 
     def remaining(self) -> float:
         """The seconds until the deadline."""
@@ -66,7 +73,18 @@ class Connection:
             raise TimeoutError
         return left
 
-    def _send(self, request: Request) -> None:
+    def _connected(self) -> socket.socket:
+        sock = connected(self._address.host, self._address.port, self._deadline)
+        if self._address.context is None:
+            return sock
+        try:
+            sock.settimeout(self.remaining())
+            return self._address.context.wrap_socket(sock, server_hostname=self._address.host)
+        except BaseException:
+            sock.close()
+            raise
+
+    def _send(self, sock: socket.socket, request: Request) -> None:
         # Head and body in one piece: two are two packets, and http.client sends two.
         body = request.body
         head = f"{request.method} {self._address.path}{request.path} HTTP/1.1\r\n{self._headers}"
@@ -77,7 +95,6 @@ class Connection:
         if body is not None:
             head += f"Content-Length: {len(body)}\r\n"
         message = f"{head}\r\n".encode("ascii") + (body or b"")
-        sock = self._http.sock
         if len(message) <= SEND_BYTES:
             sock.settimeout(self.remaining())
             sock.sendall(message)
@@ -87,10 +104,10 @@ class Connection:
                 sock.settimeout(self.remaining())
                 sock.sendall(view[start : start + SEND_BYTES])
 
-    def _receive(self, method: str) -> Reply:
-        response = http.client.HTTPResponse(self._http.sock, method=method)
+    def _receive(self, sock: socket.socket, method: str) -> Reply:
+        response = http.client.HTTPResponse(sock, method=method)
         raw = response.fp.detach()
-        response.fp = io.BufferedReader(_Reader(self, self._http.sock, raw))
+        response.fp = io.BufferedReader(_Reader(self, sock, raw))
         pieces: list[bytes] = []
         size = 0
         try:
@@ -112,17 +129,9 @@ class Connection:
             # A head that breaks off is a head without an end to http.client, and has no body.
             whole = whole and bool(body)
         if response.will_close or not whole:
-            self._http.close()
+            self.close()
         headers = response.headers
         return Reply(response.status, body, headers["Retry-After"], whole, headers["Content-Type"])
-
-    def _is_stale(self) -> bool:
-        """Whether the service has closed the connection, or sends what nobody asked for."""
-        if self._http.sock is None:
-            return False
-        with selectors.DefaultSelector() as selector:
-            selector.register(self._http.sock, selectors.EVENT_READ)
-            return bool(selector.select(0))
 
 
 class _Reader(io.RawIOBase):
@@ -143,6 +152,101 @@ class _Reader(io.RawIOBase):
     def close(self) -> None:
         self._raw.close()
         super().close()
+
+
+class _HasNumber(Protocol):
+    def fileno(self) -> int: ...
+
+
+def has_unasked(sock: _HasNumber) -> bool:
+    """Whether an idle connection was closed by the service, or has bytes that nobody asked for,
+    which would be read as the reply to the next request.
+    """
+    if isinstance(sock, ssl.SSLSocket) and sock.pending():
+        return True
+    if not hasattr(select, "poll"):  # Windows
+        return bool(select.select([sock], [], [], 0)[0])
+    poll = select.poll()
+    poll.register(sock, select.POLLIN)
+    return bool(poll.poll(0))
+
+
+def connected(host: str, port: int, deadline: float) -> socket.socket:
+    """A connection to the first address of a host that takes one.
+
+    Each address has a head start before the next, and is still tried beside it.
+    """
+    addresses = _resolved(host, port, deadline)
+    failure: OSError = TimeoutError()
+    next_at = 0.0
+    with selectors.DefaultSelector() as selector:
+        try:
+            while addresses or selector.get_map():
+                now = time.monotonic()
+                if now >= deadline:
+                    raise TimeoutError
+                if addresses and (now >= next_at or not selector.get_map()):
+                    next_at = now + HEAD_START_S
+                    try:
+                        selector.register(_begun(*addresses.pop(0)), selectors.EVENT_WRITE)
+                    except OSError as error:
+                        failure = error
+                    continue
+                until = min(deadline, next_at) if addresses else deadline
+                for key, _ in selector.select(until - now):
+                    sock = key.fileobj
+                    assert isinstance(sock, socket.socket)
+                    selector.unregister(sock)
+                    number = sock.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)
+                    if not number:
+                        # A request is one packet, which waits for no other.
+                        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+                        return sock
+                    sock.close()
+                    failure = OSError(number, os.strerror(number))
+                    next_at = now
+        finally:
+            for key in list(selector.get_map().values()):
+                assert isinstance(key.fileobj, socket.socket)
+                key.fileobj.close()
+    raise failure
+
+
+def _begun(family: int, kind: int, protocol: int, name: str, address: Any) -> socket.socket:
+    """A socket that connects to an address."""
+    sock = socket.socket(family, kind, protocol)
+    sock.setblocking(False)
+    number = sock.connect_ex(address)
+    if number not in _UNDER_WAY:
+        sock.close()
+        raise OSError(number, os.strerror(number))
+    return sock
+
+
+def _resolved(host: str, port: int, deadline: float) -> list[Any]:
+    """The addresses of a host."""
+    kind = socket.SOCK_STREAM
+    try:
+        return socket.getaddrinfo(host, port, type=kind, flags=socket.AI_NUMERICHOST)
+    except socket.gaierror:
+        pass
+    answer: queue.SimpleQueue[list[Any] | Exception] = queue.SimpleQueue()
+
+    def look_up() -> None:
+        try:
+            answer.put(list(socket.getaddrinfo(host, port, type=kind)))
+        except Exception as error:  # noqa: BLE001 - its caller raises it
+            answer.put(error)
+
+    # The system offers no deadline, so a thread waits as long as it likes.
+    threading.Thread(target=look_up, name="nearprint-resolver", daemon=True).start()
+    try:
+        found = answer.get(timeout=max(0.0, deadline - time.monotonic()))
+    except queue.Empty:
+        raise TimeoutError from None
+    if isinstance(found, Exception):
+        raise found
+    return found
 
 
 def _lost(error: Exception, sent: bool) -> Lost:

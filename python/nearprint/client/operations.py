@@ -264,11 +264,11 @@ def page(list_: List, after: str | None) -> Call[Any]:
     return Call(_only, alone=Request("GET", target), form=list_.form)
 
 
-def pauses(job: str, deadline: float | None) -> Iterator[float]:
+def pauses(job: str, deadline: float) -> Iterator[float]:
     """The seconds between looks at a job, until the deadline."""
     pause = 0.05
-    while deadline is None or time.monotonic() < deadline:
-        yield pause
+    while (left := deadline - time.monotonic()) > 0:
+        yield min(pause, left)
         pause = min(pause * 1.5, 2.0)
     raise TimeoutError(f"job {job} has not ended yet")
 

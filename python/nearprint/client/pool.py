@@ -126,7 +126,7 @@ class Pool:
 
     def _attempt(self, exchange: Exchange[_ThreadWaiter], connection: Connection) -> float:
         try:
-            reply = connection.exchange(exchange.request(), exchange.deadline, exchange.repeatable)
+            reply = connection.exchange(exchange.request(), exchange.deadline)
         except Lost as lost:
             return exchange.lost(lost)
         self._reached = True

@@ -6,6 +6,7 @@ import asyncio
 import os
 import time
 from typing import Any, TypeVar
+from weakref import WeakSet
 
 import aiohttp
 from yarl import URL
@@ -23,8 +24,30 @@ from nearprint.client.batching import (
     too_large,
     unanswered,
 )
+from nearprint.client.connection import has_unasked
 
 T = TypeVar("T")
+
+
+class _Connector(aiohttp.TCPConnector):
+    """Connections, of which none is used again that has something in it that nobody asked for."""
+
+    def __init__(self, **settings: Any) -> None:
+        super().__init__(**settings)
+        self._used: WeakSet[Any] = WeakSet()
+
+    async def connect(self, *arguments: Any, **settings: Any) -> Any:
+        while True:
+            connection: Any = await super().connect(*arguments, **settings)
+            protocol = connection.protocol
+            if protocol not in self._used:
+                self._used.add(protocol)
+                return connection
+            # What the event loop has read already, and what it has not.
+            sock = connection.transport.get_extra_info("socket")
+            if not (protocol.should_close or has_unasked(sock)):
+                return connection
+            connection.close()
 
 
 class _TaskWaiter(Waiter):
@@ -69,7 +92,7 @@ class Tasks:
         self._reached = False
         self._closed = asyncio.Event()
         self._session = aiohttp.ClientSession(
-            connector=aiohttp.TCPConnector(limit=0, ssl=address.context or True),
+            connector=_Connector(limit=0, ssl=address.context or True),
             headers=address.headers,
             cookie_jar=aiohttp.DummyCookieJar(),
             # As Client does it: replies are not compressed, so their size is what was sent.

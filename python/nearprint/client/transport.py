@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 
 from nearprint.client import operations
 from nearprint.client.address import Address
-from nearprint.client.batching import Call, check_in_flight
+from nearprint.client.batching import Call, check_in_flight, check_timeout
 from nearprint.client.pool import Pool
 from nearprint.errors import Overloaded, Unreachable
 
@@ -25,7 +25,7 @@ class Transport:
         self, address: Address, timeout: float, connections: int, reply_bytes_max: int
     ) -> None:
         self._address = address
-        self._timeout = timeout
+        self.timeout = timeout
         self._connections = connections
         self._reply_bytes_max = reply_bytes_max
         self._closed = False
@@ -36,18 +36,21 @@ class Transport:
         if self._pool.process == os.getpid():
             self._pool.close()
 
-    def run(self, call: Call[T]) -> T:
-        """The result of a call."""
+    def run(self, call: Call[T], timeout: float | None = None) -> T:
+        """The result of a call, within its timeout or that of the client."""
         pool = self._pool
         if pool.process != os.getpid():
             # After a fork: the connections and the lock belong to the other process.
             pool = self._pool = Pool(self._address, self._connections, self._reply_bytes_max)
         if self._closed:
             raise RuntimeError("the client is closed")
-        return pool.run(call, time.monotonic() + self._timeout)
+        seconds = self.timeout if timeout is None else check_timeout(timeout)
+        return pool.run(call, time.monotonic() + seconds)
 
-    def run_many(self, calls: Iterable[Call[Any]], in_flight: int) -> Generator[Any, None, None]:
-        """The results of calls in their order, of which a few are under way."""
+    def run_many(
+        self, calls: Iterable[Call[Any]], in_flight: int, timeout: float | None = None
+    ) -> Generator[Any, None, None]:
+        """The results of calls in their order, of which a few are under way; each has the timeout."""
         check_in_flight(in_flight)
         done = 0
         under_way: deque[Future[Any]] = deque()
@@ -56,7 +59,7 @@ class Transport:
         threads = ThreadPoolExecutor(in_flight, thread_name_prefix="nearprint")
         try:
             for call in calls:
-                under_way.append(threads.submit(self.run, call))
+                under_way.append(threads.submit(self.run, call, timeout))
                 if len(under_way) == in_flight:
                     result = under_way.popleft().result()
                     yield result

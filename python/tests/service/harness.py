@@ -96,16 +96,18 @@ class Proxy:
     """
 
     def __init__(self, port: int, context: ssl.SSLContext | None = None) -> None:
-        self._port = port
+        self._service_port = port
         self._context = context
         self._listener = socket.create_server(("127.0.0.1", 0), backlog=256)
         self._lock = threading.Lock()
         self._answers: list[Answer] = []
         self._always: Answer = forward
+        self._open: set[socket.socket] = set()
         self.stopped = threading.Event()
         self.seen: list[Seen] = []
         scheme = "http" if context is None else "https"
-        self.url = f"{scheme}://127.0.0.1:{self._listener.getsockname()[1]}"
+        self.port = self._listener.getsockname()[1]
+        self.url = f"{scheme}://127.0.0.1:{self.port}"
         threading.Thread(target=self._accept, daemon=True).start()
 
     def then(self, *answers: Answer) -> None:
@@ -118,8 +120,8 @@ class Proxy:
 
     def pass_on(self, seen: Seen) -> bytes:
         """The reply of the service to a request."""
-        with socket.create_connection(("127.0.0.1", self._port)) as sock:
-            host = f"127.0.0.1:{self._port}"
+        with socket.create_connection(("127.0.0.1", self._service_port)) as sock:
+            host = f"127.0.0.1:{self._service_port}"
             fields = [
                 f"{name}: {host if name.lower() == 'host' else value}"
                 for name, value in seen.headers.items()
@@ -130,6 +132,12 @@ class Proxy:
             while piece := sock.recv(1 << 16):
                 whole += piece
             return re.sub(rb"(?i)\r\nconnection: close(?=\r\n)", b"", whole, count=1)
+
+    def drop(self) -> None:
+        """Close the connections, and wait until that has arrived."""
+        for sock in list(self._open):
+            sock.shutdown(socket.SHUT_RDWR)
+        wait_until(lambda: not self._open)
 
     def close(self) -> None:
         self.stopped.set()
@@ -148,6 +156,7 @@ class Proxy:
             try:
                 if self._context is not None:
                     sock = self._context.wrap_socket(sock, server_side=True)
+                self._open.add(sock)
                 with sock, sock.makefile("rb") as reader:
                     while line := reader.readline():
                         headers = http.client.parse_headers(reader)
@@ -164,6 +173,8 @@ class Proxy:
                             return
             except OSError:
                 return
+            finally:
+                self._open.discard(sock)
 
 
 def forward(proxy: Proxy, seen: Seen) -> bytes | None:

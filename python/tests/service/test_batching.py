@@ -191,10 +191,8 @@ def test_calls_whose_thread_fails_are_sent_by_another(service: Service, proxy: P
         first = threads.submit(client.insert, text(0))
         wait_until(lambda: len(proxy.seen) == 1)
         # The thread of the oldest call sends the others; its time is up in the middle of it.
-        client._transport._timeout = 1.0
-        carrier = threads.submit(client.insert, text(1))
+        carrier = threads.submit(client.insert, text(1), timeout=1.0)
         wait_until(lambda: waiting(client) == 1)
-        client._transport._timeout = 30.0
         others = [threads.submit(client.insert, text(n)) for n in (2, 3)]
         wait_until(lambda: waiting(client) == 3)
         gate.opened.set()
@@ -212,10 +210,8 @@ def test_a_call_whose_time_is_up_while_it_waits_is_not_sent(proxy: Proxy) -> Non
     with Client(proxy.url, connections=1) as client, ThreadPoolExecutor(2) as threads:
         first = threads.submit(client.insert, text(0), id="first")
         wait_until(lambda: len(proxy.seen) == 1)
-        client._transport._timeout = 0.2
         with pytest.raises(errors.Unreachable, match="every connection was in use"):
-            client.insert(text(1), id="late")
-        client._transport._timeout = 30.0
+            client.insert(text(1), id="late", timeout=0.2)
         gate.opened.set()
         first.result()
         assert client.get("late") is None
