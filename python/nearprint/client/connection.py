@@ -112,6 +112,8 @@ class Connection:
         size = 0
         try:
             response.begin()
+            if len(set(response.headers.get_all("Content-Length", ()))) > 1:
+                raise http.client.HTTPException("the reply has two lengths")
             while piece := response.read(READ_BYTES):
                 pieces.append(piece)
                 size += len(piece)
@@ -122,10 +124,12 @@ class Connection:
         except http.client.IncompleteRead as error:
             pieces.append(error.partial)
             whole = False
+        except ValueError:  # a chunk of a negative size
+            whole = False
         finally:
             response.close()
         body = b"".join(pieces)
-        if not response.chunked and "Content-Length" not in response.headers:
+        if not response.chunked and response.length is None:
             # A head that breaks off is a head without an end to http.client, and has no body.
             whole = whole and bool(body)
         if response.will_close or not whole:

@@ -10,7 +10,7 @@ import json
 from collections.abc import Mapping
 from functools import cache
 from types import NoneType, UnionType
-from typing import Any, Literal, Protocol, Union, get_args, get_origin, get_type_hints
+from typing import Any, Literal, NoReturn, Protocol, Union, get_args, get_origin, get_type_hints
 
 from nearprint.client import messages as m
 
@@ -45,10 +45,17 @@ def check_media_type(content_type: str | None, expected: str) -> None:
         raise Foreign(f"its reply is {given or 'without a Content-Type'}, not {expected}")
 
 
+def _no_number(name: str) -> NoReturn:
+    raise ValueError(f"{name} is no number of JSON")
+
+
+_decode = json.JSONDecoder(parse_constant=_no_number).decode
+
+
 def parse(body: bytes) -> Any:
-    """The value of a JSON text, however deep it is."""
+    """The value of a JSON text in UTF-8, however deep it is."""
     try:
-        return json.loads(body)
+        return _decode(body.decode("utf-8-sig"))
     except RecursionError:
         raise Foreign("its reply is JSON of too many levels") from None
     except ValueError as error:
