@@ -1,6 +1,8 @@
 //! Inputs that are no regular files, and standard streams that are full or closed.
 
 use std::fs::{self, File};
+use std::os::fd::OwnedFd;
+use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
 
@@ -140,6 +142,47 @@ fn a_stream_is_read_once_whatever_its_name() {
     done(folder.path(), &["pipe", "--format", "ndjson", "-o", "of-pipe.jsonl"]);
     feeding.join().unwrap();
     assert_eq!(read(folder.path(), "of-pipe.jsonl"), expected);
+}
+
+#[test]
+fn a_pipe_that_a_shell_names_and_a_socket_are_read_once() {
+    let folder = folder();
+    let input: &'static str = of(&lines(), &[0, 1, 2]).leak();
+    write(folder.path(), "a.jsonl", input);
+    done(folder.path(), &["a.jsonl", "-o", "of-file.jsonl"]);
+    let expected = read(folder.path(), "of-file.jsonl");
+    let program = env!("CARGO_BIN_EXE_nearprint");
+    for (arguments, said) in [
+        ("dedup <(gzip -c a.jsonl) -o o.jsonl", "kept                     2\n"),
+        ("dedup <(cat a.jsonl) --against data -o o.jsonl", "kept                     2\n"),
+        ("dedup <(gzip -c a.jsonl) --mark -o marked.jsonl", "3  marked documents"),
+        ("dedup <(cat a.jsonl) <(cat a.jsonl) --dry-run", "documents                6\n"),
+        ("match <(gzip -c a.jsonl) <(cat a.jsonl) -o pairs.jsonl", "5  with 3 of the records"),
+        ("import --data new <(gzip -c a.jsonl)", "stored now                   3\n"),
+        ("fingerprint <(cat a.jsonl)", "/dev/fd/"),
+    ] {
+        write(folder.path(), "o.jsonl", expected.as_bytes());
+        let mut shell = Command::new("bash");
+        shell.args(["-c", &format!("mkdir -p data && '{program}' {arguments}")]);
+        let output = shell.current_dir(folder.path()).stdin(Stdio::null()).output().unwrap();
+        let err = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success(), "{arguments}: {err}");
+        let out = String::from_utf8_lossy(&output.stdout);
+        assert!(out.contains(said), "{arguments}: {out}");
+        assert_eq!(read(folder.path(), "o.jsonl"), expected, "{arguments}");
+    }
+
+    // As programs that start others give them.
+    for name in ["-", "/dev/stdin"] {
+        let (mut own, its) = UnixStream::pair().unwrap();
+        std::io::Write::write_all(&mut own, input.as_bytes()).unwrap();
+        drop(own);
+        let mut command = Command::new(program);
+        command.args(["dedup", name, "-o", "of-socket.jsonl"]).current_dir(folder.path());
+        let output = command.stdin(OwnedFd::from(its)).output().unwrap();
+        assert!(output.status.success(), "{name}: {}", String::from_utf8_lossy(&output.stderr));
+        assert_eq!(read(folder.path(), "of-socket.jsonl"), expected, "{name}");
+    }
 }
 
 #[test]

@@ -4,11 +4,14 @@
 use std::collections::{BTreeMap, HashSet};
 use std::fs::File;
 use std::io::{self, Read};
-use std::os::unix::fs::{FileExt as _, MetadataExt as _};
+use std::os::unix::fs::{FileExt as _, FileTypeExt as _, MetadataExt as _};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use super::open_file;
+
+/// The name of the standard input in the file system.
+const STANDARD_INPUT: &str = "/dev/stdin";
 
 /// Whether a path is `-` or leads to what is neither a regular file nor a folder. A path that leads
 /// nowhere is no stream.
@@ -21,7 +24,7 @@ pub fn is_stream(path: &Path) -> bool {
 pub fn stream_named_twice(paths: &[PathBuf]) -> Option<&Path> {
     let mut seen = HashSet::new();
     let is_seen = |path: &&PathBuf| {
-        let place = if is_standard_input(path) { Path::new("/dev/stdin") } else { path };
+        let place = if is_standard_input(path) { Path::new(STANDARD_INPUT) } else { path };
         is_stream(path)
             && place.metadata().is_ok_and(|found| !seen.insert((found.dev(), found.ino())))
     };
@@ -30,6 +33,15 @@ pub fn stream_named_twice(paths: &[PathBuf]) -> Option<&Path> {
 
 fn is_standard_input(path: &Path) -> bool {
     path == Path::new("-")
+}
+
+/// Whether a path leads to a socket that is the standard input, as programs that start others give
+/// them. A socket cannot be opened by its name.
+fn is_socket_of_standard_input(path: &Path) -> bool {
+    let socket = |path: &Path| path.metadata().ok().filter(|found| found.file_type().is_socket());
+    let [named, own] = [path, Path::new(STANDARD_INPUT)]
+        .map(|path| socket(path).map(|found| (found.dev(), found.ino())));
+    named.is_some() && named == own
 }
 
 /// Streams that were saved in files without names, so that they can be read again.
@@ -78,7 +90,10 @@ impl SavedStreams {
 }
 
 fn opened(path: &Path) -> io::Result<Box<dyn Read + Send>> {
-    if is_standard_input(path) { Ok(Box::new(io::stdin())) } else { Ok(Box::new(open_file(path)?)) }
+    if is_standard_input(path) || is_socket_of_standard_input(path) {
+        return Ok(Box::new(io::stdin()));
+    }
+    Ok(Box::new(open_file(path)?))
 }
 
 /// Reads a file from its start, whoever else reads it.
