@@ -95,6 +95,10 @@ fn options_that_would_have_no_effect_are_refused() {
         &["check-config", "--defaults", "--config", "c"],
         &["groups", "--config", "c"],
         &["groups", "--namespace", "a", "--all-namespaces"],
+        &["import", "--data", "d", "--timeout", "5", "-"],
+        &["import", "--data", "d", "--search", "exact", "-"],
+        &["dedup", "--dry-run", "--timeout", "5", "-"],
+        &["query", "--timeout", "0", "a"],
     ];
     for arguments in refused {
         let output = nearprint(arguments, "");

@@ -5,6 +5,7 @@
 mod cli;
 mod dedup;
 mod export;
+mod hostile;
 mod import_resume;
 mod offline;
 mod older_versions;
@@ -13,3 +14,5 @@ mod older_versions;
 mod server;
 mod service;
 mod spectral;
+#[path = "../support/wait.rs"]
+mod wait;

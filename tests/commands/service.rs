@@ -408,13 +408,15 @@ fn query_asks_for_a_namespace_an_age_and_metadata() {
         "--max-age",
         "60",
         "--metadata",
+        "--search",
+        "exact",
+        "--timeout",
+        "60",
     ]);
     assert_eq!(
         requests,
-        [
-            "POST /v1/query\n{\"fingerprint\":\"00000000000000ff\",\"namespace\":\"a\",\"max_age\":60,\
-          \"include\":[\"metadata\"]}"
-        ]
+        ["POST /v1/query\n{\"fingerprint\":\"00000000000000ff\",\"namespace\":\"a\",\
+          \"search\":\"exact\",\"max_age\":60,\"include\":[\"metadata\"]}"]
     );
     assert!(out(&output).contains("2026-03-01T12:00:00Z  a\n"), "{}", out(&output));
     assert!(out(&output).contains("{\"n\": 1}"), "{}", out(&output));

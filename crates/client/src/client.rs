@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use http_body_util::{BodyExt as _, Full, Limited};
+use http_body_util::{BodyExt as _, Full};
 use hyper::body::Incoming;
 use hyper::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, HeaderName, HeaderValue};
 use hyper::{Method, Request, Response};
@@ -15,15 +15,16 @@ use hyper_util::client::legacy::Client;
 use hyper_util::client::legacy::connect::HttpConnector;
 use hyper_util::rt::TokioExecutor;
 use tokio::runtime::{self, Runtime};
-use tokio::time::{error::Elapsed, timeout};
+use tokio::time::{Instant, timeout_at};
 
 use crate::trust::{self, RemoteError, Trust};
 
-/// How long a connection may take.
+/// How long a connection may take. The addresses of a name share it, so that one that is silent
+/// does not keep the client from the next; those of IPv4 and IPv6 are tried side by side.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// The longest reply that [`ServiceClient::ask`] reads.
-const ASKED_BYTES_MAX: usize = 16 << 20;
+const ASKED_BYTES_MAX: u64 = 16 << 20;
 
 /// Why there is no reply.
 #[derive(Debug, thiserror::Error)]
@@ -42,20 +43,48 @@ pub enum ClientError {
     Thread(io::Error),
 }
 
+/// The thread that connections are on.
+#[derive(Debug)]
+struct Background(Option<Runtime>);
+
+impl Background {
+    fn new() -> io::Result<Self> {
+        // One thread, so that a connection is read between two requests: one that the service
+        // closes, or on which it sends what nobody asked for, is not used again.
+        let runtime = runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build();
+        runtime.map(|runtime| Self(Some(runtime)))
+    }
+
+    /// What comes of this work until the deadline.
+    fn by<T>(&self, deadline: Instant, work: impl Future<Output = T>) -> Option<T> {
+        let runtime = self.0.as_ref().expect("it is there until it is dropped");
+        runtime.block_on(async { timeout_at(deadline, work).await.ok() })
+    }
+}
+
+impl Drop for Background {
+    /// Does not wait for a name server that is silent.
+    fn drop(&mut self) {
+        if let Some(runtime) = self.0.take() {
+            runtime.shutdown_background();
+        }
+    }
+}
+
 /// A service at an address. Its methods block, so they are not for async threads; whatever status a
-/// reply has, it is a reply.
+/// reply has, it is a reply. No redirect is followed.
 #[derive(Debug)]
 pub struct ServiceClient {
     http: Client<HttpsConnector<HttpConnector>, Full<Bytes>>,
-    runtime: Arc<Runtime>,
+    runtime: Arc<Background>,
     url: String,
     authorization: Option<HeaderValue>,
     silence_max: Duration,
 }
 
 impl ServiceClient {
-    /// The service at an address such as `http://10.0.0.1:7878`, which may be silent for so long;
-    /// connects with the first request.
+    /// The service at an address such as `http://10.0.0.1:7878`, which may be silent for so long
+    /// while it sends a long reply; connects with the first request.
     ///
     /// # Errors
     /// [`ClientError::Credentials`], [`ClientError::Token`], [`ClientError::Thread`].
@@ -70,16 +99,14 @@ impl ServiceClient {
         let mut connector = HttpConnector::new();
         connector.enforce_http(false);
         connector.set_nodelay(true);
-        connector.set_connect_timeout(Some(CONNECT_TIMEOUT));
+        connector.set_connect_timeout(Some(CONNECT_TIMEOUT.min(silence_max)));
         let tls = HttpsConnectorBuilder::new().with_tls_config(trust::tls(trust)?);
         let connector = tls.https_or_http().enable_http1().wrap_connector(connector);
-        // One thread, so that a connection that the service closes is noticed between two requests.
-        let runtime = runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build();
         let header = |token| HeaderValue::from_str(&format!("Bearer {token}"));
         let authorization = token.map(header).transpose();
         Ok(Self {
             http: Client::builder(TokioExecutor::new()).build(connector),
-            runtime: Arc::new(runtime.map_err(ClientError::Thread)?),
+            runtime: Arc::new(Background::new().map_err(ClientError::Thread)?),
             url: format!("{scheme}{url}"),
             authorization: authorization.map_err(|_| ClientError::Token)?,
             silence_max,
@@ -91,7 +118,9 @@ impl ServiceClient {
         &self.url
     }
 
-    /// Sends a request once. The media type is that of the body, or without one that of the reply.
+    /// Sends a request once, whose reply begins within a time: that of a look-up of the name, of
+    /// connecting to its addresses and of sending the request included. The media type is that of
+    /// the body, or without one that of the reply.
     ///
     /// # Errors
     /// [`ClientError::NoAnswer`].
@@ -100,14 +129,26 @@ impl ServiceClient {
         method: &Method,
         (path, media_type): (&str, &str),
         body: Option<&Bytes>,
+        within: Duration,
     ) -> Result<Response<ReplyBody>, ClientError> {
         let name = if body.is_some() { CONTENT_TYPE } else { ACCEPT };
         let body = body.cloned().unwrap_or_default();
         let request = self.request(method, path, (name, media_type), body)?;
-        let sent = self.within(self.http.request(request));
-        let reply = sent.map_err(|_| self.silent())?.map_err(|error| no_answer(&error))?;
-        let (runtime, silence_max) = (Arc::clone(&self.runtime), self.silence_max);
-        Ok(reply.map(|body| ReplyBody { body, runtime, silence_max, frame: Bytes::new() }))
+        let deadline = Instant::now() + within;
+        let sent = self.runtime.by(deadline, self.http.request(request));
+        let sent = sent.ok_or_else(|| ClientError::NoAnswer(nothing_came(within)))?;
+        let (head, body) = sent.map_err(|error| no_answer(&error))?.into_parts();
+        let body = ReplyBody {
+            body,
+            runtime: Arc::clone(&self.runtime),
+            silence_max: self.silence_max,
+            deadline,
+            within,
+            bytes_max: None,
+            bytes: 0,
+            frame: Bytes::new(),
+        };
+        Ok(Response::from_parts(head, body))
     }
 
     /// Gets a path once; the status, and the whole body. All of it may take as long as the service
@@ -115,16 +156,13 @@ impl ServiceClient {
     ///
     /// # Errors
     /// [`ClientError::NoAnswer`].
-    pub fn ask(&self, path: &str) -> Result<(u16, Bytes), ClientError> {
-        let request = self.request(&Method::GET, path, (ACCEPT, "*/*"), Bytes::new())?;
-        let asked = async {
-            let reply = self.http.request(request).await.map_err(|error| no_answer(&error))?;
-            let (head, body) = reply.into_parts();
-            let body = Limited::new(body, ASKED_BYTES_MAX).collect().await;
-            let body = body.map_err(|error| ClientError::NoAnswer(error.to_string()))?;
-            Ok((head.status.as_u16(), body.to_bytes()))
-        };
-        self.within(asked).map_err(|_| self.silent())?
+    pub fn ask(&self, path: &str) -> Result<(u16, Vec<u8>), ClientError> {
+        let reply = self.send(&Method::GET, (path, "*/*"), None, self.silence_max)?;
+        let (head, body) = reply.into_parts();
+        let mut read = Vec::new();
+        let whole = body.whole(ASKED_BYTES_MAX).read_to_end(&mut read);
+        whole.map_err(|error| ClientError::NoAnswer(error.to_string()))?;
+        Ok((head.status.as_u16(), read))
     }
 
     fn request(
@@ -141,23 +179,20 @@ impl ServiceClient {
         let request = request.header(header.0, header.1).body(Full::new(body));
         request.map_err(|error| ClientError::NoAnswer(error.to_string()))
     }
-
-    /// Waits for as long as the service may be silent.
-    fn within<T>(&self, work: impl Future<Output = T>) -> Result<T, Elapsed> {
-        self.runtime.block_on(async { timeout(self.silence_max, work).await })
-    }
-
-    fn silent(&self) -> ClientError {
-        ClientError::NoAnswer(nothing_came(self.silence_max))
-    }
 }
 
 /// The body of a reply.
 #[derive(Debug)]
 pub struct ReplyBody {
     body: Incoming,
-    runtime: Arc<Runtime>,
+    runtime: Arc<Background>,
     silence_max: Duration,
+    /// When the reply had to begin, which was so long after its request.
+    deadline: Instant,
+    within: Duration,
+    /// Of a body that is read as a whole, by the same deadline.
+    bytes_max: Option<u64>,
+    bytes: u64,
     frame: Bytes,
 }
 
@@ -167,19 +202,42 @@ impl ReplyBody {
     pub fn set_silence_max(&mut self, silence_max: Duration) {
         self.silence_max = silence_max;
     }
+
+    /// The body of a reply that is read as a whole. It has at most so many bytes, and all of them
+    /// come within the time that the reply had to begin, however slowly: otherwise a read fails.
+    #[must_use]
+    pub fn whole(self, bytes_max: u64) -> Self {
+        Self { bytes_max: Some(bytes_max), ..self }
+    }
+
+    /// The next bytes; `None` at the end.
+    fn next_bytes(&mut self) -> io::Result<Option<Bytes>> {
+        let (deadline, late) = match self.bytes_max {
+            Some(_) => (self.deadline, format!("it was not whole after {}", ms(self.within))),
+            None => (Instant::now() + self.silence_max, nothing_came(self.silence_max)),
+        };
+        // A wait alone would not end what always comes at once.
+        let is_late = self.bytes_max.is_some() && Instant::now() >= deadline;
+        let next = (!is_late).then(|| self.runtime.by(deadline, self.body.frame()));
+        let next = next.flatten().ok_or_else(|| io::Error::new(io::ErrorKind::TimedOut, late))?;
+        let Some(frame) = next else { return Ok(None) };
+        let frame = frame.map_err(|error| io::Error::other(why(&error)))?;
+        let frame = frame.into_data().unwrap_or_default();
+        self.bytes = self.bytes.saturating_add(frame.len() as u64);
+        match self.bytes_max {
+            Some(max) if self.bytes > max => {
+                Err(io::Error::other(format!("it is longer than {max} bytes")))
+            }
+            _ => Ok(Some(frame)),
+        }
+    }
 }
 
 impl Read for ReplyBody {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         while self.frame.is_empty() {
-            let next = async { timeout(self.silence_max, self.body.frame()).await };
-            let next = self.runtime.block_on(next);
-            let next = next.map_err(|_| {
-                io::Error::new(io::ErrorKind::TimedOut, nothing_came(self.silence_max))
-            })?;
-            let Some(frame) = next else { return Ok(0) };
-            let frame = frame.map_err(|error| io::Error::other(why(&error)))?;
-            self.frame = frame.into_data().unwrap_or_default();
+            let Some(frame) = self.next_bytes()? else { return Ok(0) };
+            self.frame = frame;
         }
         let count = buffer.len().min(self.frame.len());
         buffer[..count].copy_from_slice(&self.frame.split_to(count));
@@ -188,7 +246,11 @@ impl Read for ReplyBody {
 }
 
 fn nothing_came(silence_max: Duration) -> String {
-    format!("nothing came for {} ms", silence_max.as_millis())
+    format!("nothing came for {}", ms(silence_max))
+}
+
+fn ms(time: Duration) -> String {
+    format!("{:.0} ms", time.as_secs_f64() * 1_000.0)
 }
 
 fn no_answer(error: &dyn Error) -> ClientError {
@@ -206,9 +268,13 @@ fn why(error: &dyn Error) -> String {
 mod tests {
     use std::io::{BufRead as _, BufReader, Write as _};
     use std::net::{TcpListener, TcpStream};
+    use std::sync::mpsc;
     use std::thread;
 
     use super::*;
+
+    const SHORT: Duration = Duration::from_millis(200);
+    const LONG: Duration = Duration::from_mins(1);
 
     /// A service that answers the first request with these bytes, and then is silent.
     fn service(reply: &'static str) -> ServiceClient {
@@ -222,13 +288,13 @@ mod tests {
             // Until the client has left.
             drop(head.next());
         });
-        ServiceClient::new(&address, Some("t"), Trust::Public, Duration::from_millis(200)).unwrap()
+        ServiceClient::new(&address, Some("t"), Trust::Public, SHORT).unwrap()
     }
 
     #[test]
     fn every_status_is_a_reply_whose_body_is_read_as_it_comes() {
         let client = service("HTTP/1.1 503 Busy\r\ncontent-length: 5\r\n\r\nagain");
-        let reply = client.send(&Method::GET, ("/", "*/*"), None).unwrap();
+        let reply = client.send(&Method::GET, ("/", "*/*"), None, SHORT).unwrap();
         let (head, mut body) = reply.into_parts();
         assert_eq!(head.status, 503);
         let mut text = String::new();
@@ -239,14 +305,63 @@ mod tests {
     #[test]
     fn a_service_that_falls_silent_is_given_up() {
         let client = service("");
-        let error = client.send(&Method::GET, ("/", "*/*"), None).unwrap_err();
+        let error = client.send(&Method::GET, ("/", "*/*"), None, SHORT).unwrap_err();
         assert_eq!(error.to_string(), "nothing came for 200 ms");
         let client = service("HTTP/1.1 200 OK\r\ncontent-length: 5\r\n\r\nag");
-        let mut body = client.send(&Method::GET, ("/", "*/*"), None).unwrap().into_body();
+        let sent = client.send(&Method::GET, ("/", "*/*"), None, SHORT);
+        let mut body = sent.unwrap().into_body();
         let error = body.read_to_end(&mut Vec::new()).unwrap_err();
         assert_eq!(error.kind(), io::ErrorKind::TimedOut);
         let client = service("HTTP/1.1 200 OK\r\ncontent-length: 5\r\n\r\nag");
         assert!(matches!(client.ask("/"), Err(ClientError::NoAnswer(_))));
+    }
+
+    #[test]
+    fn a_whole_reply_has_a_deadline_and_a_limit() {
+        let whole = |reply, bytes_max, within| {
+            let sent = service(reply).send(&Method::GET, ("/", "*/*"), None, within);
+            let mut read = String::new();
+            let whole = sent.unwrap().into_body().whole(bytes_max).read_to_string(&mut read);
+            whole.map(|_| read).map_err(|error| error.to_string())
+        };
+        let reply = "HTTP/1.1 200 OK\r\ncontent-length: 5\r\n\r\nagain";
+        assert_eq!(whole(reply, 5, LONG).as_deref(), Ok("again"));
+        assert_eq!(whole(reply, 4, LONG), Err("it is longer than 4 bytes".to_owned()));
+        let cut = "HTTP/1.1 200 OK\r\ncontent-length: 5\r\n\r\nag";
+        assert_eq!(whole(cut, 5, SHORT), Err("it was not whole after 200 ms".to_owned()));
+        // A reply to nothing cannot come after the end.
+        let two = "HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nokHTTP/1.1 200 OK\r\n\r\n";
+        assert_eq!(whole(two, 5, LONG).as_deref(), Ok("ok"));
+    }
+
+    #[test]
+    fn a_connection_on_which_something_unasked_came_is_not_used_again() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap().to_string();
+        let reply =
+            |text: &str| format!("HTTP/1.1 200 OK\r\ncontent-length: {}\r\n\r\n{text}", text.len());
+        let (now, told) = mpsc::channel();
+        let (sent, was_sent) = mpsc::channel();
+        thread::spawn(move || {
+            let answer = |text: &str| {
+                let (mut stream, _): (TcpStream, _) = listener.accept().unwrap();
+                let mut head = BufReader::new(stream.try_clone().unwrap()).lines();
+                while head.next().is_some_and(|line| !line.unwrap().is_empty()) {}
+                stream.write_all(reply(text).as_bytes()).unwrap();
+                stream
+            };
+            let mut first = answer("first");
+            told.recv().unwrap();
+            first.write_all(reply("unasked").as_bytes()).unwrap();
+            sent.send(()).unwrap();
+            drop(answer("second"));
+        });
+        let client = ServiceClient::new(&address, None, Trust::Public, LONG);
+        let client = client.unwrap();
+        assert_eq!(client.ask("/").unwrap(), (200, b"first".to_vec()));
+        now.send(()).unwrap();
+        was_sent.recv().unwrap();
+        assert_eq!(client.ask("/").unwrap(), (200, b"second".to_vec()));
     }
 
     #[test]

@@ -53,7 +53,10 @@ pub enum PeerError {
 
 /// Another service.
 #[derive(Debug)]
-pub struct Peer(ServiceClient);
+pub struct Peer {
+    client: ServiceClient,
+    silence_max: Duration,
+}
 
 impl Peer {
     /// The service at an address such as `http://10.0.0.1:7878`, which may be silent for so long.
@@ -67,7 +70,7 @@ impl Peer {
     ) -> Result<Self, PeerError> {
         let token = token_file.map(read_token).transpose()?;
         let client = ServiceClient::new(url, token.as_deref(), ca_file.into(), silence_max);
-        client.map(Self).map_err(|error| match error {
+        client.map(|client| Self { client, silence_max }).map_err(|error| match error {
             ClientError::Credentials(error) => PeerError::Credentials(error),
             source @ (ClientError::Token | ClientError::NoAnswer(_) | ClientError::Thread(_)) => {
                 PeerError::Unreachable { url: url.to_owned(), source }
@@ -80,15 +83,15 @@ impl Peer {
     /// # Errors
     /// [`PeerError`].
     pub fn get(&self, path: &str) -> Result<ReplyBody, PeerError> {
-        let url = || self.0.url().to_owned();
-        let reply = self.0.send(&Method::GET, (path, "*/*"), None);
+        let url = || self.client.url().to_owned();
+        let reply = self.client.send(&Method::GET, (path, "*/*"), None, self.silence_max);
         let reply = reply.map_err(|source| PeerError::Unreachable { url: url(), source })?;
         let (head, body) = reply.into_parts();
         if head.status == 200 {
             return Ok(body);
         }
         let problem: ProblemReply<'static> =
-            serde_json::from_reader(body.take(PROBLEM_BYTES_MAX)).unwrap_or_default();
+            serde_json::from_reader(body.whole(PROBLEM_BYTES_MAX)).unwrap_or_default();
         let (status, code) = (head.status.as_u16(), problem.code());
         let detail = if problem.code.is_empty() && problem.detail.is_empty() {
             "the reply is not that of a nearprint service".to_owned()
@@ -103,7 +106,7 @@ impl Peer {
     /// # Errors
     /// [`PeerError`].
     pub fn stats(&self) -> Result<Value, PeerError> {
-        let reply = self.get("/v1/stats")?.take(STATS_BYTES_MAX);
+        let reply = self.get("/v1/stats")?.whole(STATS_BYTES_MAX);
         Ok(serde_json::from_reader(reply).unwrap_or_default())
     }
 
@@ -113,7 +116,7 @@ impl Peer {
     /// [`PeerError`].
     pub fn export(&self) -> Result<impl Read + use<>, PeerError> {
         let inner = self.get("/v1/snapshots/export")?;
-        Ok(Counted { inner, url: self.0.url().to_owned(), bytes: 0, told: 0 })
+        Ok(Counted { inner, url: self.client.url().to_owned(), bytes: 0, told: 0 })
     }
 }
 

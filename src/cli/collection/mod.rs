@@ -24,8 +24,9 @@ use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 
 use super::error_report::ErrorReport;
 use super::exit_code;
+use super::import::interrupt::Interrupt;
 pub(super) use directory::{OpenedDirectory, offer};
-pub(super) use service::{ClientCredentials, RemoteService};
+pub(super) use service::{ClientArgs, RemoteService};
 
 /// The address of a service without a configuration.
 const DEFAULT_SERVER: &str = "http://127.0.0.1:7878";
@@ -49,7 +50,7 @@ pub(super) struct ServiceArgs {
     )]
     server: String,
     #[command(flatten)]
-    credentials: ClientCredentials,
+    client: ClientArgs,
 }
 
 impl ServiceArgs {
@@ -58,7 +59,7 @@ impl ServiceArgs {
     /// # Errors
     /// The file of certificates cannot be used.
     pub(super) fn open(&self) -> Result<RemoteService> {
-        RemoteService::new(&self.server, &self.credentials)
+        RemoteService::new(&self.server, &self.client)
     }
 }
 
@@ -95,6 +96,17 @@ impl CollectionArgs {
     pub(super) fn open_or_create(&self) -> Result<Collection> {
         let Some(data) = &self.data else { return self.open() };
         Ok(Collection::Directory(Box::new(OpenedDirectory::open(data, self.config.as_deref())?)))
+    }
+
+    /// Listens for signals. A directory ends what it is doing; a service may never answer.
+    ///
+    /// # Errors
+    /// As [`Interrupt::listen`].
+    pub(super) fn listen(&self, message: &'static str) -> io::Result<Interrupt> {
+        match self.data {
+            Some(_) => Interrupt::listen(message),
+            None => Interrupt::listen_while_waiting(message),
+        }
     }
 
     /// The directory, if it is one.
@@ -147,7 +159,10 @@ pub(super) fn check_collection(
         }
         _ => return Ok(()),
     };
-    match ["token", "token_file", "ca_file"].into_iter().find(|id| !is_sent && is_given(id)) {
+    // A probe of this machine has a time, too.
+    let timeout = (path != ["health"]).then_some("timeout");
+    let mut options = ["token", "token_file", "ca_file"].into_iter().chain(timeout);
+    match options.find(|id| !is_sent && is_given(id)) {
         Some(id) => {
             let option = id.replace('_', "-");
             let message = format!("--{option} is for a service, and none is named: {advice}");

@@ -1,5 +1,6 @@
 //! A running service, over HTTP.
 
+use std::fmt::Display;
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::path::PathBuf;
 use std::time::Duration;
@@ -8,25 +9,27 @@ use anyhow::{Error, Result, anyhow};
 use axum::http::header::CONTENT_TYPE;
 use axum::http::{HeaderMap, Method, Response, StatusCode};
 use bytes::Bytes;
-use nearprint_client::{ClientError, RemoteError, ServiceClient, Trust, read_token};
+use nearprint_client::{ClientError, RemoteError, ReplyBody, ServiceClient, Trust, read_token};
 use nearprint_engine::SearchKind;
 use nearprint_files::Entry;
 use nearprint_wire::answer::{Answer, JobReply, ProblemReply};
 use nearprint_wire::code::Code;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
+use tokio::time::Instant;
 
 use super::waiting::{NoticedBody, WaitNotice};
 use super::{GroupSearch, Which, foreign, item, path, wait, without_nulls};
 use crate::cli::error_report::ErrorReport;
+use crate::cli::measure::arguments::timeout;
 use crate::cli::printable::printable;
 
 /// How often a request is sent to a service that is too busy for it.
 const ATTEMPTS_MAX: u32 = 60;
-/// The longest single wait, whatever `Retry-After` is.
-const WAIT_SECONDS_MAX: u64 = 30;
 /// The longest reply that is read as a whole.
 const REPLY_BYTES_MAX: u64 = 256 << 20;
+/// The longest line of a reply that is read as it arrives.
+const LINE_BYTES_MAX: usize = 16 << 20;
 /// The buffer of a long stream.
 const STREAM_BUFFER_BYTES: usize = 64 << 10;
 /// The items of one page.
@@ -36,12 +39,12 @@ const ANY: &str = "*/*";
 const JSON: &str = "application/json";
 const NDJSON: &str = "application/x-ndjson";
 
-/// How long the service may send nothing.
-const READ_TIMEOUT: Duration = Duration::from_mins(2);
+/// How long a reply may take, and a request that is sent again while the service is busy.
+const TIMEOUT: Duration = Duration::from_mins(2);
 
-/// The options that a service with tokens or TLS needs.
+/// What a service with tokens or TLS needs, and how long it is waited for.
 #[derive(Debug, Clone, Default, clap::Args)]
-pub(crate) struct ClientCredentials {
+pub(crate) struct ClientArgs {
     /// The token to send, if the service requires one
     #[arg(long, value_name = "TOKEN", env = "NEARPRINT_TOKEN", hide_env_values = true)]
     token: Option<String>,
@@ -51,17 +54,27 @@ pub(crate) struct ClientCredentials {
     /// Trust the certificates of this PEM file instead of those of public authorities
     #[arg(long, value_name = "FILE", env = "NEARPRINT_CA_FILE", hide_env_values = true)]
     ca_file: Option<PathBuf>,
+    /// How long to wait for a whole reply, with all attempts while the service is busy, and for a
+    /// stream of documents to begin and to go on [default: 120; 5 for nodes of a cluster, 3 for
+    /// health]
+    #[arg(long, value_name = "SECONDS", value_parser = timeout)]
+    timeout: Option<Duration>,
 }
 
-impl ClientCredentials {
+impl ClientArgs {
     /// The same, with these files where nothing was given.
     pub(crate) fn or(self, token_file: Option<PathBuf>, ca_file: Option<PathBuf>) -> Self {
         let has_token = self.token.is_some() || self.token_file.is_some();
         Self {
             token_file: if has_token { self.token_file } else { token_file },
             ca_file: self.ca_file.or(ca_file),
-            token: self.token,
+            ..self
         }
+    }
+
+    /// How long a reply may take.
+    pub(crate) fn timeout(&self) -> Option<Duration> {
+        self.timeout
     }
 
     /// The token; a file that is named comes before the variable, which is set for all commands.
@@ -78,11 +91,33 @@ impl ClientCredentials {
 }
 
 /// A reply whose body is read as it arrives.
-type Incoming = Response<Box<dyn Read>>;
+type Incoming = Response<NoticedBody<ReplyBody>>;
+
+/// A request.
+#[derive(Clone, Copy)]
+struct Request<'a> {
+    method: &'a Method,
+    path: &'a str,
+    /// That of the body, or without one that of the reply.
+    media_type: &'a str,
+    body: Option<&'a Bytes>,
+    /// The reply is read as it arrives, and may take any time in all.
+    is_streamed: bool,
+}
+
+impl<'a> Request<'a> {
+    const fn get(path: &'a str, media_type: &'a str) -> Self {
+        Self { method: &Method::GET, path, media_type, body: None, is_streamed: false }
+    }
+}
 
 /// A service, with what it asks of its clients.
 pub(crate) struct RemoteService {
     client: ServiceClient,
+    /// How long a reply may take.
+    reply_max: Duration,
+    /// How long a request may take in all, with every attempt.
+    call_max: Duration,
     /// It does not say for what it waits.
     is_quiet: bool,
 }
@@ -92,31 +127,33 @@ impl RemoteService {
     ///
     /// # Errors
     /// The file of certificates cannot be used.
-    pub(crate) fn new(address: &str, credentials: &ClientCredentials) -> Result<Self> {
-        Self::with_timeout(address, credentials, READ_TIMEOUT)
+    pub(crate) fn new(address: &str, args: &ClientArgs) -> Result<Self> {
+        Self::with_timeout(address, args, TIMEOUT)
     }
 
-    /// The same, which may be silent for so long.
+    /// The same, where a reply may take so long unless the command line says otherwise.
     ///
     /// # Errors
     /// The file of certificates cannot be used.
     pub(crate) fn with_timeout(
         address: &str,
-        credentials: &ClientCredentials,
-        silence_max: Duration,
+        args: &ClientArgs,
+        reply_max: Duration,
     ) -> Result<Self> {
-        let (token, trust) = (credentials.token()?, credentials.ca_file.as_deref().into());
-        let client = ServiceClient::new(address, token.as_deref(), trust, silence_max)?;
-        Ok(Self { client, is_quiet: false })
+        let (token, trust) = (args.token()?, args.ca_file.as_deref().into());
+        let reply_max = args.timeout.unwrap_or(reply_max);
+        let client = ServiceClient::new(address, token.as_deref(), trust, reply_max)?;
+        let call_max = args.timeout.unwrap_or(TIMEOUT);
+        Ok(Self { client, reply_max, call_max, is_quiet: false })
     }
 
     /// For a probe, which sends no secret, and so may ask anybody.
     ///
     /// # Errors
     /// The operating system has no thread for it.
-    pub(crate) fn for_probe(address: &str, silence_max: Duration) -> Result<Self> {
-        let client = ServiceClient::new(address, None, Trust::Anybody, silence_max)?;
-        Ok(Self { client, is_quiet: false })
+    pub(crate) fn for_probe(address: &str, reply_max: Duration) -> Result<Self> {
+        let client = ServiceClient::new(address, None, Trust::Anybody, reply_max)?;
+        Ok(Self { client, reply_max, call_max: reply_max, is_quiet: false })
     }
 
     /// The same, which does not say for what it waits.
@@ -138,7 +175,9 @@ impl RemoteService {
 
     /// An error unless it accepts requests.
     pub(crate) fn check_ready(&self) -> Result<()> {
-        self.copy("/readyz", &mut io::sink()).map(drop)
+        let (_, mut body) = self.send(Request::get("/readyz", ANY))?;
+        io::copy(&mut body, &mut io::sink()).map_err(|error| self.cut_off(error))?;
+        Ok(())
     }
 
     /// The last change; `None` if it does not say, or the token may not ask.
@@ -211,13 +250,15 @@ impl RemoteService {
         };
         let lines: Vec<String> = entries.iter().map(|entry| entry.to_json()).collect();
         let body = Bytes::from(lines.join("\n"));
-        let body = self.expect(NDJSON, (&Method::POST, path, NDJSON), Some(&body))?;
+        let body = Some(&body);
+        let request = Request { method: &Method::POST, body, ..Request::get(path, NDJSON) };
+        let body = self.expect(NDJSON, request)?;
         let mut answers = Vec::with_capacity(lines.len());
         for line in BufReader::new(body).lines() {
             let line = line.map_err(|error| cut_off().because(error))?;
-            let answer: Answer = serde_json::from_str(&line).map_err(foreign)?;
+            let answer: Answer = serde_json::from_str(&line).map_err(|why| self.foreign(why))?;
             if answer.is_blank() {
-                return Err(foreign(anyhow!("a line says nothing about its document")).into());
+                return Err(self.foreign("a line says nothing about its document").into());
             }
             answers.push(answer);
         }
@@ -226,7 +267,8 @@ impl RemoteService {
 
     /// Gets a path and copies the body.
     pub(crate) fn copy(&self, path: &str, sink: &mut dyn Write) -> Result<u64> {
-        Ok(io::copy(&mut self.send(&Method::GET, path, ANY, None)?.1, sink)?)
+        let request = Request { is_streamed: true, ..Request::get(path, ANY) };
+        Ok(io::copy(&mut self.send(request)?.1, sink)?)
     }
 
     /// Gets a path and reads the reply.
@@ -252,33 +294,43 @@ impl RemoteService {
     ) -> Result<T> {
         let body = body.map(|body| Bytes::from(body.to_string()));
         let media_type = if body.is_some() { JSON } else { ANY };
+        let request = Request { method, body: body.as_ref(), ..Request::get(path, media_type) };
         let mut json = Vec::new();
-        self.expect(JSON, (method, path, media_type), body.as_ref())?
-            .take(REPLY_BYTES_MAX)
-            .read_to_end(&mut json)?;
+        let read = self.expect(JSON, request)?.read_to_end(&mut json);
+        read.map_err(|error| self.cut_off(error))?;
         if !json.trim_ascii_start().starts_with(b"{") {
-            return Err(foreign(anyhow!("it is not a JSON object")).into());
+            return Err(self.foreign("it is not a JSON object").into());
         }
-        Ok(serde_json::from_slice(&json).map_err(foreign)?)
+        Ok(serde_json::from_slice(&json).map_err(|why| self.foreign(why))?)
     }
 
     /// Sends a request whose reply has this media type.
-    fn expect(
-        &self,
-        expected: &str,
-        (method, path, media_type): (&Method, &str, &str),
-        body: Option<&Bytes>,
-    ) -> Result<Box<dyn Read>> {
-        let (found, reply) = self.send(method, path, media_type, body)?;
+    fn expect(&self, expected: &str, request: Request<'_>) -> Result<Box<dyn Read>> {
+        let (found, reply) = self.send(request)?;
         let essence = found.split(';').next().unwrap_or_default().trim();
         if essence.eq_ignore_ascii_case(expected) {
-            return Ok(reply);
+            return Ok(Box::new(reply));
         }
-        Err(match essence {
-            "" => foreign(anyhow!("it has no Content-Type")),
-            other => foreign(anyhow!("its Content-Type is {other}")),
-        }
-        .into())
+        let why = match essence {
+            "" => "it has no Content-Type".to_owned(),
+            other => format!("its Content-Type is {other}"),
+        };
+        Err(self.foreign(why).into())
+    }
+
+    /// A reply of this address that a nearprint service of this version does not give.
+    pub(crate) fn foreign(&self, why: impl Display) -> ErrorReport {
+        foreign(anyhow!("{}: {why}", self.client.url()))
+    }
+
+    /// A reply that began and was not whole in time.
+    fn cut_off(&self, error: io::Error) -> ErrorReport {
+        ErrorReport::new(
+            format!("the reply of {} cannot be read", self.client.url()),
+            "look at the log of the service; --timeout SECONDS waits longer, and ask for less if it \
+             is too long, as with --limit",
+        )
+        .because(error)
     }
 
     /// The items of a listing, at most `limit`; `name` is their field in a page.
@@ -304,11 +356,12 @@ impl RemoteService {
             let parameters = [("limit", Some(count)), ("after", after)];
             let mut page: Value = self.get_json(&path(listing, &parameters))?;
             let mut field = |name| page.get_mut(name).map(Value::take).unwrap_or_default();
-            let listed: Vec<T> = serde_json::from_value(field(name)).map_err(foreign)?;
+            let listed: Result<Vec<T>, _> = serde_json::from_value(field(name));
+            let listed = listed.map_err(|why| self.foreign(why))?;
             items.extend(listed);
             let next = field("next").as_str().map(str::to_owned);
             if next.is_some() && next == last {
-                return Err(foreign(anyhow!("its pages have no end")).into());
+                return Err(self.foreign("its pages have no end").into());
             }
             (after, last) = (next.clone(), next);
             first.get_or_insert(page);
@@ -321,69 +374,72 @@ impl RemoteService {
 
     /// Gets a path as lines of JSON, which can be read as they arrive.
     fn get_lines(&self, path: &str) -> Result<impl BufRead + use<>> {
-        let body = self.expect(NDJSON, (&Method::GET, path, NDJSON), None)?;
+        let request = Request { is_streamed: true, ..Request::get(path, NDJSON) };
+        let body = BoundedLines { body: self.expect(NDJSON, request)?, line_bytes: 0 };
         Ok(BufReader::with_capacity(STREAM_BUFFER_BYTES, body))
     }
 
     /// Sends a request, again while a service is busy; the media type of the reply, and its body.
-    /// Any status but success is an error. The media type is that of the body, or without one that
-    /// of the reply.
-    fn send(
-        &self,
-        method: &Method,
-        path: &str,
-        media_type: &str,
-        body: Option<&Bytes>,
-    ) -> Result<(String, Box<dyn Read>)> {
+    /// Any status but success is an error.
+    fn send(&self, request: Request<'_>) -> Result<(String, NoticedBody<ReplyBody>)> {
+        let end = Instant::now() + self.call_max;
+        let left = || end.saturating_duration_since(Instant::now());
         for attempt in 1.. {
-            let (head, reply) = self.send_once(method, path, media_type, body)?.into_parts();
+            let (head, reply) = self.send_once(request, left().min(self.reply_max))?.into_parts();
             let status = head.status.as_u16();
             if head.status.is_success() && head.status != StatusCode::NO_CONTENT {
                 let found = head.headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok());
+                let reply = if request.is_streamed { reply } else { whole(reply) };
                 return Ok((found.unwrap_or_default().to_owned(), reply));
             }
-            let problem = serde_json::from_reader(reply.take(REPLY_BYTES_MAX)).unwrap_or_default();
+            let problem = serde_json::from_reader(whole(reply)).unwrap_or_default();
             let problem: ProblemReply<'static> = ProblemReply { status, ..problem };
-            if problem.is_temporary() && attempt < ATTEMPTS_MAX {
-                let (pause, why) = (retry_after(&head.headers), problem.to_string());
-                let again = again(pause, attempt);
+            let pause = retry_after(&head.headers);
+            if problem.is_temporary() && attempt < ATTEMPTS_MAX && pause < left() {
+                let (why, again) = (problem.to_string(), again(pause, attempt));
                 self.say(&format!("{}: {}; {again}", self.client.url(), printable(&why)));
                 wait(pause);
                 continue;
             }
-            if problem.is_foreign() {
-                return Err(foreign(problem).into());
-            }
-            let refused = format!("{} refused {path}: {problem}", self.client.url());
-            let next = match (status, problem.code()) {
-                (401 | 403, _) => {
-                    "send a token that allows it: NEARPRINT_TOKEN=TOKEN, --token TOKEN or --token-file \
-                     FILE"
-                }
-                (_, Some(Code::DistanceAboveMax)) => {
-                    "to raise the maximum of a stopped directory: nearprint reindex --data DIR --distance N"
-                }
-                (_, Some(Code::Follower)) => "name its primary: --server URL",
-                (_, Some(Code::OutcomeUnknown)) => {
-                    "look whether it was done; documents with ids may be sent again in any case"
-                }
-                (_, Some(Code::JobNotFound)) => "`nearprint jobs` lists the jobs",
-                _ => return Err(Error::new(problem).context(refused)),
-            };
-            return Err(ErrorReport::new(refused, next).because(problem).into());
+            return Err(self.refused(request.path, problem, pause));
         }
         unreachable!("the last attempt returns")
     }
 
-    /// Sends a request once.
-    fn send_once(
-        &self,
-        method: &Method,
-        path: &str,
-        media_type: &str,
-        body: Option<&Bytes>,
-    ) -> Result<Incoming, ErrorReport> {
-        let send = || self.client.send(method, (path, media_type), body);
+    /// The error of a reply with another status than that of success, which may be sent again after
+    /// a pause if it is temporary.
+    fn refused(&self, path: &str, problem: ProblemReply<'static>, pause: Duration) -> Error {
+        if problem.is_foreign() {
+            return self.foreign(problem).into();
+        }
+        let refused = format!("{} refused {path}: {problem}", self.client.url());
+        let next = match (problem.status, problem.code()) {
+            (401 | 403, _) => {
+                "send a token that allows it: NEARPRINT_TOKEN=TOKEN, --token TOKEN or --token-file \
+                 FILE"
+            }
+            (_, Some(Code::DistanceAboveMax)) => {
+                "to raise the maximum of a stopped directory: nearprint reindex --data DIR --distance N"
+            }
+            (_, Some(Code::Follower)) => "name its primary: --server URL",
+            (_, Some(Code::OutcomeUnknown)) => {
+                "look whether it was done; documents with ids may be sent again in any case"
+            }
+            (_, Some(Code::JobNotFound)) => "`nearprint jobs` lists the jobs",
+            _ if problem.is_temporary() => {
+                let pause = pause.as_secs();
+                let next = format!("try again in {pause} s, or wait longer: --timeout SECONDS");
+                return ErrorReport::new(refused, next).because(problem).into();
+            }
+            _ => return Error::new(problem).context(refused),
+        };
+        ErrorReport::new(refused, next).because(problem).into()
+    }
+
+    /// Sends a request once; its reply begins within a time.
+    fn send_once(&self, request: Request<'_>, within: Duration) -> Result<Incoming, ErrorReport> {
+        let Request { method, path, media_type, body, .. } = request;
+        let send = || self.client.send(method, (path, media_type), body, within);
         let waiting = || WaitNotice::new(format!("waiting for {} to answer", self.client.url()));
         let notice = (!self.is_quiet).then(waiting);
         let sent = match &notice {
@@ -391,7 +447,7 @@ impl RemoteService {
             None => send(),
         };
         let reply = sent.map_err(|error| self.unreachable(error))?;
-        Ok(reply.map(|body| Box::new(NoticedBody { body, notice }) as Box<dyn Read>))
+        Ok(reply.map(|body| NoticedBody { body, notice, address: self.client.url().to_owned() }))
     }
 
     /// Gets a path once, without waiting for a busy service; its status.
@@ -403,7 +459,9 @@ impl RemoteService {
     /// Gets a path once, without waiting for a busy service, and reads the reply, which must be
     /// JSON.
     pub(crate) fn get_once(&self, path: &str) -> Result<Value> {
-        let (status, body) = self.client.ask(path)?;
+        let asked = self.client.ask(path);
+        let (status, body) =
+            asked.map_err(|error| anyhow!("no answer from {}: {error}", self.client.url()))?;
         let body: Value = serde_json::from_slice(&body)?;
         if (200..300).contains(&status) {
             return Ok(body);
@@ -428,11 +486,35 @@ fn again(pause: Duration, attempt: u32) -> String {
     format!("trying again in {} s ({attempt} of {of})", pause.as_secs())
 }
 
-/// The seconds of a `Retry-After` header; 1 without one.
+/// The seconds of a `Retry-After` header; 1 without one, and for a date.
 fn retry_after(headers: &HeaderMap) -> Duration {
     let header = headers.get("retry-after");
     let seconds = header.and_then(|value| value.to_str().ok()?.trim().parse().ok());
-    Duration::from_secs(seconds.unwrap_or(1).min(WAIT_SECONDS_MAX))
+    Duration::from_secs(seconds.unwrap_or(1))
+}
+
+/// The body of a reply that is read as a whole.
+fn whole(reply: NoticedBody<ReplyBody>) -> NoticedBody<ReplyBody> {
+    NoticedBody { body: reply.body.whole(REPLY_BYTES_MAX), ..reply }
+}
+
+/// Lines of a bounded length.
+struct BoundedLines<R> {
+    body: R,
+    /// How long the line is that has not ended.
+    line_bytes: usize,
+}
+
+impl<R: Read> Read for BoundedLines<R> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let count = self.body.read(buffer)?;
+        let after = buffer[..count].iter().rev().position(|&byte| byte == b'\n');
+        self.line_bytes = after.unwrap_or(self.line_bytes.saturating_add(count));
+        if self.line_bytes > LINE_BYTES_MAX {
+            return Err(io::Error::other(format!("a line is longer than {LINE_BYTES_MAX} bytes")));
+        }
+        Ok(count)
+    }
 }
 
 #[cfg(test)]
@@ -440,9 +522,24 @@ mod tests {
     use super::*;
 
     #[test]
+    fn lines_have_a_longest_one() {
+        let read = |pieces: &[usize]| {
+            let lines: Vec<u8> =
+                pieces.iter().flat_map(|&n| [&b"x".repeat(n)[..], b"\n"].concat()).collect();
+            let mut lines = BoundedLines { body: &lines[..], line_bytes: 0 };
+            lines.read_to_end(&mut Vec::new()).map_err(|error| error.to_string())
+        };
+        let (most, half) = (LINE_BYTES_MAX, LINE_BYTES_MAX / 2);
+        assert_eq!(read(&[half, half, half]), Ok(3 * half + 3));
+        assert_eq!(read(&[1, most]), Ok(most + 3));
+        let message = "a line is longer than 16777216 bytes";
+        assert_eq!(read(&[1, 2 * most]), Err(message.to_owned()));
+    }
+
+    #[test]
     fn an_address_may_come_with_or_without_its_scheme() {
         for written in ["127.0.0.1:1", "http://127.0.0.1:1", "http://127.0.0.1:1/"] {
-            let service = RemoteService::new(written, &ClientCredentials::default()).unwrap();
+            let service = RemoteService::new(written, &ClientArgs::default()).unwrap();
             assert_eq!(service.address(), "http://127.0.0.1:1");
         }
     }

@@ -51,18 +51,20 @@ impl WaitNotice {
     }
 }
 
-/// A body whose pauses are watched.
+/// A body whose pauses are watched, and whose errors have the address that it is from.
 pub(super) struct NoticedBody<R> {
     pub(super) body: R,
     pub(super) notice: Option<WaitNotice>,
+    pub(super) address: String,
 }
 
 impl<R: Read> Read for NoticedBody<R> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        let Self { body, notice } = self;
-        match notice {
+        let Self { body, notice, address } = self;
+        let read = match notice {
             Some(notice) => notice.during(|| body.read(buffer)),
             None => body.read(buffer),
-        }
+        };
+        read.map_err(|error| io::Error::new(error.kind(), format!("from {address}: {error}")))
     }
 }

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use anyhow::Result;
 
-use crate::cli::collection::{ClientCredentials, RemoteService, URL_VARIABLE};
+use crate::cli::collection::{ClientArgs, RemoteService, URL_VARIABLE};
 use crate::cli::configuration;
 use crate::cli::error_report::ErrorReport;
 use crate::config::Sources;
@@ -37,16 +37,17 @@ pub(crate) struct HealthArgs {
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
     #[command(flatten)]
-    credentials: ClientCredentials,
+    client: ClientArgs,
     /// Ask whether it accepts writes, not only whether it is alive
     #[arg(long)]
     ready: bool,
 }
 
 pub(crate) fn run(args: &HealthArgs, out: &mut dyn Write) -> Result<()> {
+    let timeout = args.client.timeout().unwrap_or(TIMEOUT);
     let service = match args.server.as_ref().filter(|_| args.config.is_none()) {
-        Some(url) => RemoteService::with_timeout(url, &args.credentials, TIMEOUT)?,
-        None => RemoteService::for_probe(&configured(args.config.clone())?, TIMEOUT)?,
+        Some(url) => RemoteService::with_timeout(url, &args.client, timeout)?,
+        None => RemoteService::for_probe(&configured(args.config.clone())?, timeout)?,
     };
     let path = if args.ready { "/readyz" } else { "/healthz" };
     match service.probe(path)? {

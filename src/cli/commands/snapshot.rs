@@ -11,7 +11,7 @@ use nearprint_files::atomic_file::AtomicFile;
 use nearprint_files::destination::Destination;
 use serde_json::{Value, json};
 
-use crate::cli::collection::{ClientCredentials, RemoteService, URL_VARIABLE};
+use crate::cli::collection::{ClientArgs, RemoteService, URL_VARIABLE};
 use crate::cli::columns::{Column, json_lines, table};
 use crate::cli::error_report::ErrorReport;
 use crate::cli::offline::{self, bar, damage_report};
@@ -63,7 +63,7 @@ enum Action {
         )]
         server: Option<String>,
         #[command(flatten)]
-        credentials: ClientCredentials,
+        client: ClientArgs,
         #[command(flatten)]
         data: offline::Data,
     },
@@ -83,8 +83,8 @@ pub(crate) fn run(args: &SnapshotArgs, out: &mut dyn Write) -> Result<()> {
         Action::Verify { export: Some(file), .. } => verify_file(file, out),
         Action::Verify { data, export: None } => verify(data, out),
         // The variable may be set for other commands.
-        Action::Export { file, server: Some(server), credentials, data } if !data.is_given() => {
-            let service = RemoteService::new(server, credentials)?;
+        Action::Export { file, server: Some(server), client, data } if !data.is_given() => {
+            let service = RemoteService::new(server, client)?;
             let copy = |sink: &mut dyn Write| service.copy("/v1/snapshots/export", sink).map(drop);
             export(file, None, copy, out)
         }

@@ -9,8 +9,8 @@ use tokio::signal::unix::{SignalKind, signal};
 
 use crate::cli::exit_code;
 
-/// How long a command that writes may take to end by itself: the other end of a pipe may be slow,
-/// or there may be none.
+/// How long a command that waits for others may take to end by itself: a service may be silent, and
+/// the other end of a pipe slow, or there may be none.
 const ENDS_WITHIN: Duration = Duration::from_secs(5);
 
 /// Whether the user wants the command to end.
@@ -33,13 +33,13 @@ impl Interrupt {
         Self::listen_and(message, None)
     }
 
-    /// The same for a command whose outputs may be pipes, and opening or writing one may block: the
-    /// process also ends some time after the first signal. Nothing is lost by that, as files appear
-    /// when they are whole.
+    /// The same for a command that waits for others, such as for a service, or to write to a pipe:
+    /// the process also ends some time after the first signal. Nothing is lost by that, as files
+    /// appear when they are whole, and the next run sends again what a service has not answered.
     ///
     /// # Errors
     /// As above.
-    pub(crate) fn listen_for_outputs(message: &'static str) -> std::io::Result<Self> {
+    pub(crate) fn listen_while_waiting(message: &'static str) -> std::io::Result<Self> {
         Self::listen_and(message, Some(ENDS_WITHIN))
     }
 
@@ -66,8 +66,12 @@ impl Interrupt {
                 noted.0.is_noted.store(true, Ordering::Relaxed);
                 say!("{message}; once more to end at once");
                 match within {
-                    Some(within) => drop(tokio::time::timeout(within, next()).await),
                     None => next().await,
+                    Some(within) => {
+                        if tokio::time::timeout(within, next()).await.is_err() {
+                            say!("ended without waiting any longer; run the same command again");
+                        }
+                    }
                 }
                 end();
             });

@@ -6,6 +6,8 @@ use nearprint_files::{
 };
 use nearprint_wire::offer::{DuplicateAction, ExpiresIn, FieldValue as _, IdSource, Value};
 
+use crate::cli::commands::files::SearchRule;
+
 /// How each document is stored.
 #[derive(Debug, Clone, clap::Args)]
 pub(crate) struct ImportOptions {
@@ -42,6 +44,10 @@ pub(crate) struct ImportOptions {
     /// them
     #[arg(long, value_name = "SHARE", requires = "checking")]
     pub(crate) min_numbers: Option<f64>,
+    /// With --check: how texts are searched: exact finds only what is within the distance; likely
+    /// also similar texts beyond it
+    #[arg(long, value_enum, value_name = "HOW", requires = "checking")]
+    pub(crate) search: Option<SearchRule>,
     /// How many hits each reply lists
     #[arg(skip = 1_u16)]
     pub(crate) limit: u16,

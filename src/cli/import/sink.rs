@@ -170,6 +170,7 @@ fn request(options: &ImportOptions) -> BatchRequest {
             ("distance", check.and_then(|check| Some(check.distance?.to_string()))),
             ("min_similarity", check.and_then(|check| Some(check.min_similarity?.to_string()))),
             ("min_numbers", check.and_then(|check| Some(check.min_numbers?.to_string()))),
+            ("search", check.and_then(|check| Some(check.search?.name().to_owned()))),
             ("on_duplicate", on_duplicate),
             ("namespace", options.namespace.clone()),
             ("expires_in", options.expires_in.map(|expiry| expiry.to_string())),
@@ -190,7 +191,8 @@ mod tests {
     use nearprint_wire::offer::{Content, ExpiresIn, IdSource};
 
     use super::*;
-    use crate::cli::collection::{ClientCredentials, RemoteService};
+    use crate::cli::collection::{ClientArgs, RemoteService};
+    use crate::cli::commands::files::SearchRule;
 
     const OPTIONS: ImportOptions = ImportOptions {
         namespace: None,
@@ -201,6 +203,7 @@ mod tests {
         distance: Some(2),
         min_similarity: None,
         min_numbers: None,
+        search: None,
         limit: 1,
     };
 
@@ -208,7 +211,7 @@ mod tests {
     fn service(replies: Vec<String>) -> (Sink, JoinHandle<Vec<Request>>) {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap().to_string();
-        let service = RemoteService::new(&address, &ClientCredentials::default()).unwrap();
+        let service = RemoteService::new(&address, &ClientArgs::default()).unwrap();
         let requests = thread::spawn(move || {
             let answer = |reply: &String| {
                 let (mut stream, _) = listener.accept().unwrap();
@@ -307,6 +310,10 @@ mod tests {
         assert_eq!(
             path_of(&ImportOptions { check: false, ..options.clone() }),
             "/v1/insert/batch?namespace=crawl%207&expires_in=60&id_from=text-hash"
+        );
+        assert!(
+            path_of(&ImportOptions { search: Some(SearchRule::Exact), ..OPTIONS })
+                .ends_with("&distance=2&search=exact&on_duplicate=insert")
         );
         assert!(
             path_of(&options).ends_with(

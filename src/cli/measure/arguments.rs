@@ -1,4 +1,6 @@
-//! Values of command line arguments: sizes, distances and similarities.
+//! Values of command line arguments: sizes, times, distances and similarities.
+
+use std::time::Duration;
 
 use nearprint_fingerprint::Distance;
 
@@ -61,6 +63,20 @@ pub fn similarity(text: &str) -> Result<f64, String> {
     similarity.ok_or_else(|| "is not a number from 0 to 1".to_owned())
 }
 
+/// The longest time that a command can be told to wait.
+const TIMEOUT_MAX: Duration = Duration::from_hours(24);
+
+/// Reads a time in seconds, whole or not.
+///
+/// # Errors
+/// Which times there are.
+pub fn timeout(text: &str) -> Result<Duration, String> {
+    let seconds = text.parse().ok();
+    let time = seconds.and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());
+    time.filter(|time| !time.is_zero() && *time <= TIMEOUT_MAX)
+        .ok_or_else(|| format!("it takes seconds, above 0 and up to {}", TIMEOUT_MAX.as_secs()))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -102,5 +118,14 @@ mod tests {
         assert_eq!(distance("12"), Ok(Distance::LOOKUP_MAX));
         assert!(distance("13").is_err());
         assert!(distance("three").is_err());
+    }
+
+    #[test]
+    fn times_to_wait_are_neither_nothing_nor_for_ever() {
+        assert_eq!(timeout("0.25"), Ok(Duration::from_millis(250)));
+        assert_eq!(timeout("86400"), Ok(TIMEOUT_MAX));
+        for wrong in ["0", "-1", "inf", "nan", "86401", "1e300", "soon", ""] {
+            assert!(timeout(wrong).is_err(), "{wrong}");
+        }
     }
 }

@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::no_cluster;
-use crate::cli::collection::{ClientCredentials, RemoteService};
+use crate::cli::collection::{ClientArgs, RemoteService};
 use crate::cli::configuration;
 use crate::config::Sources;
 use crate::replicas::Peers;
@@ -31,7 +31,7 @@ pub(super) struct NodesArgs {
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
     #[command(flatten)]
-    credentials: ClientCredentials,
+    client: ClientArgs,
 }
 
 /// A node, as it sees itself.
@@ -93,25 +93,25 @@ pub(super) struct LogReport {
 impl NodesArgs {
     /// The services to ask, each with what it signs in with.
     pub(super) fn services(&self) -> Result<Vec<RemoteService>> {
-        let (servers, credentials) = if self.server.is_empty() {
+        let (servers, client) = if self.server.is_empty() {
             self.configured()?
         } else {
-            (self.server.clone(), self.credentials.clone())
+            (self.server.clone(), self.client.clone())
         };
-        let service = |server: &String| RemoteService::with_timeout(server, &credentials, TIMEOUT);
+        let service = |server: &String| RemoteService::with_timeout(server, &client, TIMEOUT);
         servers.iter().map(service).collect()
     }
 
     /// Another node, with the same credentials.
     pub(super) fn service(&self, address: &str) -> Result<RemoteService> {
-        let credentials =
-            if self.server.is_empty() { self.configured()?.1 } else { self.credentials.clone() };
-        RemoteService::with_timeout(address, &credentials, TIMEOUT)
+        let client =
+            if self.server.is_empty() { self.configured()?.1 } else { self.client.clone() };
+        RemoteService::with_timeout(address, &client, TIMEOUT)
     }
 
     /// The nodes of a configuration, and what it signs in with unless the command line has
     /// something. A node that is only asked needs no address of its own.
-    fn configured(&self) -> Result<(Vec<String>, ClientCredentials)> {
+    fn configured(&self) -> Result<(Vec<String>, ClientArgs)> {
         let mut config = configuration::merged(&Sources::of_process(self.config.clone()))?;
         let cluster = &mut config.cluster;
         if let Some(seed) = cluster.seeds.first().filter(|_| cluster.address.is_empty()) {
@@ -127,7 +127,7 @@ impl NodesArgs {
             }
         }
         let Peers { token_file, ca_file, .. } = replica.peers;
-        Ok((servers, self.credentials.clone().or(token_file, ca_file)))
+        Ok((servers, self.client.clone().or(token_file, ca_file)))
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::io::{self, Write};
 
-use anyhow::{Result, anyhow};
+use anyhow::Result;
 use clap::builder::NonEmptyStringValueParser;
 use nearprint_wire::answer::Answer;
 use nearprint_wire::offer::{ExpiresIn, IdSource};
@@ -11,6 +11,7 @@ use serde_json::value::RawValue;
 use serde_json::{Map, Value, json};
 
 use crate::cli::collection::{ServiceArgs, foreign};
+use crate::cli::commands::files::SearchRule;
 use crate::cli::document::{self, FormArgs};
 use crate::cli::import::options::expires_in;
 
@@ -64,6 +65,10 @@ pub(super) struct SearchArgs {
     /// that of the service]
     #[arg(long, value_name = "SHARE")]
     min_numbers: Option<f64>,
+    /// How texts are searched: exact finds only what is within the distance; likely also similar
+    /// texts beyond it [default: that of the service]
+    #[arg(long, value_enum, value_name = "HOW")]
+    search: Option<SearchRule>,
     /// Leave out documents that were stored longer ago than this
     #[arg(long, value_name = "SECONDS")]
     max_age: Option<u64>,
@@ -78,6 +83,7 @@ impl SearchArgs {
         add(request, "distance", self.distance);
         add(request, "min_similarity", self.min_similarity);
         add(request, "min_numbers", self.min_numbers);
+        add(request, "search", self.search.map(SearchRule::name));
         add(request, "max_age", self.max_age);
         add(request, "limit", self.limit);
     }
@@ -143,9 +149,10 @@ impl ReplyArgs {
         let service = self.service.open()?;
         let service = if is_quiet { service.quiet() } else { service };
         let reply: Box<RawValue> = service.post_json(path, &request.into())?;
-        let read: Answer = serde_json::from_str(reply.get()).map_err(foreign)?;
+        let read: Result<Answer, _> = serde_json::from_str(reply.get());
+        let read = read.map_err(|why| service.foreign(why))?;
         if read.is_blank() {
-            return Err(foreign(anyhow!("it says nothing about the document")).into());
+            return Err(service.foreign("it says nothing about the document").into());
         }
         self.print(&reply, out)?;
         Ok(read)

@@ -52,6 +52,7 @@ Exit codes:
   1  some documents failed, or the import was interrupted or ended early
   2  invalid arguments
   3  nothing was read: the files are empty, or the folders contain no documents
+  130  the service did not answer within five seconds of the interruption
 
 Examples:
   nearprint import --check --groups 10 crawl/
@@ -124,7 +125,7 @@ pub(crate) fn run(mut args: ImportArgs, out: &mut dyn Write) -> Result<()> {
         outputs::check_file("--state", state, &args.paths)?;
     }
     let total = input_bytes(&args.paths)?;
-    let interrupt = Interrupt::listen("ending after this batch")?;
+    let interrupt = args.collection.listen("ending after this batch")?;
     let sink = open(&args)?;
     let mut state = open_state(&args, &named, &sink)?;
     let (from, note) = state.as_mut().map_or((None, None), |state| state.resume(&sink));

@@ -107,7 +107,7 @@ pub(crate) fn run(args: &MatchArgs, out: &mut StandardOutput) -> Result<()> {
         threads: threads(args.threads),
         stops_at_errors: args.on_error == OnError::Stop,
     };
-    let interrupt = Interrupt::listen_for_outputs("ending without the pairs")?;
+    let interrupt = Interrupt::listen_while_waiting("ending without the pairs")?;
     let scanned = scan(args, &queries, (matching, options.clone()), &interrupt)?;
     let (asked, bad_queries) = (scanned.len() as u64, scanned.bad_count);
     let queries =

@@ -17,7 +17,6 @@ use crate::cli::columns::{Column, json_lines, table};
 use crate::cli::commands::files::SearchRule;
 use crate::cli::error_report::ErrorReport;
 use crate::cli::exit_code;
-use crate::cli::import::interrupt::Interrupt;
 use crate::cli::measure::numbers::count;
 use crate::cli::measure::times;
 use crate::cli::printable::printable;
@@ -86,7 +85,7 @@ fn name(document: &MemberReply<'_>) -> String {
 
 pub(crate) fn run(args: &GroupsArgs, out: &mut dyn Write) -> Result<()> {
     let collection = &args.collection.open()?;
-    let interrupt = Interrupt::listen("cancelling the job")?;
+    let interrupt = args.collection.listen("cancelling the job")?;
     let job = collection.begin_groups(&search(args))?;
     let job = jobs::watch(job, &|name| collection.job(name), &interrupt)?;
     if interrupt.is_noted() {

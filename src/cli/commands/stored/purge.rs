@@ -65,7 +65,7 @@ pub(crate) fn run(args: &PurgeArgs, out: &mut dyn Write) -> Result<()> {
         say!("see it with `nearprint jobs`; end it with `nearprint jobs cancel {name}`");
         return Ok(());
     }
-    let interrupt = Interrupt::listen("leaving the job running")?;
+    let interrupt = Interrupt::listen_while_waiting("leaving the job running")?;
     let job = jobs::watch(job, &|name| service.job(name), &interrupt).map_err(|error| {
         let next = format!(
             "`nearprint jobs` shows it; it continues when the service starts again, and \

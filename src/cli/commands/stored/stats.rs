@@ -2,11 +2,11 @@
 
 use std::io::{self, Write};
 
-use anyhow::{Result, anyhow};
+use anyhow::Result;
 use clap::builder::NonEmptyStringValueParser;
 use serde_json::Value;
 
-use crate::cli::collection::{self, ServiceArgs, foreign};
+use crate::cli::collection::{self, ServiceArgs};
 use crate::cli::measure::numbers::{bytes, count};
 use crate::cli::measure::times;
 use crate::cli::printable::printable;
@@ -32,10 +32,11 @@ pub(crate) struct StatsArgs {
 
 pub(crate) fn run(args: &StatsArgs, out: &mut dyn Write) -> Result<()> {
     let path = collection::path("/v1/stats", &[("namespace", args.namespace.clone())]);
-    let stats: Value = args.service.open()?.get_json(&path)?;
+    let service = args.service.open()?;
+    let stats: Value = service.get_json(&path)?;
     // Both the figures of a service and those of a namespace have it.
     if stats["documents"].as_u64().is_none() {
-        return Err(foreign(anyhow!("it does not count documents")).into());
+        return Err(service.foreign("it does not count documents").into());
     }
     if args.json {
         writeln!(out, "{stats}")?;

@@ -26,7 +26,7 @@ impl Against {
     /// There is no such directory, or it is in use, or the service does not reply.
     pub(super) fn open(name: &str, args: &DedupArgs) -> Result<Self> {
         let collection = if name.contains("://") {
-            Collection::Service(RemoteService::new(name, &args.credentials)?.into())
+            Collection::Service(RemoteService::new(name, &args.client)?.into())
         } else {
             Collection::in_directory(Path::new(name), None)?
         };

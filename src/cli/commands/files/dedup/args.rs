@@ -7,7 +7,7 @@ use nearprint_files::dedup::choice::KeepBy;
 use nearprint_files::dedup::grouping;
 use nearprint_fingerprint::Distance;
 
-use crate::cli::collection::ClientCredentials;
+use crate::cli::collection::ClientArgs;
 use crate::cli::commands::files::scanning::SearchRule;
 use crate::cli::document::MethodArgs;
 use crate::cli::import::options::{OnError, ReadingArgs};
@@ -66,7 +66,7 @@ pub(crate) struct DedupArgs {
     #[arg(long, value_name = "URL|DIR")]
     pub(super) against: Option<String>,
     #[command(flatten)]
-    pub(super) credentials: ClientCredentials,
+    pub(super) client: ClientArgs,
     /// Which document of a group to keep: first, last, longest, max:FIELD (with the largest number
     /// in it), none
     #[arg(long, value_name = "RULE", default_value = "first")]

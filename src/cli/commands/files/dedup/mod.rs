@@ -56,7 +56,7 @@ pub(crate) fn run(mut args: DedupArgs, out: &mut dyn Write) -> Result<()> {
     options.is_lenient = true;
     let target = Target::of(&args, &options)?;
     let stamps = Stamps::of(&args.paths)?;
-    let interrupt = Interrupt::listen_for_outputs("ending without a copy")?;
+    let interrupt = Interrupt::listen_while_waiting("ending without a copy")?;
     options.mapping.metadata = args.keep.field.iter().cloned().collect();
     if args.revisit {
         options.mapping.metadata.extend(revisit::FIELDS.map(str::to_owned));
