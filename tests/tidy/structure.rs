@@ -44,7 +44,7 @@ const LAYERS: &[(&str, usize)] = &[
     ("src/access", 440),
     ("src/cli", 7_540),
     ("python", 2_200),
-    ("crates/files", 8_350),
+    ("crates/files", 8_390),
     ("crates/wire", 2_050),
     ("crates/text", 6_050),
     ("crates/engine", 10_820),

@@ -90,6 +90,33 @@ fn texts_are_compared_by_their_sketches_too() {
 }
 
 #[test]
+fn without_a_pair_it_says_what_would_be_one() {
+    let folder = folder();
+    let folder = folder.path();
+    write(folder, "queries.hex", QUERIES);
+    write(folder, "near.hex", "00000000000000f0\ty\n00000000ffff0000\tz\n");
+    write(folder, "far.hex", "0123456789abcdef\tx\n");
+    write(folder, "query.jsonl", format!("{{\"id\": \"q\", \"text\": \"{}\"}}\n", TEXTS[0]));
+    write(folder, "other.jsonl", format!("{{\"id\": \"r\", \"text\": \"{}\"}}\n", TEXTS[1]));
+    let said = |arguments: &[&str]| {
+        let (code, said, error) = end(folder, arguments, "");
+        assert_eq!((code, &*said), (0, ""), "{error}");
+        error.lines().last().unwrap_or_default().to_owned()
+    };
+    let near = said(&["queries.hex", "near.hex"]);
+    let expected = "nothing was found: the nearest of the records is at distance 4; --distance 4 finds \
+                    it, with --min-similarity 0 if the texts differ more";
+    assert_eq!(near, expected);
+    let found = end(folder, &["queries.hex", "near.hex", "--distance", "4"], "").1;
+    assert_eq!(found.lines().count(), 1, "as it says");
+    let far = said(&["queries.hex", "far.hex", "--min-similarity", "0"]);
+    assert!(far.ends_with("; no --distance reaches it, 12 being the largest"), "{far}");
+    let none = said(&["query.jsonl", "other.jsonl", "--json"]);
+    let none: serde_json::Value = serde_json::from_str(&none).unwrap();
+    assert!(none["nearest_distance"].as_u64().unwrap() > 3, "{none}");
+}
+
+#[test]
 fn what_cannot_be_read_is_said_and_the_rest_is_matched() {
     let folder = folder();
     let folder = folder.path();

@@ -34,6 +34,10 @@ const LOOKED_UP_TOGETHER: usize = 64;
 /// record is looked up once more when its pairs are passed on.
 const NEAR_WAITING_MAX: usize = 1 << 16;
 
+/// The most pairs of fingerprints that are compared to tell how near the nearest is, which takes
+/// less than a second.
+const COMPARED_MAX: u64 = 1 << 28;
+
 /// Queries after which the index is merged.
 const SETTLED_AT_A_TIME: usize = 1 << 14;
 
@@ -82,6 +86,17 @@ pub struct Matched {
     pub failed: u64,
     /// The first ones of these.
     pub bad: Vec<BadEntry>,
+    /// Without a pair: how near a record comes to a query.
+    pub nearest: Option<Nearest>,
+}
+
+/// How near a record comes to a query of its namespace.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Nearest {
+    /// The least distance of their fingerprints.
+    pub distance: Distance,
+    /// How many records were compared with all queries: the first ones, if these are many.
+    pub records: u64,
 }
 
 /// Queries that records are compared with.
@@ -94,6 +109,8 @@ pub struct Queries {
     options: MatchOptions,
     /// [`NEAR_WAITING_MAX`], but for tests.
     near_waiting_max: usize,
+    /// [`COMPARED_MAX`], but for tests.
+    compared_max: u64,
 }
 
 /// The records of a batch that have a fingerprint near one of the queries, and what else there is
@@ -102,6 +119,8 @@ struct Found {
     records: u64,
     without_fingerprint: u64,
     near: Vec<Record>,
+    /// All fingerprints, each with the number of its namespace, which queries have too.
+    compared: Vec<(Fingerprint, u32)>,
 }
 
 /// A record that may be in a pair.
@@ -136,7 +155,8 @@ impl Queries {
                 View::filled(shape(options.distance, false), sorted.len() as u64, fingerprints)
             }
         };
-        Ok(Self { scanned, sorted, view, options, near_waiting_max: NEAR_WAITING_MAX })
+        let (near_waiting_max, compared_max) = (NEAR_WAITING_MAX, COMPARED_MAX);
+        Ok(Self { scanned, sorted, view, options, near_waiting_max, compared_max })
     }
 
     /// Passes on every pair, by its record in the order of the files, and then by distance and by
@@ -152,7 +172,7 @@ impl Queries {
     ) -> io::Result<Matched> {
         let MatchOptions { threads, stops_at_errors, .. } = self.options;
         let options = BatchOptions { stops_at_errors, ..BATCH };
-        let mut matched = Matched::default();
+        let (mut matched, mut left) = (Matched::default(), self.compared_max);
         in_order(
             documents,
             (options, threads),
@@ -168,6 +188,11 @@ impl Queries {
                     let pairs = self.pass_on(record, take)?;
                     matched.pairs += pairs;
                     matched.in_pairs += u64::from(pairs > 0);
+                }
+                if matched.pairs == 0 {
+                    self.compare(&found.compared, &mut left, &mut matched.nearest);
+                } else {
+                    matched.nearest = None;
                 }
                 watcher.at(matched.records);
                 Ok::<bool, io::Error>(watcher.goes_on())
@@ -209,8 +234,45 @@ impl Queries {
             let namespace = namespace(entry).unwrap_or_default();
             Some(Record { name: name(entry), namespace, fingerprint, evidence, near: own, similar })
         };
+        let compared = made.iter().filter_map(|(entry, _, fingerprint)| {
+            Some((*fingerprint, self.number_of(&namespace(entry).unwrap_or_default())?))
+        });
+        let compared = compared.collect();
         let near = made.into_iter().enumerate().filter_map(record).collect();
-        Found { records: entries.len() as u64, without_fingerprint, near }
+        Found { records: entries.len() as u64, without_fingerprint, near, compared }
+    }
+
+    /// The number of a namespace that queries have.
+    fn number_of(&self, namespace: &str) -> Option<u32> {
+        let number = self.scanned.all_namespaces.iter().position(|name| **name == *namespace)?;
+        u32::try_from(number).ok()
+    }
+
+    /// The number of the namespace of a query.
+    fn namespace_of(&self, query: u32) -> u32 {
+        self.scanned.namespaces.get(query as usize).copied().unwrap_or_default()
+    }
+
+    /// Compares records with all queries, as long as `left` pairs of fingerprints may be compared.
+    fn compare(
+        &self,
+        records: &[(Fingerprint, u32)],
+        left: &mut u64,
+        nearest: &mut Option<Nearest>,
+    ) {
+        for &(fingerprint, namespace) in records {
+            let Some(less) = left.checked_sub(self.scanned.len() as u64) else { return };
+            *left = less;
+            let queries = (0..self.scanned.len() as u32)
+                .filter(|&query| self.namespace_of(query) == namespace)
+                .filter_map(|query| self.scanned.fingerprints.get(query));
+            let Some(distance) = queries.map(|query| query.distance(fingerprint)).min() else {
+                continue;
+            };
+            let before = nearest.unwrap_or(Nearest { distance, records: 0 });
+            let distance = distance.min(before.distance);
+            *nearest = Some(Nearest { distance, records: before.records + 1 });
+        }
     }
 
     /// The fingerprints of queries near some of records, each with the number of the record, by
@@ -297,8 +359,7 @@ impl Queries {
             distance,
             similarity,
         };
-        let number = scanned.namespaces.get(query as usize).map_or(0, |&number| number as usize);
-        if scanned.all_namespaces[number] != record.namespace {
+        if scanned.all_namespaces[self.namespace_of(query) as usize] != record.namespace {
             return Ok(None);
         }
         let Some(spill) = &scanned.spill else { return Ok(Some(pair(None))) };
@@ -431,6 +492,11 @@ mod tests {
             prop_assert_eq!(matched.pairs, expected.len() as u64);
             prop_assert_eq!(found, expected);
             prop_assert_eq!((matched.records, matched.in_pairs), (records.len() as u64, in_pairs));
+            let least = asked.iter().flat_map(|query| {
+                records.iter().map(move |record| (query ^ record).count_ones() as u8)
+            });
+            let nearest = matched.nearest.map(|nearest| nearest.distance.get());
+            prop_assert_eq!(nearest, least.min().filter(|_| in_pairs == 0));
         }
     }
 
@@ -526,6 +592,26 @@ mod tests {
         assert!(counts([&one, &other], two, None), "they are not compared");
         assert!(counts([&one, &other], zero, threshold), "equal fingerprints count");
         assert!(counts([&one, &bare], two, threshold), "there is nothing to compare");
+    }
+
+    #[test]
+    fn without_a_pair_it_tells_how_near_the_first_records_are() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut queries = queries(&hex(folder.path(), "q", &[0, 0xffff]), options(3, 0.83));
+        let records = hex(folder.path(), "r", &[0x0f_ff00, 0x1f_0000, 0xf0_0000]);
+        let nearest = |queries: &Queries| {
+            let nearest = pairs(queries, records.clone()).1.nearest;
+            nearest.map(|nearest| (nearest.distance.get(), nearest.records))
+        };
+        assert_eq!(nearest(&queries), Some((4, 3)));
+        queries.compared_max = 5;
+        assert_eq!(nearest(&queries), Some((5, 2)), "the third is not compared");
+        queries.compared_max = 1;
+        assert_eq!(nearest(&queries), None);
+        let elsewhere =
+            serde_json::json!({"id": "r", "namespace": "a", "fingerprint": "0000000000000000"});
+        let (found, matched) = pairs(&queries, lines(folder.path(), "elsewhere", &[elsewhere]));
+        assert_eq!((found, matched.nearest), (Vec::new(), None));
     }
 
     #[test]

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, Result};
 use nearprint_files::dedup::grouping::DISTANCE_DEFAULT;
-use nearprint_files::dedup::matching::{FileMatch, MatchOptions, Matched, Queries};
+use nearprint_files::dedup::matching::{FileMatch, MatchOptions, Matched, Nearest, Queries};
 use nearprint_files::dedup::scan::{Scanned, Wishes};
 use nearprint_files::destination::Destination;
 use nearprint_files::rows::{CellKind, RowColumn, RowFormat, RowWriter};
@@ -223,7 +223,7 @@ fn summary(
     out: &mut dyn Write,
 ) -> io::Result<()> {
     if args.json {
-        let report = json!({
+        let mut report = json!({
             "queries": queries,
             "records": matched.records,
             "without_fingerprint": matched.without_fingerprint,
@@ -231,6 +231,9 @@ fn summary(
             "in_pairs": matched.in_pairs,
             "pairs": matched.pairs,
         });
+        if let Some(nearest) = matched.nearest {
+            report["nearest_distance"] = nearest.distance.get().into();
+        }
         return writeln!(out, "{report}");
     }
     let mut row = |name: &str, number: u64, what: String| {
@@ -247,7 +250,30 @@ fn summary(
     let of = format!("with {} of the records", count(matched.in_pairs));
     let file = args.output.display();
     let written = written.map_or_else(String::new, |size| format!(", in {file}, {}", bytes(size)));
-    row("pairs", matched.pairs, of + &written)
+    row("pairs", matched.pairs, of + &written)?;
+    if matched.pairs == 0 { writeln!(out, "{}", nothing_found(args, matched)) } else { Ok(()) }
+}
+
+/// Why there is no pair, and with which options there would be one.
+fn nothing_found(args: &MatchArgs, matched: &Matched) -> String {
+    let Some(Nearest { distance, records }) = matched.nearest else {
+        return "nothing was found: no record has a namespace of a query and a fingerprint"
+            .to_owned();
+    };
+    let of = match matched.records - matched.without_fingerprint {
+        all if records < all => format!("the first {} records", count(records)),
+        _ => "the records".to_owned(),
+    };
+    let next = if distance <= args.distance {
+        "--min-similarity 0 finds it".to_owned()
+    } else if distance > Distance::LOOKUP_MAX {
+        format!("no --distance reaches it, {} being the largest", Distance::LOOKUP_MAX)
+    } else if args.min_similarity > 0.0 {
+        format!("--distance {distance} finds it, with --min-similarity 0 if the texts differ more")
+    } else {
+        format!("--distance {distance} finds it")
+    };
+    format!("nothing was found: the nearest of {of} is at distance {distance}; {next}")
 }
 
 /// An error if not every query and record was read.
