@@ -38,7 +38,7 @@ use commands::files::{dedup, import as import_files, matching};
 use commands::stored::{export, groups, jobs, list, namespaces, originals, purge, stats};
 use commands::{
     check_config, cluster, compare, fingerprint, generate, health, inspect, plan, serve, snapshot,
-    token, train,
+    token, train, version,
 };
 use standard_output::StandardOutput;
 
@@ -113,6 +113,8 @@ enum Command {
     Promote(promote::PromoteArgs),
     /// Begin a cluster of services with the same documents, and look after its nodes
     Cluster(cluster::ClusterArgs),
+    /// Show the version, and how and for what machine the program was built
+    Version(version::VersionArgs),
     /// Print a script that completes the command line in a shell
     Completions(generate::CompletionsArgs),
     /// Write the manual pages into a folder
@@ -212,6 +214,7 @@ fn run(command: Command) -> anyhow::Result<u8> {
         Command::Reindex(args) => reindex::run(&args, &mut out),
         Command::Promote(args) => promote::run(&args, &mut out),
         Command::Cluster(args) => cluster::run(&args, &mut out),
+        Command::Version(args) => version::run(&args, &mut out),
         Command::Completions(args) => generate::completions(&args, command_line(), &mut out),
         Command::Man(args) => generate::man(&args, command_line(), &mut out),
     }?;

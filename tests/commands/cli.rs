@@ -69,6 +69,22 @@ fn a_command_line_that_makes_no_sense_ends_with_2_and_help_with_0() {
 }
 
 #[test]
+fn version_tells_what_the_program_is() {
+    let short = nearprint(&["--version"], "");
+    let long = nearprint(&["version"], "");
+    assert_eq!((code(&long), err(&long)), (0, ""));
+    assert!(out(&long).starts_with(out(&short)), "{}", out(&long));
+    let json = nearprint(&["version", "--json"], "");
+    let json: serde_json::Value = serde_json::from_str(out(&json)).unwrap();
+    assert_eq!(out(&short), format!("nearprint {}\n", json["version"].as_str().unwrap()));
+    for name in ["profile", "target", "instruction_set", "recipe"] {
+        let value = json[name].as_str().unwrap();
+        assert!(out(&long).contains(&format!(" {value}\n")), "{}", out(&long));
+    }
+    assert_eq!(json["commit"].as_str(), option_env!("NEARPRINT_COMMIT"));
+}
+
+#[test]
 fn options_that_would_have_no_effect_are_refused() {
     let refused: &[&[&str]] = &[
         &["import", "--data", "d", "--distance", "2", "-"],

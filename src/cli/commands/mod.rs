@@ -16,3 +16,4 @@ pub(crate) mod snapshot;
 pub(crate) mod stored;
 pub(crate) mod token;
 pub(crate) mod train;
+pub(crate) mod version;

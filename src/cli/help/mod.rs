@@ -29,7 +29,7 @@ const GROUPS: &[(&str, &[&str])] = &[
     ("Work on files, without a service", &["dedup", "match", "compare", "fingerprint", "train"]),
     ("Look after a data directory", &["snapshot", "inspect", "repair", "reindex", "promote"]),
     ("Run a cluster", &["cluster"]),
-    ("Get help", &["help", "completions", "man"]),
+    ("Get help", &["help", "version", "completions", "man"]),
 ];
 
 /// The description that clap gives to its own command `help`.
