@@ -255,6 +255,27 @@ fn an_import_stops_at_an_error_if_it_is_to_and_a_dry_run_stores_nothing() {
 }
 
 #[test]
+fn a_folder_may_have_files_of_records_that_are_no_documents() {
+    let folder = tempfile::tempdir().unwrap();
+    let texts = folder.path().join("texts");
+    std::fs::create_dir(&texts).unwrap();
+    file(&texts, "a.txt", LONG_TEXT);
+    let packages = file(&texts, "b.json", "[{\"name\": \"a\", \"size\": 5}]");
+    let output = import(folder.path(), &[texts.to_str().unwrap()]);
+    assert_eq!((code(&output), err(&output).contains("error")), (0, false), "{}", err(&output));
+    let left_out = "1 x left out: files of records without a text (--text FIELD names another";
+    for part in ["documents read               1\n", left_out] {
+        assert!(out(&output).contains(part), "{}", out(&output));
+    }
+    // Named, it is meant to have documents.
+    let output = import(folder.path(), &[&packages]);
+    assert_eq!(code(&output), 1, "{}", out(&output));
+    assert!(out(&output).contains("has no text: none of text, html"), "{}", out(&output));
+    let output = import(folder.path(), &[texts.to_str().unwrap(), "--text", "name"]);
+    assert!(out(&output).contains("documents read               2\n"), "{}", out(&output));
+}
+
+#[test]
 fn a_file_without_text_is_left_out_and_a_record_without_text_fails() {
     let folder = tempfile::tempdir().unwrap();
     let texts = folder.path().join("texts");

@@ -68,6 +68,8 @@ struct Said {
     explained: HashSet<String>,
     left_out: BTreeMap<&'static str, u64>,
     doubts: BTreeMap<&'static str, Doubt>,
+    /// Files whose first record has no field that is known to have the content of a document.
+    without_content: HashSet<Arc<Path>>,
 }
 
 /// Documents that were read although something is wrong with their records.
@@ -122,6 +124,11 @@ impl Context {
 
     pub(super) fn leave_out(&self, what: &'static str) {
         *self.said().left_out.entry(what).or_default() += 1;
+    }
+
+    /// Whether the first record of a file has no field for content.
+    pub(super) fn is_without_content(&self, file: &Path) -> bool {
+        self.said().without_content.contains(file)
     }
 
     /// What is wrong with records that were read, and with how many.
@@ -185,6 +192,8 @@ pub(super) struct File {
     /// What its records are called.
     unit: &'static str,
     is_explained: bool,
+    /// No record was assembled yet.
+    is_first: bool,
     /// How fingerprints in texts are written in this file.
     fingerprints: FingerprintFormat,
     /// Records are looked at, and not read.
@@ -200,7 +209,8 @@ impl File {
     ) -> Self {
         let (context, path) = (Arc::clone(context), path.into());
         let fingerprints = context.fingerprints.unwrap_or_default();
-        Self { context, path, format, unit, is_explained: false, fingerprints, probe: None }
+        let (is_explained, is_first) = (false, true);
+        Self { context, path, format, unit, is_explained, is_first, fingerprints, probe: None }
     }
 
     /// The same file, whose records are looked at, and not read; and what they show.
@@ -255,6 +265,10 @@ impl File {
         {
             self.is_explained = true;
             self.context.explain(&self.path, self.format, &mapping, first);
+        }
+        let is_first = std::mem::take(&mut self.is_first);
+        if is_first && parsed.is_err() && mapping::is_without_content(fields, self.mapping()) {
+            self.context.said().without_content.insert(Arc::clone(&self.path));
         }
         self.parsed(place, raw, parsed)
     }

@@ -22,6 +22,7 @@ use crate::ReadOptions;
 
 const UNKNOWN: &str = "files in unknown formats";
 const EMPTY: &str = "empty or binary files";
+const WITHOUT_TEXT: &str = "files of records without a text (--text FIELD names another field)";
 const BY_PRODUCT: &str = "by-products of other programs (._*, _SUCCESS, dataset cards ...)";
 
 /// Reads the documents of a folder.
@@ -29,6 +30,8 @@ pub(super) struct Folder {
     walk: Walk,
     /// The file of records that is being read.
     records: Option<Items>,
+    /// Whether the first of its records, which shows whether they are documents, is still to come.
+    is_first: bool,
     root: PathBuf,
     opener: Opener,
 }
@@ -36,7 +39,7 @@ pub(super) struct Folder {
 impl Folder {
     pub(super) fn new(root: PathBuf, opener: Opener) -> Self {
         let walk = walk(&root);
-        Self { walk, records: None, root, opener }
+        Self { walk, records: None, is_first: false, root, opener }
     }
 
     /// The document of a file; `None` for a file of records, which is opened now.
@@ -71,10 +74,26 @@ impl Folder {
     fn open(&mut self, path: &Path) -> Option<Item> {
         match self.opener.open(path) {
             Ok(records) => {
+                self.is_first = !self.opener.context.is_lenient;
                 self.records = Some(records);
                 None
             }
             Err(bad) => Some(Err(bad)),
+        }
+    }
+
+    /// A record; if it is the first of its file and has no text, the file is left out, as a file of
+    /// another format is.
+    fn unless_without_text(&mut self, item: Item) -> Item {
+        let is_first = self.is_first;
+        self.is_first &= matches!(item, Ok(FileRecord::Other(_)));
+        match item {
+            Err(bad) if is_first && self.opener.context.is_without_content(&bad.place.path) => {
+                self.records = None;
+                let place = Place::file(&bad.place.path);
+                Ok(FileRecord::Other(Other { place, raw: Raw::None, what: WITHOUT_TEXT }))
+            }
+            item => item,
         }
     }
 
@@ -137,7 +156,7 @@ impl Iterator for Folder {
     fn next(&mut self) -> Option<Item> {
         loop {
             if let Some(item) = self.records.as_mut().and_then(Iterator::next) {
-                return Some(item);
+                return Some(self.unless_without_text(item));
             }
             match self.walk.next()? {
                 Ok(file) if file.file_type().is_file() => {
@@ -200,7 +219,7 @@ mod tests {
     use std::os::unix::fs::symlink;
 
     use super::super::context::{Context, RecordForm};
-    use super::super::mapping::Mapping;
+    use super::super::mapping::{BodyKind, Mapping};
     use super::super::source::BytesRead;
     use super::*;
 
@@ -320,6 +339,40 @@ mod tests {
         let (a, g, h) = (at("a.txt"), at("g.parquet"), at("h.txt"));
         let bad = format!("{} line 2 (byte 25)", at("b.jsonl"));
         assert_eq!(shown, [&a, "1", &bad, "2", "3", "4", &g, &h]);
+    }
+
+    #[test]
+    fn a_file_whose_first_record_has_no_text_is_left_out() {
+        let root = tempfile::tempdir().unwrap();
+        let at = |name: &str| root.path().join(name);
+        let text = "{\"id\": \"1\", \"text\": \"t\"}\n";
+        fs::write(at("a.json"), format!("[{{\"name\": \"a\"}}, {text}]")).unwrap();
+        fs::write(at("b.csv"), "name,size\na,1\nb,2\n").unwrap();
+        fs::write(at("c.jsonl"), format!("{{\"features\": [\"default\"]}}\n{text}")).unwrap();
+        // These are documents, and one of them is broken.
+        fs::write(at("d.jsonl"), format!("{{\"text\": null}}\n{text}")).unwrap();
+        fs::write(at("e.jsonl"), format!("nonsense\n{text}")).unwrap();
+        fs::write(at("f.jsonl"), format!("{text}{{\"name\": \"a\"}}\n")).unwrap();
+        fs::write(at("g.jsonl"), "{\"id\": \"2\", \"features\": [[\"a\", 1]]}\n").unwrap();
+        let shown = |options: ReadOptions| {
+            let opener = Opener::of(options);
+            let shown = Folder::new(root.path().to_path_buf(), opener).filter_map(|item| {
+                Some(match item {
+                    Ok(FileRecord::Document(entry)) => entry.id.unwrap_or_default(),
+                    Ok(FileRecord::Other(other)) if other.what == WITHOUT_TEXT => "-".to_owned(),
+                    Ok(FileRecord::Other(_)) => return None,
+                    Err(bad) => bad.place.path.file_name()?.to_str()?.to_owned(),
+                })
+            });
+            shown.collect::<Vec<_>>()
+        };
+        let documents = ["d.jsonl", "1", "e.jsonl", "1", "1", "f.jsonl", "2"];
+        assert_eq!(shown(ReadOptions::default()), [&["-"; 3][..], &documents].concat());
+        // Whoever names the field is told of each record that lacks it.
+        let mapping =
+            Mapping { body: Some((BodyKind::Text, "text".to_owned())), ..Mapping::default() };
+        let named = shown(ReadOptions { mapping, ..ReadOptions::default() });
+        assert_eq!(named[..4], ["a.json", "1", "b.csv", "c.jsonl"]);
     }
 
     #[test]

@@ -177,6 +177,21 @@ pub(super) fn has_content(columns: &[String], mapping: &Mapping) -> bool {
     }
 }
 
+/// Whether a record has no field that the user names for the content, or that is known to have it.
+/// Programs for learning call something else `features`: that is one only if it can be read.
+pub(super) fn is_without_content(fields: &dyn Fields, mapping: &Mapping) -> bool {
+    let names = BODIES.iter().map(|(name, kind)| (*name, Some(*kind)));
+    let mut known = names.chain(TEXTS.map(|name| (name, None))).filter(|(name, kind)| {
+        let Some(own) = fields.spelt(name) else { return false };
+        let is_read = |value| values::content(BodyKind::Features, value, FingerprintFormat::Hex);
+        match fields.get(own) {
+            Ok(Some(value)) if *kind == Some(BodyKind::Features) => is_read(value).is_ok(),
+            _ => true,
+        }
+    });
+    mapping.body.is_none() && known.next().is_none()
+}
+
 fn missing(path: &str) -> String {
     format!("has no field `{path}`, or it is empty")
 }
