@@ -8,9 +8,13 @@ type Schemas = components["schemas"];
 /** An error, as every reply that is no success has it. */
 export type Problem = Schemas["Problem"];
 
-/** An error of the service; `problem` has its `code`, `field` and `line`. */
+/**
+ * What the service refuses, or that no reply of it comes; `problem` has its `code`, `field` and
+ * `line`. Codes of the client itself are `unreachable` (the `status` is 0), and `unknown` for an
+ * error of another server.
+ */
 export class NearprintError extends Error {
-  constructor(problem: Problem);
+  constructor(problem: Problem, options?: ErrorOptions);
   readonly problem: Problem;
 }
 
@@ -19,13 +23,20 @@ export interface Options {
   url?: string | undefined;
   /** The token, if the service needs one. */
   token?: string | undefined;
-  /** How often a request is sent again that gets 429 or 503; the default is 5. */
-  retries?: number;
+  /**
+   * The seconds that one call may take, with the look-up of the host's name, all waiting and all
+   * attempts; the default is 30. A call takes its own as an option of the same name.
+   */
+  timeout?: number | undefined;
+  /** A longer reply is not taken; the default is 256 MiB. */
+  replyBytesMax?: number | undefined;
 }
 
 /**
- * A client of a service. A request that gets 429 or 503, and has changed nothing, is sent again after
- * the time in Retry-After.
+ * A client of a service. Every call ends within `timeout`: with a reply, with `error`, what the
+ * service refuses, or by throwing {@link NearprintError} if no reply of nearprint comes. What was
+ * refused for now or lost is sent again until then, if that is the same write: a document to store
+ * that has no id gets one of its text.
  */
 export function nearprint(options?: Options): Client<paths>;
 
@@ -46,11 +57,12 @@ export type Line<Reply> = (Reply & { error?: undefined }) | { error: Problem };
 
 /**
  * Sends documents as requests of at most 1,000 lines and 1 MiB, one after the other, and yields the
- * reply to each, in their order. Throws {@link NearprintError} if a request is refused as a whole.
+ * reply to each, in their order. Each request has the timeout. Throws {@link NearprintError} if a request is refused as a whole.
  */
 export function batch<Path extends keyof Batches>(
   client: Client<paths>,
   path: Path,
   documents: Iterable<Batches[Path][0]> | AsyncIterable<Batches[Path][0]>,
   query?: paths[Path]["post"]["parameters"]["query"],
+  options?: { timeout?: number | undefined },
 ): AsyncGenerator<Line<Batches[Path][1]>, void, undefined>;

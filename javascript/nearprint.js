@@ -1,40 +1,54 @@
 import createClient, { defaultPathSerializer } from "openapi-fetch";
-import { setTimeout as sleep } from "node:timers/promises";
+import { Exchange } from "./exchange.js";
+import { NearprintError } from "./replies.js";
 
-/** @typedef {import("./schema.js").components["schemas"]["Problem"]} Problem */
+export { NearprintError };
 
 /** The most lines and bytes of a request of {@link batch}. */
 const LINES_MAX = 1_000;
 const BYTES_MAX = 1 << 20;
 
-/** Errors that do not pass with time alone, or after which the request may have been carried out. */
-const LASTING = ["follower", "outcome_unknown"];
+/** The longest timeout of a call, in seconds; that of the Python client. */
+const TIMEOUT_MAX_S = 7 * 86_400;
 
-/** An error of the service; `problem` has its `code`, `field` and `line`. */
-export class NearprintError extends Error {
-  /** @param {Problem} problem */
-  constructor(problem) {
-    super(`${problem.code}: ${problem.detail}`);
-    this.name = "NearprintError";
-    this.problem = problem;
-  }
-}
+/** By default, a longer reply is not taken: 256 MiB. */
+const REPLY_BYTES_MAX = 256 << 20;
 
 /**
- * A client of a service. A request that gets 429 or 503, and has changed nothing, is sent again after
- * the time in Retry-After, at most `retries` times.
+ * A client of a service. Every call ends within `timeout`, with a reply or with an error that names
+ * the address; what was refused for now or lost is sent again until then, if that is the same write.
  *
  * @type {typeof import("./nearprint.js").nearprint}
  */
-export function nearprint({ url = "http://127.0.0.1:7878", token, retries = 5 } = {}) {
-  return createClient({
+export function nearprint({
+  url = "http://127.0.0.1:7878",
+  token,
+  timeout = 30,
+  replyBytesMax = REPLY_BYTES_MAX,
+} = {}) {
+  if (!(replyBytesMax >= 1)) throw new RangeError("replyBytesMax must be at least 1");
+  const settings = { address: addressOf(url), replyBytesMax, reached: false };
+  const standard = checkedTimeout(timeout);
+  const client = createClient({
     baseUrl: url,
-    ...(token === undefined ? {} : { headers: { Authorization: `Bearer ${token}` } }),
+    headers: headersOf(token),
     // The names of a list have commas between them.
     querySerializer: { array: { style: "form", explode: false } },
     pathSerializer: pathOf,
-    fetch: (request) => retried(request, retries),
+    fetch: (request) => {
+      // openapi-fetch leaves options that a Request does not have on it.
+      const { timeout: own, operation, stream } = /** @type {any} */ (request);
+      const seconds = own === undefined ? standard : checkedTimeout(own);
+      return new Exchange(settings, request, operation, stream).run(seconds);
+    },
   });
+  client.use({
+    onRequest({ request, schemaPath, options }) {
+      const operation = `${request.method} ${schemaPath}`;
+      Object.assign(request, { operation, stream: options.parseAs === "stream" });
+    },
+  });
+  return client;
 }
 
 /**
@@ -43,9 +57,10 @@ export function nearprint({ url = "http://127.0.0.1:7878", token, retries = 5 } 
  *
  * @type {typeof import("./nearprint.js").batch}
  */
-export async function* batch(client, path, documents, query = {}) {
+export async function* batch(client, path, documents, query = {}, options = {}) {
   for await (const body of bodies(documents)) {
     const { data, error } = await client.POST(path, {
+      ...options,
       params: { query },
       headers: { "Content-Type": "application/x-ndjson" },
       body,
@@ -60,6 +75,46 @@ export async function* batch(client, path, documents, query = {}) {
 }
 
 /**
+ * The name of a service in errors; a URL that has something else than a service is refused.
+ *
+ * @param {string} url
+ */
+function addressOf(url) {
+  const parts = URL.canParse(url) ? new URL(url) : undefined;
+  if (parts === undefined || !["http:", "https:"].includes(parts.protocol)) {
+    throw new TypeError(`url must be like http://127.0.0.1:7878, not ${JSON.stringify(url)}`);
+  }
+  if (parts.username !== "" || parts.password !== "") {
+    throw new TypeError("url must not have a user or password; give the token as token");
+  }
+  if (parts.search !== "" || parts.hash !== "") {
+    throw new TypeError(`url must end with a host, a port or a path, not as ${url} does`);
+  }
+  const port = parts.port || (parts.protocol === "https:" ? "443" : "80");
+  return `${parts.protocol}//${parts.hostname}:${port}${parts.pathname.replace(/\/+$/, "")}`;
+}
+
+/** @param {string | undefined} token */
+function headersOf(token) {
+  // A reply is not compressed, so that its size is what was sent.
+  const headers = { "Accept-Encoding": "identity", "User-Agent": "nearprint-javascript" };
+  if (token === undefined) return headers;
+  // fetch would show the token in its error.
+  if (!/^[!-~]+$/.test(token)) throw new TypeError("token must consist of visible ASCII characters");
+  return { ...headers, Authorization: `Bearer ${token}` };
+}
+
+/** @param {unknown} timeout */
+function checkedTimeout(timeout) {
+  if (typeof timeout !== "number" || !(timeout > 0 && timeout <= TIMEOUT_MAX_S)) {
+    throw new RangeError(
+      `timeout must be above 0 and at most ${TIMEOUT_MAX_S} seconds, not ${timeout}`,
+    );
+  }
+  return timeout;
+}
+
+/**
  * A path with its parameters. `fetch` drops segments of dots, percent-encoded or not, and would
  * address another resource.
  *
@@ -68,42 +123,14 @@ export async function* batch(client, path, documents, query = {}) {
  */
 function pathOf(path, parameters) {
   for (const [name, value] of Object.entries(parameters)) {
+    if (value === "") throw new TypeError(`${name} must not be empty`);
     if (value === "." || value === "..") {
-      throw new TypeError(`fetch normalises paths, so none can have the ${name} "${value}"`);
+      throw new TypeError(
+        `fetch normalises paths, so none can have the ${name} "${value}"; delete it in a batch`,
+      );
     }
   }
   return defaultPathSerializer(path, parameters);
-}
-
-/**
- * @param {Request} request
- * @param {number} retries
- */
-async function retried(request, retries) {
-  for (let tried = 0; ; tried += 1) {
-    const response = await fetch(request.clone());
-    const wait = response.headers.get("Retry-After");
-    if (tried === retries || wait === null || ![429, 503].includes(response.status)) {
-      return response;
-    }
-    if (LASTING.includes(await codeOf(response.clone()))) return response;
-    await response.body?.cancel();
-    await sleep(Number(wait) * 1_000);
-  }
-}
-
-/**
- * The code of an error; a proxy has none.
- *
- * @param {Response} response
- * @returns {Promise<string>}
- */
-async function codeOf(response) {
-  try {
-    return (await response.json()).code;
-  } catch {
-    return "";
-  }
 }
 
 /**

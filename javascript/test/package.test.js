@@ -29,9 +29,12 @@ test("the package has the client and all its types", () => {
   const packages = JSON.parse(stdout);
   assert.deepEqual(packages[0]?.files.map((file) => file.path).sort(), [
     "README.md",
+    "exchange.js",
+    "forms.js",
     "nearprint.d.ts",
     "nearprint.js",
     "package.json",
+    "replies.js",
     "schema.d.ts",
   ]);
 });

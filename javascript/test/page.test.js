@@ -20,8 +20,9 @@ test("the code of the page, saved in a new project, prints what the page shows",
   // A clone in which nothing was installed, and a project beside it.
   const folder = mkdtempSync(join(tmpdir(), "nearprint-page-"));
   context.after(() => rmSync(folder, { recursive: true }));
+  const sources = ["exchange.js", "forms.js", "nearprint.js", "replies.js"];
   const clone = join(folder, "nearprint", "javascript");
-  for (const file of ["package.json", "nearprint.js", "nearprint.d.ts", "README.md"]) {
+  for (const file of ["package.json", ...sources, "nearprint.d.ts", "README.md"]) {
     cpSync(new URL(`../${file}`, import.meta.url), join(clone, file));
   }
   const project = join(folder, "app");
