@@ -34,6 +34,7 @@ __all__ = [
 
 _Extract: TypeAlias = Literal["content", "visible", "main"]
 _Search: TypeAlias = Literal["likely", "exact"]
+_Errors: TypeAlias = Literal["raise", "null", "replace"]
 _Outcome: TypeAlias = Literal["inserted", "replaced", "already_present", "duplicate"]
 _Vector: TypeAlias = Sequence[SupportsFloat] | npt.NDArray[np.number[Any]]
 _Document: TypeAlias = str | bytes | bytearray | Mapping[str, SupportsFloat] | _Vector
@@ -46,6 +47,7 @@ class _ArrowArray(Protocol):
 class _ArrowStream(Protocol):
     def __arrow_c_stream__(self, requested_schema: object | None = None) -> object: ...
 
+_Ids: TypeAlias = Iterable[str | SupportsIndex] | _ArrowArray | _ArrowStream
 _Documents: TypeAlias = Iterable[_Document | None] | npt.NDArray[Any] | _ArrowArray | _ArrowStream
 _DocumentsOrFingerprints: TypeAlias = _Documents | Iterable[SupportsIndex | None]
 
@@ -103,6 +105,7 @@ def fingerprint_many(
     html: bool = False,
     charset: str | None = None,
     extract: _Extract = "content",
+    errors: _Errors = "raise",
     threads: int | None = None,
 ) -> FingerprintArray: ...
 def sketch(
@@ -172,7 +175,7 @@ class FingerprintArray:
     def null_count(self) -> int: ...
     def to_numpy(self, null: int | None = None) -> npt.NDArray[np.uint64]: ...
     def to_masked(self) -> np.ma.MaskedArray[Any, np.dtype[np.uint64]]: ...
-    def tolist(self) -> list[int | None]: ...
+    def tolist(self, *, signed: bool = False) -> list[int | None]: ...
     def __array__(
         self, dtype: npt.DTypeLike | None = None, copy: bool | None = None
     ) -> npt.NDArray[Any]: ...
@@ -240,7 +243,7 @@ class Index:
     def distance_max(self) -> int: ...
     def insert(
         self,
-        id: str | int,
+        id: str | SupportsIndex,
         document: SupportsIndex | _Document,
         *,
         html: bool = False,
@@ -250,7 +253,7 @@ class Index:
     ) -> _Outcome: ...
     def check_and_insert(
         self,
-        id: str | int,
+        id: str | SupportsIndex,
         document: SupportsIndex | _Document,
         *,
         distance: int | None = None,
@@ -271,26 +274,27 @@ class Index:
         min_numbers: float | None = None,
         search: _Search | None = None,
         limit: int = 10,
-        id: str | int | None = None,
+        id: str | SupportsIndex | None = None,
         html: bool = False,
         charset: str | None = None,
         sketch: Sketch | None = None,
         recipe: str | None = None,
     ) -> list[Hit]: ...
-    def delete(self, id: str | int) -> bool: ...
-    def get(self, id: str | int) -> int | None: ...
+    def delete(self, id: str | SupportsIndex) -> bool: ...
+    def get(self, id: str | SupportsIndex) -> int | None: ...
     def insert_many(
         self,
-        ids: Iterable[str | int],
+        ids: _Ids,
         documents: _DocumentsOrFingerprints,
         *,
         html: bool = False,
         charset: str | None = None,
+        errors: _Errors = "raise",
         threads: int | None = None,
     ) -> list[_Outcome | None]: ...
     def check_and_insert_many(
         self,
-        ids: Iterable[str | int],
+        ids: _Ids,
         documents: _DocumentsOrFingerprints,
         *,
         distance: int | None = None,
@@ -299,6 +303,7 @@ class Index:
         search: _Search | None = None,
         html: bool = False,
         charset: str | None = None,
+        errors: _Errors = "raise",
         threads: int | None = None,
     ) -> list[Checked | None]: ...
     def query_many(
@@ -312,9 +317,10 @@ class Index:
         limit: int = 10,
         html: bool = False,
         charset: str | None = None,
+        errors: _Errors = "raise",
         threads: int | None = None,
     ) -> list[list[Hit] | None]: ...
     def items(self) -> list[tuple[str, int]]: ...
     def __len__(self) -> int: ...
     def __iter__(self) -> Iterator[str]: ...
-    def __contains__(self, id: str | int, /) -> bool: ...
+    def __contains__(self, id: str | SupportsIndex, /) -> bool: ...

@@ -9,7 +9,9 @@ use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyFloat, PyMapping, PyString};
 
 use crate::arrow::{Chunk, Chunks};
-use crate::documents::{Accepts, BatchDocument, OwnedDocument, Reading, refuse_masked};
+use crate::documents::{
+    Accepts, BatchDocument, OwnedDocument, Reading, RowErrors, is_of_no_dimension, refuse_masked,
+};
 use crate::errors;
 use crate::work;
 
@@ -29,15 +31,19 @@ pub(crate) enum DocumentColumn<'py> {
 
 impl<'py> DocumentColumn<'py> {
     /// Reads the argument `documents`.
-    pub(crate) fn of(given: &Bound<'py, PyAny>, accepts: Accepts) -> PyResult<Self> {
-        let is_single = given.is_instance_of::<PyString>()
+    pub(crate) fn of(
+        given: &Bound<'py, PyAny>,
+        (accepts, errors): (Accepts, RowErrors),
+    ) -> PyResult<Self> {
+        let is_single = is_of_no_dimension(given)
+            || given.is_instance_of::<PyString>()
             || given.is_instance_of::<PyBytes>()
             || given.cast::<PyMapping>().is_ok();
         if is_single {
             let detail = "documents takes many documents; give [document] for a single one";
             return Err(PyTypeError::new_err(detail));
         }
-        if let Some(chunks) = Chunks::of(given, accepts)? {
+        if let Some(chunks) = Chunks::of(given, accepts.column())? {
             return Ok(Self::Arrow(chunks));
         }
         if given.hasattr("__array__")? && given.hasattr("ndim")? {
@@ -57,7 +63,8 @@ impl<'py> DocumentColumn<'py> {
             if is_missing(&item)? {
                 return Ok(None);
             }
-            OwnedDocument::of(&item, &format_args!("documents[{at}]"), accepts).map(Some)
+            let argument = format_args!("documents[{at}]");
+            OwnedDocument::of_row(&item, &argument, (accepts, errors))
         };
         let documents: PyResult<_> = items.enumerate().map(document).collect();
         documents.map(Self::Documents)
@@ -68,7 +75,7 @@ impl<'py> DocumentColumn<'py> {
     pub(crate) fn analyse<K: Send>(
         self,
         py: Python<'py>,
-        reading: &Reading,
+        (reading, errors): (&Reading, RowErrors),
         (wanted, threads): (Wanted, NonZero<usize>),
         keep: impl Fn(Analysis) -> K + Sync,
         mut take: impl FnMut(Vec<Option<K>>) -> PyResult<()>,
@@ -83,7 +90,8 @@ impl<'py> DocumentColumn<'py> {
                 row.map(|row| reading.analyse(row, wanted).map(&keep).map_err(Box::new))
             };
             let analyses = work::map(py, (rows, bytes), threads, analyse)?;
-            let fingerprinted = (first..).zip(analyses).map(|(at, row)| fingerprinted(py, row, at));
+            let rows_of = (first..).zip(analyses);
+            let fingerprinted = rows_of.map(|(at, row)| fingerprinted(py, row, at, errors));
             take(fingerprinted.collect::<PyResult<_>>()?)?;
             first += rows.len();
             Ok(())
@@ -136,7 +144,7 @@ fn in_parts(
         if is_end || bytes >= TOGETHER_BYTES {
             let mut rows = Vec::new();
             for chunk in &together {
-                rows.extend(chunk.rows()?);
+                rows.extend(chunk.rows()?.into_iter().map(|row| row.map(BatchDocument::from)));
             }
             rows.chunks(TOGETHER_ROWS).try_for_each(&mut *part)?;
             drop(rows);
@@ -149,15 +157,24 @@ fn in_parts(
     }
 }
 
-/// The analysis of a row; `None` if it is null, or has nothing that the recipe counts.
+/// The analysis of a row; `None` if it is null, has nothing that the recipe counts, or is wrong and
+/// that is not an error.
 fn fingerprinted<K>(
     py: Python<'_>,
     analysis: Option<Result<K, Box<NoFingerprint>>>,
     at: usize,
+    row_errors: RowErrors,
 ) -> PyResult<Option<K>> {
     match analysis.transpose() {
         Ok(analysis) => Ok(analysis),
         Err(none) if errors::is_empty(&none) => Ok(None),
+        // No document has a fingerprint without the model, which the call lacks.
+        Err(none)
+            if row_errors != RowErrors::Raise
+                && !matches!(*none, NoFingerprint::NoModel { .. }) =>
+        {
+            Ok(None)
+        }
         Err(none) => Err(errors::no_fingerprint(py, &none, &format_args!("documents[{at}]"))),
     }
 }

@@ -5,13 +5,14 @@ use std::borrow::Cow;
 use nearprint_fingerprint::Fingerprint;
 use nearprint_text::charset::{self, UnknownCharset};
 use nearprint_text::{Analysis, Extract, Method, NoFingerprint, Recipe, Source, Wanted, analyse};
-use numpy::{PyArrayMethods as _, PyReadonlyArray1};
+use numpy::{PyArrayMethods as _, PyReadonlyArray1, PyUntypedArray, PyUntypedArrayMethods as _};
 use pyo3::prelude::*;
 use pyo3::pybacked::{PyBackedBytes, PyBackedStr};
 use pyo3::types::{
     PyBool, PyByteArray, PyBytes, PyFloat, PyInt, PyList, PyMapping, PyString, PyTuple,
 };
 
+use crate::arrow::{ColumnOf, ColumnValue};
 use crate::errors::{self, Named};
 use crate::values::SpectralModel;
 use crate::work;
@@ -35,6 +36,17 @@ pub(crate) enum BatchDocument<'a> {
     Fingerprint(u64),
 }
 
+/// What becomes of a row of a batch that is no document.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum RowErrors {
+    /// The batch fails.
+    Raise,
+    /// It is null.
+    Null,
+    /// A text with U+FFFD where it has half of a surrogate pair is a document; all else is null.
+    Replace,
+}
+
 /// Whether a fingerprint may stand for its document.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Accepts {
@@ -43,6 +55,14 @@ pub(crate) enum Accepts {
 }
 
 impl Accepts {
+    /// What a column is read as.
+    pub(crate) const fn column(self) -> ColumnOf {
+        match self {
+            Self::Documents => ColumnOf::Documents,
+            Self::FingerprintsToo => ColumnOf::DocumentsOrFingerprints,
+        }
+    }
+
     /// What is accepted, in words.
     const fn words(self) -> &'static str {
         match self {
@@ -59,12 +79,41 @@ impl Accepts {
 }
 
 impl OwnedDocument {
-    /// Reads an argument.
+    /// Reads an argument. An array of no dimension is what it holds.
     pub(crate) fn of(
         given: &Bound<'_, PyAny>,
         argument: Named<'_>,
         accepts: Accepts,
     ) -> PyResult<Self> {
+        if is_of_no_dimension(given) {
+            return Self::of_value(&given.call_method0("item")?, argument, accepts);
+        }
+        Self::of_value(given, argument, accepts)
+    }
+
+    /// Reads a row of a batch; `None` for one that is no document, if that is not an error.
+    pub(crate) fn of_row(
+        given: &Bound<'_, PyAny>,
+        argument: Named<'_>,
+        (accepts, errors): (Accepts, RowErrors),
+    ) -> PyResult<Option<Self>> {
+        let py = given.py();
+        match Self::of(given, argument, accepts) {
+            Ok(document) => Ok(Some(document)),
+            Err(error) if errors == RowErrors::Raise || !errors::is_of_a_value(py, &error) => {
+                Err(error)
+            }
+            Err(_) if errors == RowErrors::Replace && given.is_instance_of::<PyString>() => {
+                // Both halves of a pair become a character, as when JSON is read.
+                let halves = given.call_method1("encode", ("utf-16", "surrogatepass"))?;
+                let text = halves.call_method1("decode", ("utf-16", "replace"))?;
+                Self::of(&text, argument, accepts).map(Some)
+            }
+            Err(_) => Ok(None),
+        }
+    }
+
+    fn of_value(given: &Bound<'_, PyAny>, argument: Named<'_>, accepts: Accepts) -> PyResult<Self> {
         if let Ok(text) = given.cast::<PyString>() {
             return text_of(text, argument).map(Self::Text);
         }
@@ -95,6 +144,35 @@ impl OwnedDocument {
             Self::Features(features) => BatchDocument::Features(features),
             Self::Vector(vector) => BatchDocument::Vector(vector),
             Self::Fingerprint(bits) => BatchDocument::Fingerprint(*bits),
+        }
+    }
+}
+
+impl RowErrors {
+    /// Reads the argument `errors`.
+    pub(crate) fn of(py: Python<'_>, name: &str) -> PyResult<Self> {
+        match name {
+            "raise" => Ok(Self::Raise),
+            "null" => Ok(Self::Null),
+            "replace" => Ok(Self::Replace),
+            other => {
+                let detail = format!("it is raise, null or replace, not {other:?}");
+                Err(errors::invalid(py, &"errors", &detail))
+            }
+        }
+    }
+}
+
+impl<'a> From<ColumnValue<'a>> for BatchDocument<'a> {
+    fn from(value: ColumnValue<'a>) -> Self {
+        match value {
+            ColumnValue::Text(text) => Self::Text(text),
+            ColumnValue::Bytes(bytes) => Self::Bytes(bytes),
+            ColumnValue::Vector(numbers) => Self::Vector(numbers),
+            ColumnValue::Integer(number) => {
+                let bits = unsigned(number).expect("columns of 64-bit integers are accepted");
+                Self::Fingerprint(bits)
+            }
         }
     }
 }
@@ -301,8 +379,21 @@ fn recipe_of(
     Ok((id.parse().map_err(|all: nearprint_text::UnknownRecipe| unknown(all.to_string()))?, None))
 }
 
+/// Whether it is an array of numpy that holds one value.
+pub(crate) fn is_of_no_dimension(given: &Bound<'_, PyAny>) -> bool {
+    // The cast loads numpy, which texts alone do not need.
+    let may_be_one =
+        !given.is_instance_of::<PyString>() && given.hasattr("__array__").unwrap_or(false);
+    may_be_one && given.cast::<PyUntypedArray>().is_ok_and(|array| array.ndim() == 0)
+}
+
+/// The 64 bits of a fingerprint, which may have been read as a signed integer.
+fn unsigned(number: i128) -> Option<u64> {
+    u64::try_from(number).ok().or_else(|| i64::try_from(number).ok().map(i64::cast_unsigned))
+}
+
 /// A fingerprint: a number of 64 bits. `None` if it is not an integer.
-fn bits_of(given: &Bound<'_, PyAny>, argument: Named<'_>) -> PyResult<Option<u64>> {
+pub(crate) fn bits_of(given: &Bound<'_, PyAny>, argument: Named<'_>) -> PyResult<Option<u64>> {
     let is_number = given.is_instance_of::<PyInt>() || given.hasattr("__index__")?;
     if !is_number || given.is_instance_of::<PyBool>() || given.is_instance_of::<PyFloat>() {
         return Ok(None);
@@ -311,8 +402,11 @@ fn bits_of(given: &Bound<'_, PyAny>, argument: Named<'_>) -> PyResult<Option<u64
     if given.hasattr("ndim")? && given.getattr("ndim")?.extract::<usize>()? > 0 {
         return Ok(None);
     }
-    let refused = |_| {
-        errors::invalid(given.py(), argument, "a fingerprint is an integer from 0 to 2**64 - 1")
+    let refused = || {
+        let detail = "a fingerprint is an integer from 0 to 2**64 - 1, or the same 64 bits as a \
+                      signed one, from -2**63";
+        errors::invalid(given.py(), argument, detail)
     };
-    given.extract().map(Some).map_err(refused)
+    let bits = given.extract().ok().or_else(|| unsigned(given.extract::<i64>().ok()?.into()));
+    bits.map(Some).ok_or_else(refused)
 }

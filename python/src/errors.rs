@@ -53,6 +53,11 @@ pub(crate) fn no_fingerprint(py: Python<'_>, none: &NoFingerprint, argument: Nam
     error(py, class, argument, &none.to_string())
 }
 
+/// Whether an exception is about a value, unlike that of Ctrl-C, which ends the work.
+pub(crate) fn is_of_a_value(py: Python<'_>, error: &PyErr) -> bool {
+    error.is_instance_of::<PyTypeError>(py) || error.is_instance_of::<PyValueError>(py)
+}
+
 /// The exception of a charset that nobody knows.
 pub(crate) fn unknown_charset(py: Python<'_>, unknown: &UnknownCharset) -> PyErr {
     let detail = format!("{unknown}; it takes the labels of the WHATWG standard, such as latin1");

@@ -8,6 +8,7 @@ use pyo3::prelude::*;
 use pyo3::types::{PyCapsule, PyDict, PyIterator, PyList, PySlice, PyType};
 
 use crate::arrow;
+use crate::documents::bits_of;
 use crate::errors;
 
 /// A column of fingerprints: ``uint64``, and null where a document has none.
@@ -26,6 +27,8 @@ use crate::errors;
 /// array([9585384459165672709], dtype=uint64)
 /// >>> fingerprints.to_masked().mask
 /// array([False,  True])
+/// >>> fingerprints.tolist(signed=True)
+/// [-8861359614543878907, None]
 #[pyclass(frozen, sequence, module = "nearprint")]
 #[derive(Debug)]
 pub(crate) struct FingerprintArray {
@@ -64,17 +67,18 @@ impl FingerprintArray {
 
 #[pymethods]
 impl FingerprintArray {
-    /// From an iterable of integers and ``None``.
+    /// From an iterable of integers, which may be signed, and ``None``.
     #[new]
     #[pyo3(signature = (fingerprints, /))]
     fn of(fingerprints: &Bound<'_, PyAny>) -> PyResult<Self> {
         let bits = |item: PyResult<Bound<'_, PyAny>>| {
             let item = item?;
-            let refused = |_| {
-                let detail = "fingerprints are integers from 0 to 2**64 - 1, or None";
-                errors::invalid(item.py(), &"fingerprints", detail)
-            };
-            item.extract().map_err(refused)
+            if item.is_none() {
+                return Ok(None);
+            }
+            let bits = bits_of(&item, &"fingerprints")?;
+            let refused = || errors::wrong_type(&"fingerprints", "integers and None", &item);
+            bits.map(Some).ok_or_else(refused)
         };
         let fingerprints: PyResult<Vec<_>> = fingerprints.try_iter()?.map(bits).collect();
         fingerprints.map(Self::new)
@@ -118,7 +122,15 @@ impl FingerprintArray {
     }
 
     /// A list of ``int`` and ``None``.
-    fn tolist<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyList>> {
+    ///
+    /// :param signed: Whether the 64 bits are read as signed integers, as libraries do that have no
+    ///     unsigned ones. Everything here takes such a number for the fingerprint that it is.
+    #[pyo3(signature = (*, signed=false))]
+    fn tolist<'py>(&self, py: Python<'py>, signed: bool) -> PyResult<Bound<'py, PyList>> {
+        if signed {
+            let signed = self.iter().map(|bits| bits.map(u64::cast_signed));
+            return PyList::new(py, signed.collect::<Vec<_>>());
+        }
         PyList::new(py, self.iter().collect::<Vec<_>>())
     }
 
@@ -145,7 +157,7 @@ impl FingerprintArray {
         if is_of_object {
             let kind = PyDict::new(py);
             kind.set_item("dtype", "object")?;
-            return numpy.call_method("array", (self.tolist(py)?,), Some(&kind));
+            return numpy.call_method("array", (self.tolist(py, false)?,), Some(&kind));
         }
         self.to_numpy(py, None)?.call_method1("astype", (given.unwrap_or(uint64),))
     }
@@ -170,7 +182,7 @@ impl FingerprintArray {
     }
 
     fn __iter__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyIterator>> {
-        self.tolist(py)?.try_iter()
+        self.tolist(py, false)?.try_iter()
     }
 
     fn __getitem__<'py>(&self, index: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
@@ -208,6 +220,6 @@ impl FingerprintArray {
     fn __reduce__<'py>(
         slf: &Bound<'py, Self>,
     ) -> PyResult<(Bound<'py, PyType>, (Bound<'py, PyList>,))> {
-        Ok((slf.get_type(), (slf.get().tolist(slf.py())?,)))
+        Ok((slf.get_type(), (slf.get().tolist(slf.py(), false)?,)))
     }
 }

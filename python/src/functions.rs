@@ -5,7 +5,7 @@ use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
 use crate::columns::DocumentColumn;
-use crate::documents::{Accepts, Keywords, OwnedDocument, Reading};
+use crate::documents::{Accepts, Keywords, OwnedDocument, Reading, RowErrors};
 use crate::errors::{self, Named};
 use crate::explanations::{Comparison, Explanation};
 use crate::fingerprints::FingerprintArray;
@@ -65,18 +65,25 @@ pub(crate) fn fingerprint(
 /// 2
 ///
 /// ``documents`` is a list or another iterable, a numpy array, or a column of Arrow, pandas or
-/// polars; a numpy array of two dimensions is one of vectors. What has no fingerprint is null in
-/// the result: nulls, and documents without anything that the recipe counts. Everything else that
-/// is wrong with a document is an exception that names it, as from :func:`fingerprint`. A column is
-/// read where it lies in memory, so one whose library gives wrong lengths or addresses can crash
-/// the interpreter, as with every reader of Arrow's C interface.
+/// polars, also a dictionary or a categorical one. Vectors are a numpy array of two dimensions, or
+/// a column of lists of numbers. What has no fingerprint is null in the result: nulls, and
+/// documents without anything that the recipe counts. Everything else that is wrong with a document
+/// is an exception that names it, as from :func:`fingerprint`, or null with ``errors="null"``;
+/// ``errors="replace"`` does the same, but reads a text with U+FFFD in the place of lone
+/// surrogates.
+///
+/// >>> nearprint.fingerprint_many(["black tea", 7], errors="null").tolist()
+/// [9585384459165672709, None]
+///
+/// A column is read where it lies in memory, so one whose library gives wrong lengths or addresses
+/// can crash the interpreter, as with every reader of Arrow's C interface.
 ///
 /// The interpreter is free meanwhile. ``threads`` is the number of threads at most, by default one
 /// a core; none of them outlives the call.
 #[pyfunction]
 #[pyo3(
-    signature = (documents, *, recipe=None, html=false, charset=None, extract="content", threads=None),
-    text_signature = "(documents, *, recipe='np2', html=False, charset=None, extract='content', threads=None)"
+    signature = (documents, *, recipe=None, html=false, charset=None, extract="content", errors="raise", threads=None),
+    text_signature = "(documents, *, recipe='np2', html=False, charset=None, extract='content', errors='raise', threads=None)"
 )]
 pub(crate) fn fingerprint_many(
     documents: &Bound<'_, PyAny>,
@@ -84,16 +91,18 @@ pub(crate) fn fingerprint_many(
     html: bool,
     charset: Option<String>,
     extract: &str,
+    errors: &str,
     threads: Option<usize>,
 ) -> PyResult<FingerprintArray> {
     let py = documents.py();
+    let errors = RowErrors::of(py, errors)?;
     let reading = Reading::of(py, Keywords { recipe, html, charset, extract })?;
     let threads = work::threads(py, threads)?;
     let mut fingerprints = Vec::new();
     let bits = |analysis: Analysis| analysis.fingerprint.bits();
-    DocumentColumn::of(documents, Accepts::Documents)?.analyse(
+    DocumentColumn::of(documents, (Accepts::Documents, errors))?.analyse(
         py,
-        &reading,
+        (&reading, errors),
         (BARE, threads),
         bits,
         |some| {

@@ -5,11 +5,6 @@
 //! other threads of Python run ([`work`]). Threads live as long as the call that needs them: Spark
 //! and datatrove fork, and a child has none of its parent's threads.
 
-#[expect(
-    unsafe_code,
-    clippy::cast_ptr_alignment,
-    reason = "pointers from and for other libraries; numbers are read unaligned"
-)]
 mod arrow;
 mod columns;
 mod documents;

@@ -197,7 +197,7 @@ def test_what_does_not_go_together_is_refused_by_the_code_of_the_service() -> No
     with pytest.raises(errors.InvalidValue, match="content, visible, main"):
         nearprint.fingerprint("tea", html=True, extract="all")  # type: ignore[arg-type]
     with pytest.raises(errors.InvalidValue, match="a: a fingerprint is an integer from 0"):
-        nearprint.distance(-1, 2)
+        nearprint.distance(-(2**63) - 1, 2)
 
 
 def test_a_panic_is_an_exception_and_the_interpreter_lives(lamp: str) -> None:

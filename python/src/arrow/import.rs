@@ -1,83 +1,29 @@
-//! Columns of texts and bytes that other libraries made.
+//! Columns that other libraries made: of texts, bytes, vectors and integers.
 
-use std::ffi::{CStr, c_int};
-use std::slice;
+use std::ops::Range;
 
-use pyo3::exceptions::{PyRuntimeError, PyTypeError, PyValueError};
+use bytemuck::{AnyBitPattern, pod_read_unaligned, try_cast_slice};
+use pyo3::exceptions::{PyImportError, PyNotImplementedError, PyRuntimeError, PyValueError};
 use pyo3::prelude::*;
-use pyo3::types::PyCapsule;
 
-use super::structures::{ArrowArray, ArrowArrayStream, ArrowSchema, Owned, Structure};
-use crate::documents::{Accepts, BatchDocument};
+use super::structures::{ArrowArray, ArrowArrayStream, ArrowSchema, Owned};
+use super::types::{
+    ColumnOf, ColumnType, Integer, ListLayout, StringLayout, Strings, VectorNumber,
+};
+use crate::errors;
 
-impl<T: Structure> Owned<T> {
-    /// Takes it out of a capsule, which keeps a released one.
-    fn take(capsule: &Bound<'_, PyAny>, name: &CStr) -> PyResult<Self> {
-        let capsule = capsule.cast::<PyCapsule>()?;
-        let mut at = capsule.pointer_checked(Some(name))?.cast::<T>();
-        // SAFETY: a capsule of this name holds this structure, and the interpreter is attached, so
-        // nobody else reads it now. The interface lets a consumer move it: it is copied, and the
-        // original marked as released.
-        let mut taken = unsafe { at.read() };
-        // SAFETY: as above.
-        *unsafe { at.as_mut() }.release() = None;
-        if taken.release().is_none() {
-            return Err(PyValueError::new_err("the Arrow column was consumed before"));
-        }
-        Ok(Self(taken))
-    }
-}
-
-/// How the rows of a column lie in memory.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Layout {
-    Null,
-    /// Offsets of 32 bits.
-    Small,
-    /// Offsets of 64 bits.
-    Large,
-    View,
-    /// Fingerprints, `uint64`.
-    Fingerprints,
-}
-
-/// The type of a column.
+/// A value of a column.
 #[derive(Debug, Clone, Copy)]
-struct ColumnType {
-    layout: Layout,
-    is_text: bool,
+pub(crate) enum ColumnValue<'a> {
+    Text(&'a str),
+    Bytes(&'a [u8]),
+    Vector(&'a [f32]),
+    Integer(i128),
 }
 
-impl ColumnType {
-    fn of(schema: &ArrowSchema, accepts: Accepts) -> PyResult<Self> {
-        // SAFETY: a schema has a format, a C string that lives as long as it.
-        let format = unsafe { CStr::from_ptr(schema.format) };
-        let (layout, is_text) = match format.to_bytes() {
-            b"n" => (Layout::Null, true),
-            b"u" => (Layout::Small, true),
-            b"U" => (Layout::Large, true),
-            b"vu" => (Layout::View, true),
-            b"z" => (Layout::Small, false),
-            b"Z" => (Layout::Large, false),
-            b"vz" => (Layout::View, false),
-            b"L" if accepts == Accepts::FingerprintsToo => (Layout::Fingerprints, false),
-            other => return Err(refused(&String::from_utf8_lossy(other))),
-        };
-        if !schema.dictionary.is_null() {
-            return Err(refused("dictionary"));
-        }
-        Ok(Self { layout, is_text })
-    }
-}
-
-fn refused(format: &str) -> PyErr {
-    let next = match format.as_bytes() {
-        b"+s" => "a table or a struct; give one column of it",
-        b"+l" | b"+L" | b"+w" => "lists; give vectors as a numpy array of two dimensions",
-        _ => "none of strings or binary; cast it to strings",
-    };
-    PyTypeError::new_err(format!("documents: an Arrow column of type {format:?}, {next}"))
-}
+/// What is wrong with the memory of a column.
+#[derive(Debug)]
+struct Broken(&'static str);
 
 /// The arrays of a column.
 pub(crate) enum Chunks {
@@ -85,30 +31,37 @@ pub(crate) enum Chunks {
     Single(Option<Chunk>),
 }
 
-/// An array of texts or bytes.
+pub(crate) struct Stream {
+    arrays: Owned<ArrowArrayStream>,
+    kind: ColumnType,
+    of: ColumnOf,
+}
+
+/// An array of a column.
 #[derive(Debug)]
 pub(crate) struct Chunk {
     array: Owned<ArrowArray>,
     kind: ColumnType,
+    of: ColumnOf,
+    /// The numbers of vectors that are not read in place.
+    converted: Option<Converted>,
 }
 
-pub(crate) struct Stream {
-    stream: Owned<ArrowArrayStream>,
-    kind: ColumnType,
+/// Numbers of lists as vectors have them.
+#[derive(Debug)]
+struct Converted {
+    /// The place of the first in the child.
+    first: usize,
+    numbers: Vec<f32>,
 }
 
 impl Chunks {
     /// The arrays of an object with the PyCapsule interface; `None` if it has none.
-    pub(crate) fn of(object: &Bound<'_, PyAny>, accepts: Accepts) -> PyResult<Option<Self>> {
+    pub(crate) fn of(object: &Bound<'_, PyAny>, of: ColumnOf) -> PyResult<Option<Self>> {
         if object.hasattr("__arrow_c_stream__")? {
-            // pandas has the method whether or not pyarrow is there.
             return match object.call_method0("__arrow_c_stream__") {
-                Ok(capsule) => Stream::of(&capsule, accepts).map(Self::Stream).map(Some),
-                Err(error)
-                    if error.is_instance_of::<pyo3::exceptions::PyImportError>(object.py()) =>
-                {
-                    Ok(None)
-                }
+                Ok(capsule) => Stream::of(&capsule, of).map(Self::Stream).map(Some),
+                Err(error) if is_of_python(object, &error)? => Ok(None),
                 Err(error) => Err(error),
             };
         }
@@ -119,7 +72,8 @@ impl Chunks {
             object.call_method0("__arrow_c_array__")?.extract()?;
         let schema = Owned::<ArrowSchema>::take(&schema, c"arrow_schema")?;
         let array = Owned::<ArrowArray>::take(&array, c"arrow_array")?;
-        Ok(Some(Self::Single(Some(Chunk { array, kind: ColumnType::of(&schema.0, accepts)? }))))
+        let chunk = Chunk::of(array, ColumnType::of(&schema.0, of)?, of)?;
+        Ok(Some(Self::Single(Some(chunk))))
     }
 
     /// The next array.
@@ -131,180 +85,313 @@ impl Chunks {
     }
 }
 
+/// Whether a column is a list of Python objects rather than one of Arrow: pandas has the method
+/// whether or not pyarrow is there, and whether or not pyarrow has a type for the objects.
+fn is_of_python(object: &Bound<'_, PyAny>, error: &PyErr) -> PyResult<bool> {
+    let py = object.py();
+    let has_no_type = errors::is_of_a_value(py, error)
+        || error.is_instance_of::<PyImportError>(py)
+        || error.is_instance_of::<PyNotImplementedError>(py);
+    Ok(has_no_type && object.hasattr("tolist")?)
+}
+
 impl Stream {
-    fn of(capsule: &Bound<'_, PyAny>, accepts: Accepts) -> PyResult<Self> {
+    fn of(capsule: &Bound<'_, PyAny>, of: ColumnOf) -> PyResult<Self> {
         let mut stream = Owned::<ArrowArrayStream>::take(capsule, c"arrow_array_stream")?;
-        let mut schema = Owned(ArrowSchema::EMPTY);
-        let get = stream.0.get_schema.ok_or_else(|| broken("it has no schema"))?;
-        // SAFETY: the stream is not released, and fills a released schema.
-        let code = unsafe { get(&raw mut stream.0, &raw mut schema.0) };
-        Self::check(&mut stream, code)?;
-        let kind = ColumnType::of(&schema.0, accepts)?;
-        Ok(Self { stream, kind })
+        let schema = stream.schema().map_err(|message| failed(of, &message))?;
+        Ok(Self { arrays: stream, kind: ColumnType::of(&schema.0, of)?, of })
     }
 
     fn next(&mut self) -> PyResult<Option<Chunk>> {
-        let mut array = Owned(ArrowArray::EMPTY);
-        let get = self.stream.0.get_next.ok_or_else(|| broken("it has no arrays"))?;
-        // SAFETY: the stream is not released, and fills a released array.
-        let code = unsafe { get(&raw mut self.stream.0, &raw mut array.0) };
-        Self::check(&mut self.stream, code)?;
-        // A released array is the end.
-        Ok(array.0.release.is_some().then_some(Chunk { array, kind: self.kind }))
-    }
-
-    fn check(stream: &mut Owned<ArrowArrayStream>, code: c_int) -> PyResult<()> {
-        if code == 0 {
-            return Ok(());
-        }
-        // SAFETY: the stream is not released; the message lives until its next call.
-        let message = stream.0.get_last_error.map(|get| unsafe { get(&raw mut stream.0) });
-        let message = message.filter(|message| !message.is_null()).map(|message| {
-            // SAFETY: it is a C string.
-            unsafe { CStr::from_ptr(message) }.to_string_lossy().into_owned()
-        });
-        let message = message.unwrap_or_else(|| format!("error {code}"));
-        Err(PyRuntimeError::new_err(format!("documents: the Arrow stream failed: {message}")))
+        let array = self.arrays.next_array().map_err(|message| failed(self.of, &message))?;
+        array.map(|array| Chunk::of(array, self.kind, self.of)).transpose()
     }
 }
 
+fn failed(of: ColumnOf, message: &str) -> PyErr {
+    PyRuntimeError::new_err(format!("{}: the Arrow stream failed: {message}", of.argument()))
+}
+
 impl Chunk {
-    /// Its rows; nulls are `None`.
-    pub(crate) fn rows(&self) -> PyResult<Vec<Option<BatchDocument<'_>>>> {
-        let array = &self.array.0;
-        let length = usize::try_from(array.length).map_err(|_| broken("a negative length"))?;
-        let from = usize::try_from(array.offset).map_err(|_| broken("a negative offset"))?;
-        if self.kind.layout == Layout::Null {
-            return Ok(vec![None; length]);
+    fn of(array: Owned<ArrowArray>, kind: ColumnType, of: ColumnOf) -> PyResult<Self> {
+        let mut chunk = Self { array, kind, of, converted: None };
+        if let ColumnType::Vectors(lists, number) = kind {
+            chunk.converted = chunk.unbroken(array_numbers(&chunk.array.0, lists, number))?;
         }
-        let validity = self.validity(from + length)?;
-        let is_null = |at: usize| validity.is_some_and(|bits| bits[at / 8] >> (at % 8) & 1 == 0);
-        (from..from + length)
-            .map(|at| if is_null(at) { Ok(None) } else { self.row(at).map(Some) })
-            .collect()
+        Ok(chunk)
+    }
+
+    /// Its rows; nulls are `None`.
+    pub(crate) fn rows(&self) -> PyResult<Vec<Option<ColumnValue<'_>>>> {
+        let array = &self.array.0;
+        let rows = || array.rows()?.map(|at| self.row(array, at)).collect();
+        self.unbroken(rows())
     }
 
     /// About how many bytes its rows have.
     pub(crate) fn bytes(&self) -> PyResult<usize> {
-        let array = &self.array.0;
-        let (Ok(length), Ok(from)) = (usize::try_from(array.length), usize::try_from(array.offset))
-        else {
-            return Err(broken("a negative length"));
-        };
-        match self.kind.layout {
-            Layout::Null => Ok(0),
-            Layout::Fingerprints => Ok(8 * length),
-            Layout::Small => {
-                Ok(self.offset::<i32>(from + length)?.saturating_sub(self.offset::<i32>(from)?))
-            }
-            Layout::Large => {
-                Ok(self.offset::<i64>(from + length)?.saturating_sub(self.offset::<i64>(from)?))
-            }
-            Layout::View => (from..from + length).map(|at| self.viewed(at).map(<[u8]>::len)).sum(),
-        }
+        self.unbroken(self.array.0.size(self.kind))
     }
 
-    fn row(&self, at: usize) -> PyResult<BatchDocument<'_>> {
-        let bytes = match self.kind.layout {
-            Layout::Null => &[],
-            Layout::Fingerprints => return self.fingerprint(at),
-            Layout::Small => self.between::<i32>(at)?,
-            Layout::Large => self.between::<i64>(at)?,
-            Layout::View => self.viewed(at)?,
-        };
-        if !self.kind.is_text {
-            return Ok(BatchDocument::Bytes(bytes));
-        }
-        let text = str::from_utf8(bytes).map_err(|_| broken("a text is not UTF-8"))?;
-        Ok(BatchDocument::Text(text))
-    }
-
-    fn fingerprint(&self, at: usize) -> PyResult<BatchDocument<'_>> {
-        let values = self.buffer(1)?.cast::<u64>();
-        if values.is_null() {
-            return Err(broken("a buffer is missing"));
-        }
-        // SAFETY: there is a value for each row.
-        Ok(BatchDocument::Fingerprint(unsafe { values.add(at).read_unaligned() }))
-    }
-
-    /// The bitmap of this many rows, 1 for those that are not null; `None` if none is.
-    fn validity(&self, rows: usize) -> PyResult<Option<&[u8]>> {
-        let buffer = self.buffer(0)?.cast::<u8>();
-        if buffer.is_null() || self.array.0.null_count == 0 {
+    fn row<'a>(
+        &'a self,
+        array: &'a ArrowArray,
+        at: usize,
+    ) -> Result<Option<ColumnValue<'a>>, Broken> {
+        if self.kind == ColumnType::Null || !array.is_valid(at)? {
             return Ok(None);
         }
-        // SAFETY: the bitmap has a bit for each row from the beginning of the buffer.
-        Ok(Some(unsafe { slice::from_raw_parts(buffer, rows.div_ceil(8)) }))
+        let value = match self.kind {
+            ColumnType::Null => return Ok(None),
+            ColumnType::Strings(strings) => array.text_or_bytes(strings, at)?,
+            ColumnType::Integers(integer) => ColumnValue::Integer(array.integer(integer, at)?),
+            ColumnType::Dictionary(indices, strings) => {
+                let (values, at) = array.entry(indices, at)?;
+                if !values.is_valid(at)? {
+                    return Ok(None);
+                }
+                values.text_or_bytes(strings, at)?
+            }
+            ColumnType::Vectors(lists, _) => {
+                ColumnValue::Vector(self.vector(array, array.list(lists, at)?)?)
+            }
+        };
+        Ok(Some(value))
     }
 
-    fn buffer(&self, number: usize) -> PyResult<*const u8> {
-        let array = &self.array.0;
-        if array.buffers.is_null() || !usize::try_from(array.n_buffers).is_ok_and(|n| number < n) {
-            return Err(broken("a buffer is missing"));
+    fn vector<'a>(&'a self, array: &'a ArrowArray, at: Range<usize>) -> Result<&'a [f32], Broken> {
+        let missing = Broken("a list ends beyond its numbers");
+        if let Some(Converted { first, numbers }) = &self.converted {
+            let from = at.start.checked_sub(*first);
+            return from.and_then(|from| numbers.get(from..)?.get(..at.len())).ok_or(missing);
         }
-        // SAFETY: `buffers` has `n_buffers` pointers.
-        Ok(unsafe { array.buffers.add(number).read() }.cast())
+        try_cast_slice(array.numbers_in_place(at)?).map_err(|_| missing)
+    }
+
+    fn unbroken<T>(&self, read: Result<T, Broken>) -> PyResult<T> {
+        read.map_err(|Broken(what)| {
+            let argument = self.of.argument();
+            PyValueError::new_err(format!("{argument}: a broken Arrow column: {what}"))
+        })
+    }
+}
+
+/// The numbers of the vectors of an array; `None` if they can be read where they are. A null
+/// becomes a NaN, which no vector may have.
+fn array_numbers(
+    array: &ArrowArray,
+    lists: ListLayout,
+    number: VectorNumber,
+) -> Result<Option<Converted>, Broken> {
+    let rows = array.rows()?;
+    let child = array.only_child().ok_or(Broken("the numbers of lists are missing"))?;
+    let all = child.rows()?;
+    if rows.is_empty() || all.is_empty() {
+        return Ok(Some(Converted { first: 0, numbers: Vec::new() }));
+    }
+    let (first, end) = (array.list(lists, rows.start)?.start, array.list(lists, rows.end - 1)?.end);
+    if end < first {
+        return Err(Broken("offsets that descend"));
+    }
+    let are_whole = child.null_count == 0 || child.bytes(0, 0..0).is_none();
+    if are_whole
+        && number == VectorNumber::Single
+        && try_cast_slice::<u8, f32>(array.numbers_in_place(first..end)?).is_ok()
+    {
+        return Ok(None);
+    }
+    let numbers = (first..end).map(|at| {
+        let at = all.start + at;
+        if child.is_valid(at)? { child.number(number, at) } else { Ok(f32::NAN) }
+    });
+    numbers.collect::<Result<_, _>>().map(|numbers| Some(Converted { first, numbers }))
+}
+
+impl ArrowArray {
+    /// The places of its rows in its buffers.
+    fn rows(&self) -> Result<Range<usize>, Broken> {
+        let length = usize::try_from(self.length).map_err(|_| Broken("a negative length"))?;
+        let from = usize::try_from(self.offset).map_err(|_| Broken("a negative offset"))?;
+        Ok(from..from + length)
+    }
+
+    /// Whether a row is not null. A bitmap has a bit for each row from the beginning of the buffer.
+    fn is_valid(&self, at: usize) -> Result<bool, Broken> {
+        if self.null_count == 0 {
+            return Ok(true);
+        }
+        if at >= self.rows()?.end {
+            return Err(Broken("a row beyond its array"));
+        }
+        Ok(self.bytes(0, at / 8..at / 8 + 1).is_none_or(|bits| bits[0] >> (at % 8) & 1 == 1))
+    }
+
+    /// The value at a place of a buffer that has one for each row, and `more`.
+    fn value<T: AnyBitPattern>(&self, at: usize, more: usize) -> Result<T, Broken> {
+        if at >= self.rows()?.end + more {
+            return Err(Broken("a row beyond its array"));
+        }
+        let bytes = self.bytes(1, at * size_of::<T>()..(at + 1) * size_of::<T>());
+        bytes.map(pod_read_unaligned).ok_or(Broken("a buffer is missing"))
+    }
+
+    fn integer(&self, integer: Integer, at: usize) -> Result<i128, Broken> {
+        Ok(match integer {
+            Integer::I8 => self.value::<i8>(at, 0)?.into(),
+            Integer::U8 => self.value::<u8>(at, 0)?.into(),
+            Integer::I16 => self.value::<i16>(at, 0)?.into(),
+            Integer::U16 => self.value::<u16>(at, 0)?.into(),
+            Integer::I32 => self.value::<i32>(at, 0)?.into(),
+            Integer::U32 => self.value::<u32>(at, 0)?.into(),
+            Integer::I64 => self.value::<i64>(at, 0)?.into(),
+            Integer::U64 => self.value::<u64>(at, 0)?.into(),
+        })
+    }
+
+    #[expect(
+        clippy::cast_possible_truncation,
+        clippy::cast_precision_loss,
+        reason = "vectors have single precision; what is too large becomes infinite and is refused"
+    )]
+    fn number(&self, number: VectorNumber, at: usize) -> Result<f32, Broken> {
+        match number {
+            VectorNumber::Single => self.value(at, 0),
+            VectorNumber::Double => self.value::<f64>(at, 0).map(|number| number as f32),
+            VectorNumber::Integer(integer) => self.integer(integer, at).map(|number| number as f32),
+        }
+    }
+
+    /// The places of the numbers of a list in the child.
+    fn list(&self, lists: ListLayout, at: usize) -> Result<Range<usize>, Broken> {
+        let numbers = match lists {
+            ListLayout::Small => self.offset::<i32>(at)?..self.offset::<i32>(at + 1)?,
+            ListLayout::Large => self.offset::<i64>(at)?..self.offset::<i64>(at + 1)?,
+            ListLayout::Fixed(width) => at * width..(at + 1) * width,
+        };
+        let all = self.only_child().map_or(Ok(0..0), Self::rows)?;
+        if numbers.end > all.len() {
+            return Err(Broken("a list ends beyond its numbers"));
+        }
+        Ok(numbers)
+    }
+
+    /// The bytes of numbers of single precision in the child.
+    fn numbers_in_place(&self, at: Range<usize>) -> Result<&[u8], Broken> {
+        if at.is_empty() {
+            return Ok(&[]);
+        }
+        let child = self.only_child().ok_or(Broken("the numbers of lists are missing"))?;
+        let first = child.rows()?.start;
+        let bytes = (first + at.start) * size_of::<f32>()..(first + at.end) * size_of::<f32>();
+        child.bytes(1, bytes).ok_or(Broken("a buffer is missing"))
+    }
+
+    /// The values that the rows are indices of, and the place of that of a row.
+    fn entry(&self, indices: Integer, at: usize) -> Result<(&Self, usize), Broken> {
+        let values = self.dictionary().ok_or(Broken("a dictionary is missing"))?;
+        let index = usize::try_from(self.integer(indices, at)?);
+        let place = index.ok().and_then(|index| values.rows().ok()?.nth(index));
+        Ok((values, place.ok_or(Broken("an index beyond its dictionary"))?))
+    }
+
+    /// About how many bytes its rows have.
+    fn size(&self, kind: ColumnType) -> Result<usize, Broken> {
+        let mut rows = self.rows()?;
+        if rows.is_empty() {
+            return Ok(0);
+        }
+        let (first, end, length) = (rows.start, rows.end, rows.len());
+        match kind {
+            ColumnType::Null => Ok(0),
+            ColumnType::Integers(_) => Ok(length * size_of::<u64>()),
+            ColumnType::Strings(Strings { layout: StringLayout::Small, .. }) => {
+                Ok(self.offset::<i32>(end)?.saturating_sub(self.offset::<i32>(first)?))
+            }
+            ColumnType::Strings(Strings { layout: StringLayout::Large, .. }) => {
+                Ok(self.offset::<i64>(end)?.saturating_sub(self.offset::<i64>(first)?))
+            }
+            ColumnType::Strings(strings) => rows.try_fold(0, |bytes, at| {
+                let is_valid = self.is_valid(at)?;
+                Ok(bytes + if is_valid { self.string(strings, at)?.len() } else { 0 })
+            }),
+            ColumnType::Dictionary(indices, strings) => rows.try_fold(0, |bytes, at| {
+                if !self.is_valid(at)? {
+                    return Ok(bytes);
+                }
+                let (values, at) = self.entry(indices, at)?;
+                Ok(bytes + if values.is_valid(at)? { values.string(strings, at)?.len() } else { 0 })
+            }),
+            ColumnType::Vectors(lists, _) => {
+                let numbers = self.list(lists, end - 1)?.end;
+                Ok(numbers.saturating_sub(self.list(lists, first)?.start) * size_of::<f32>())
+            }
+        }
+    }
+
+    fn text_or_bytes(&self, strings: Strings, at: usize) -> Result<ColumnValue<'_>, Broken> {
+        let bytes = self.string(strings, at)?;
+        if !strings.are_text {
+            return Ok(ColumnValue::Bytes(bytes));
+        }
+        str::from_utf8(bytes).map(ColumnValue::Text).map_err(|_| Broken("a text is not UTF-8"))
+    }
+
+    fn string(&self, strings: Strings, at: usize) -> Result<&[u8], Broken> {
+        match strings.layout {
+            StringLayout::Small => self.between::<i32>(at),
+            StringLayout::Large => self.between::<i64>(at),
+            StringLayout::View => self.viewed(at),
+        }
     }
 
     /// The bytes of a row between two offsets.
-    fn between<T: Copy + TryInto<usize>>(&self, at: usize) -> PyResult<&[u8]> {
+    fn between<T: AnyBitPattern + TryInto<usize>>(&self, at: usize) -> Result<&[u8], Broken> {
         let (from, to) = (self.offset::<T>(at)?, self.offset::<T>(at + 1)?);
-        let length = to.checked_sub(from).ok_or_else(|| broken("offsets that descend"))?;
-        Self::bytes_at(self.buffer(2)?, from, length)
+        if to < from {
+            return Err(Broken("offsets that descend"));
+        }
+        self.content(2, from..to)
     }
 
-    fn offset<T: Copy + TryInto<usize>>(&self, at: usize) -> PyResult<usize> {
-        let offsets = self.buffer(1)?.cast::<T>();
-        if offsets.is_null() {
-            return Ok(0);
-        }
-        // SAFETY: there is one offset more than rows.
-        let offset = unsafe { offsets.add(at).read_unaligned() };
-        offset.try_into().map_err(|_| broken("a negative offset"))
+    /// An offset, of which there is one more than rows.
+    fn offset<T: AnyBitPattern + TryInto<usize>>(&self, at: usize) -> Result<usize, Broken> {
+        self.value::<T>(at, 1)?.try_into().map_err(|_| Broken("a negative offset"))
     }
 
     /// The bytes of a row of views: in the view itself, or in one of the buffers after them.
-    fn viewed(&self, at: usize) -> PyResult<&[u8]> {
+    fn viewed(&self, at: usize) -> Result<&[u8], Broken> {
+        const VIEW: usize = 16;
         const IN_THE_VIEW_MAX: usize = 12;
 
-        // SAFETY: there is a view of 16 bytes for each row.
-        let view: &[u8; 16] = unsafe { &*self.buffer(1)?.cast::<[u8; 16]>().add(at) };
+        if at >= self.rows()?.end {
+            return Err(Broken("a row beyond its array"));
+        }
+        let view = self.content(1, at * VIEW..(at + 1) * VIEW)?;
         let (words, _) = view.as_chunks::<4>();
         let word = |number: usize| usize::try_from(i32::from_le_bytes(words[number]));
-        let length = word(0).map_err(|_| broken("a negative length"))?;
+        let length = word(0).map_err(|_| Broken("a negative length"))?;
         if length <= IN_THE_VIEW_MAX {
             return Ok(&view[4..4 + length]);
         }
         let (Ok(number), Ok(from)) = (word(2), word(3)) else {
-            return Err(broken("a negative offset"));
+            return Err(Broken("a negative offset"));
         };
         // Validity and views come before the buffers, their sizes after.
-        let last = usize::try_from(self.array.0.n_buffers).map_or(0, |n| n.saturating_sub(1));
+        let last = usize::try_from(self.n_buffers).map_or(0, |buffers| buffers.saturating_sub(1));
         if number + 2 >= last {
-            return Err(broken("a buffer is missing"));
+            return Err(Broken("a buffer is missing"));
         }
-        // SAFETY: the last buffer has the size of each buffer of bytes.
-        let size = unsafe { self.buffer(last)?.cast::<i64>().add(number).read_unaligned() };
+        let size: i64 = pod_read_unaligned(self.content(last, number * 8..(number + 1) * 8)?);
         if usize::try_from(size).map_or(true, |size| from + length > size) {
-            return Err(broken("a view ends beyond its buffer"));
+            return Err(Broken("a view ends beyond its buffer"));
         }
-        Self::bytes_at(self.buffer(number + 2)?, from, length)
+        self.content(number + 2, from..from + length)
     }
 
-    fn bytes_at<'a>(buffer: *const u8, from: usize, length: usize) -> PyResult<&'a [u8]> {
-        if length == 0 {
+    fn content(&self, buffer: usize, range: Range<usize>) -> Result<&[u8], Broken> {
+        if range.is_empty() {
             return Ok(&[]);
         }
-        if buffer.is_null() {
-            return Err(broken("a buffer is missing"));
-        }
-        // SAFETY: the offsets, which were checked, end in the buffer; it lives as long as the
-        // array.
-        Ok(unsafe { slice::from_raw_parts(buffer.add(from), length) })
+        self.bytes(buffer, range).ok_or(Broken("a buffer is missing"))
     }
-}
-
-fn broken(what: &str) -> PyErr {
-    PyValueError::new_err(format!("documents: a broken Arrow column: {what}"))
 }

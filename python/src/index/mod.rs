@@ -1,5 +1,6 @@
 //! The index in memory, as Python sees it.
 
+mod ids;
 mod replies;
 mod state;
 
@@ -11,13 +12,14 @@ use nearprint_machine::document::DocumentId;
 use nearprint_machine::query::{Criteria, SearchKind};
 use nearprint_text::{Analysis, Wanted};
 use pyo3::prelude::*;
-use pyo3::types::{PyBool, PyInt, PyIterator, PyList, PyString};
+use pyo3::types::{PyIterator, PyList};
 
+use self::ids::{id_of, ids_of};
 pub(crate) use self::replies::{Checked, Hit};
 use self::state::IndexState;
 use crate::columns::DocumentColumn;
-use crate::documents::{Accepts, Keywords, OwnedDocument, Reading, text_of};
-use crate::errors::{self, Named};
+use crate::documents::{Accepts, Keywords, OwnedDocument, Reading, RowErrors};
+use crate::errors;
 use crate::fork;
 use crate::values::Sketch;
 use crate::work;
@@ -214,17 +216,18 @@ impl Index {
     ///
     /// :returns: An outcome for each; ``None`` for those without a fingerprint, which are not
     /// stored.
-    #[pyo3(signature = (ids, documents, *, html=false, charset=None, threads=None))]
+    #[pyo3(signature = (ids, documents, *, html=false, charset=None, errors="raise", threads=None))]
     fn insert_many(
         &self,
         ids: &Bound<'_, PyAny>,
         documents: &Bound<'_, PyAny>,
         html: bool,
         charset: Option<String>,
+        errors: &str,
         threads: Option<usize>,
     ) -> PyResult<Vec<Option<&'static str>>> {
         let reading = self.reading.with(ids.py(), html, charset)?;
-        self.write_each((ids, documents), &reading, threads, |state, id, analysis| {
+        self.write_each((ids, documents), (&reading, errors), threads, |state, id, analysis| {
             state.insert(id, analysis).name()
         })
     }
@@ -238,7 +241,7 @@ impl Index {
     /// ['inserted', 'duplicate']
     ///
     /// :returns: A :class:`Checked` for each; ``None`` for those without a fingerprint.
-    #[pyo3(signature = (ids, documents, *, distance=None, min_similarity=None, min_numbers=None, search=None, html=false, charset=None, threads=None))]
+    #[pyo3(signature = (ids, documents, *, distance=None, min_similarity=None, min_numbers=None, search=None, html=false, charset=None, errors="raise", threads=None))]
     fn check_and_insert_many(
         &self,
         ids: &Bound<'_, PyAny>,
@@ -249,12 +252,13 @@ impl Index {
         search: Option<&str>,
         html: bool,
         charset: Option<String>,
+        errors: &str,
         threads: Option<usize>,
     ) -> PyResult<Vec<Option<Checked>>> {
         let criteria =
             self.criteria(ids.py(), Asked { distance, min_similarity, min_numbers, search })?;
         let reading = self.reading.with(ids.py(), html, charset)?;
-        self.write_each((ids, documents), &reading, threads, |state, id, analysis| {
+        self.write_each((ids, documents), (&reading, errors), threads, |state, id, analysis| {
             state.check(id, analysis, criteria).into()
         })
     }
@@ -262,7 +266,7 @@ impl Index {
     /// Find the near-duplicates of many documents, on all cores; see :meth:`query`.
     ///
     /// :returns: A list of hits for each; ``None`` for those without a fingerprint.
-    #[pyo3(signature = (documents, *, distance=None, min_similarity=None, min_numbers=None, search=None, limit=10, html=false, charset=None, threads=None))]
+    #[pyo3(signature = (documents, *, distance=None, min_similarity=None, min_numbers=None, search=None, limit=10, html=false, charset=None, errors="raise", threads=None))]
     fn query_many(
         &self,
         documents: &Bound<'_, PyAny>,
@@ -273,17 +277,19 @@ impl Index {
         limit: usize,
         html: bool,
         charset: Option<String>,
+        errors: &str,
         threads: Option<usize>,
     ) -> PyResult<Vec<Option<Vec<Hit>>>> {
         let py = documents.py();
         let criteria =
             self.criteria(py, Asked { distance, min_similarity, min_numbers, search })?;
         let reading = self.reading.with(py, html, charset)?;
+        let errors = RowErrors::of(py, errors)?;
         let threads = work::threads(py, threads)?;
         let mut all = Vec::new();
-        DocumentColumn::of(documents, Accepts::FingerprintsToo)?.analyse(
+        DocumentColumn::of(documents, (Accepts::FingerprintsToo, errors))?.analyse(
             py,
-            &reading,
+            (&reading, errors),
             (Wanted::STORED, threads),
             identity,
             |analyses| {
@@ -376,19 +382,18 @@ impl Index {
     fn write_each<T: Send>(
         &self,
         (ids, documents): (&Bound<'_, PyAny>, &Bound<'_, PyAny>),
-        reading: &Reading,
+        (reading, errors): (&Reading, &str),
         threads: Option<usize>,
         write: impl Fn(&mut IndexState, DocumentId, &Analysis) -> T + Sync + Send,
     ) -> PyResult<Vec<Option<T>>> {
         let py = ids.py();
         let threads = work::threads(py, threads)?;
-        let id =
-            |(at, id): (usize, PyResult<Bound<'_, PyAny>>)| id_of(&id?, &format_args!("ids[{at}]"));
-        let ids: Vec<DocumentId> = ids.try_iter()?.enumerate().map(id).collect::<PyResult<_>>()?;
+        let errors = RowErrors::of(py, errors)?;
+        let ids = ids_of(ids)?;
         let mut all = Vec::with_capacity(ids.len());
-        DocumentColumn::of(documents, Accepts::FingerprintsToo)?.analyse(
+        DocumentColumn::of(documents, (Accepts::FingerprintsToo, errors))?.analyse(
             py,
-            reading,
+            (reading, errors),
             (Wanted::STORED, threads),
             identity,
             |analyses| {
@@ -482,20 +487,4 @@ fn search_of(py: Python<'_>, search: &str) -> PyResult<SearchKind> {
             Err(errors::invalid(py, &"search", &format!("it is likely or exact, not {other:?}")))
         }
     }
-}
-
-/// An id; numbers are their digits.
-fn id_of(given: &Bound<'_, PyAny>, argument: Named<'_>) -> PyResult<DocumentId> {
-    let id = if let Ok(text) = given.cast::<PyString>() {
-        text_of(text, argument)?.to_string()
-    } else if given.is_instance_of::<PyInt>() && !given.is_instance_of::<PyBool>() {
-        given.str()?.to_string()
-    } else {
-        return Err(errors::wrong_type(argument, "a str or an int", given));
-    };
-    DocumentId::new(id).map_err(|bad| {
-        let max = DocumentId::BYTES_MAX;
-        let detail = format!("an id has 1 to {max} bytes of UTF-8, not {}", bad.bytes);
-        errors::invalid(given.py(), argument, &detail)
-    })
 }
