@@ -6,6 +6,7 @@
 //! in use, and nobody uses one until it is done.
 
 use std::cell::Cell;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 use pyo3::prelude::*;
@@ -27,6 +28,14 @@ pub(crate) fn hold_off() -> RwLockReadGuard<'static, ()> {
     FORKS.read().unwrap_or_else(PoisonError::into_inner)
 }
 
+/// How many forks lie between this process and the first.
+static GENERATION: AtomicU64 = AtomicU64::new(0);
+
+/// How many forks lie between this process and the first. What another generation made is a copy.
+pub(crate) fn generation() -> u64 {
+    GENERATION.load(Ordering::Relaxed)
+}
+
 /// Waits until no index is in use.
 #[pyfunction]
 fn before() {
@@ -39,6 +48,13 @@ fn after() {
     FORKING.set(None);
 }
 
+/// Lets indexes be used again, in the child.
+#[pyfunction]
+fn after_in_child() {
+    GENERATION.fetch_add(1, Ordering::Relaxed);
+    after();
+}
+
 /// Lets the interpreter call these two around each fork, where a process can fork.
 pub(crate) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     let py = module.py();
@@ -47,10 +63,9 @@ pub(crate) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
         return Ok(());
     }
     let hooks = PyDict::new(py);
-    let after = wrap_pyfunction!(after, py)?;
     hooks.set_item("before", wrap_pyfunction!(before, py)?)?;
-    hooks.set_item("after_in_parent", &after)?;
-    hooks.set_item("after_in_child", after)?;
+    hooks.set_item("after_in_parent", wrap_pyfunction!(after, py)?)?;
+    hooks.set_item("after_in_child", wrap_pyfunction!(after_in_child, py)?)?;
     os.call_method("register_at_fork", (), Some(&hooks))?;
     Ok(())
 }

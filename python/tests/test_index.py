@@ -10,6 +10,7 @@ import signal
 import subprocess
 import sys
 import threading
+import warnings
 from collections.abc import Callable
 
 import nearprint
@@ -318,6 +319,50 @@ def test_a_child_that_is_forked_while_threads_use_an_index_can_use_it(lamp: str)
     for thread in threads:
         thread.join()
     assert statuses == [0] * 40
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no processes fork here")
+@pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
+def test_a_forked_process_that_stores_in_its_copy_warns_once() -> None:
+    index = nearprint.Index()
+    index.insert("a", 1)
+
+    def writes(index: nearprint.Index) -> list[str]:
+        """The warnings of a look-up, and of two documents stored."""
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            index.query_many([1])
+            assert caught == []
+            index.insert_many(["b"], [1 << 40])
+            index.delete("b")
+        return [f"{warning.category.__name__}: {warning.message}" for warning in caught]
+
+    def in_a_child(work: Callable[[], bool]) -> bool:
+        child = os.fork()
+        if child == 0:
+            try:
+                os._exit(0 if work() else 1)
+            finally:
+                os._exit(2)
+        return os.waitpid(child, 0)[1] == 0
+
+    def warns() -> bool:
+        (warning,) = writes(index)
+        return warning.startswith("RuntimeWarning: this process was forked and stores")
+
+    assert in_a_child(lambda: warns() and writes(index) == [])
+    assert in_a_child(lambda: warns() and in_a_child(warns))
+    assert in_a_child(lambda: writes(nearprint.Index()) == [])
+    assert writes(index) == [], "the parent has the index that it made"
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+
+        def refuses() -> bool:
+            with pytest.raises(RuntimeWarning, match="num_proc=1"):
+                index.insert("c", 7)
+            return "c" not in index
+
+        assert in_a_child(refuses)
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="no processes fork here")

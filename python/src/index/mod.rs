@@ -5,12 +5,15 @@ mod replies;
 mod state;
 
 use std::convert::identity;
+use std::ffi::CStr;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{PoisonError, RwLock};
 
 use nearprint_fingerprint::{Distance, Fingerprint, Threshold};
 use nearprint_machine::document::DocumentId;
 use nearprint_machine::query::{Criteria, SearchKind};
 use nearprint_text::{Analysis, Wanted};
+use pyo3::exceptions::PyRuntimeWarning;
 use pyo3::prelude::*;
 use pyo3::types::{PyIterator, PyList};
 
@@ -26,6 +29,12 @@ use crate::work;
 
 /// The distance of a look-up that names none, as in the service.
 const DISTANCE_DEFAULT: u8 = 3;
+
+/// Said once in each process.
+const COPY_WARNING: &CStr = c"this process was forked and stores documents in its own copy of the \
+    index: other processes do not see them, so that each keeps near-duplicates of what others \
+    have; use one process (num_proc=1, workers=1), or a service and nearprint.Client, which all \
+    processes share";
 
 /// An index of documents in memory: which stored ones are near-duplicates of a given one?
 ///
@@ -68,6 +77,8 @@ pub(crate) struct Index {
     min_numbers: f64,
     search: SearchKind,
     state: RwLock<IndexState>,
+    /// The [`fork::generation`] that made it, or that was warned.
+    generation: AtomicU64,
 }
 
 /// The keywords of a look-up; those that are not given are the index's.
@@ -110,6 +121,7 @@ impl Index {
             min_numbers: checked_share(py, "min_numbers", min_numbers)?,
             search: search_of(py, search)?,
             state: RwLock::new(IndexState::new(distance_max)),
+            generation: AtomicU64::new(fork::generation()),
         })
     }
 
@@ -372,6 +384,10 @@ impl Index {
         py: Python<'_>,
         write: impl FnOnce(&mut IndexState) -> T + Send,
     ) -> PyResult<T> {
+        let generation = fork::generation();
+        if self.generation.swap(generation, Ordering::Relaxed) != generation {
+            PyErr::warn(py, &py.get_type::<PyRuntimeWarning>(), COPY_WARNING, 1)?;
+        }
         work::detached(py, usize::MAX, || {
             let _no_fork = fork::hold_off();
             write(&mut self.state.write().unwrap_or_else(PoisonError::into_inner))
