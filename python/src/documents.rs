@@ -273,6 +273,11 @@ impl Reading {
         Ok(Self { method: Method { recipe, extract, model }, html, charset })
     }
 
+    /// Reads texts as they are, by a method.
+    pub(crate) const fn by(method: Method) -> Self {
+        Self { method, html: false, charset: None }
+    }
+
     /// The same with other keywords for pages.
     pub(crate) fn with(
         &self,

@@ -1,7 +1,9 @@
 //! The values that Python holds besides numbers: sketches, and models of a recipe.
 
+use std::sync::{Mutex, PoisonError};
+
 use nearprint_fingerprint::Sketch as Inner;
-use nearprint_text::SpectralModel as Model;
+use nearprint_text::{BadModel, SpectralModel as Model};
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyType};
 
@@ -63,11 +65,28 @@ impl Sketch {
     }
 }
 
+/// The models that the process has, each once: copies of an index share that of its recipe. It is
+/// locked attached to the interpreter, so that no fork comes between.
+static MODELS: Mutex<Vec<&'static Model>> = Mutex::new(Vec::new());
+
+/// The model with these bytes.
+///
+/// # Errors
+/// Why they are none.
+pub(crate) fn model_of(_: Python<'_>, data: &[u8]) -> Result<&'static Model, BadModel> {
+    let mut models = MODELS.lock().unwrap_or_else(PoisonError::into_inner);
+    if let Some(known) = models.iter().find(|known| known.to_bytes() == data) {
+        return Ok(known);
+    }
+    let model: &'static Model = Box::leak(Box::new(Model::from_bytes(data)?));
+    models.push(model);
+    Ok(model)
+}
+
 /// The model of a recipe ``spectral-D``, which ``nearprint train spectral`` learned from vectors.
 ///
 /// It takes the bytes of the file, ``SpectralModel(Path("model").read_bytes())``, and stands for
-/// the recipe: ``fingerprint(vector, recipe=model)``. Its memory is kept until the process ends, so
-/// make each once.
+/// the recipe: ``fingerprint(vector, recipe=model)``. Its memory is kept until the process ends.
 #[pyclass(frozen, module = "nearprint")]
 #[derive(Debug)]
 pub(crate) struct SpectralModel {
@@ -79,9 +98,9 @@ impl SpectralModel {
     #[new]
     #[pyo3(signature = (data, /))]
     fn new(py: Python<'_>, data: &[u8]) -> PyResult<Self> {
-        let model = Model::from_bytes(data)
-            .map_err(|bad| errors::invalid(py, &"data", &bad.to_string()))?;
-        Ok(Self { model: Box::leak(Box::new(model)) })
+        let model =
+            model_of(py, data).map_err(|bad| errors::invalid(py, &"data", &bad.to_string()))?;
+        Ok(Self { model })
     }
 
     /// The id of the recipe.

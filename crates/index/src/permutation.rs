@@ -16,6 +16,7 @@ pub type Permuted = u64;
 /// A bijection of the 64 bit positions and its inverse.
 #[derive(Clone)]
 pub struct Permutation {
+    secret: u64,
     forward: Permuter,
     backward: Permuter,
 }
@@ -40,7 +41,12 @@ impl Permutation {
             source[usize::from(to)] = from as u8;
         }
         // Where a bit goes is where it comes from on the way back.
-        Self { forward: Permuter::new(source), backward: Permuter::new(target) }
+        Self { secret, forward: Permuter::new(source), backward: Permuter::new(target) }
+    }
+
+    /// What it was drawn from.
+    pub(crate) const fn secret(&self) -> u64 {
+        self.secret
     }
 
     /// The fingerprint as tables store it.

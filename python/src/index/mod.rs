@@ -1,34 +1,35 @@
 //! The index in memory, as Python sees it.
 
+mod arguments;
+mod file;
 mod ids;
 mod replies;
 mod state;
 
 use std::convert::identity;
 use std::ffi::CStr;
+use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{PoisonError, RwLock};
 
-use nearprint_fingerprint::{Distance, Fingerprint, Threshold};
+use nearprint_fingerprint::{Distance, Fingerprint};
 use nearprint_machine::document::DocumentId;
 use nearprint_machine::query::{Criteria, SearchKind};
 use nearprint_text::{Analysis, Wanted};
 use pyo3::exceptions::PyRuntimeWarning;
 use pyo3::prelude::*;
-use pyo3::types::{PyIterator, PyList};
+use pyo3::types::{PyIterator, PyList, PyType};
 
+use self::arguments::{Asked, DISTANCE_DEFAULT, checked_share, distance_of, search_of};
 use self::ids::{id_of, ids_of};
 pub(crate) use self::replies::{Checked, Hit};
-use self::state::IndexState;
+use self::state::{IndexState, Snapshot};
 use crate::columns::DocumentColumn;
 use crate::documents::{Accepts, Keywords, OwnedDocument, Reading, RowErrors};
 use crate::errors;
 use crate::fork;
 use crate::values::Sketch;
 use crate::work;
-
-/// The distance of a look-up that names none, as in the service.
-const DISTANCE_DEFAULT: u8 = 3;
 
 /// Said once in each process.
 const COPY_WARNING: &CStr = c"this process was forked and stores documents in its own copy of the \
@@ -38,8 +39,8 @@ const COPY_WARNING: &CStr = c"this process was forked and stores documents in it
 
 /// An index of documents in memory: which stored ones are near-duplicates of a given one?
 ///
-/// It decides as the service does. Nothing is stored on disk; a document takes about 350 bytes and
-/// its id.
+/// It decides as the service does. A document takes about 370 bytes and its id. The index is in
+/// memory; :meth:`save` writes it to a file, and :meth:`load` reads it again.
 ///
 /// >>> import nearprint
 /// >>> index = nearprint.Index()
@@ -81,15 +82,6 @@ pub(crate) struct Index {
     generation: AtomicU64,
 }
 
-/// The keywords of a look-up; those that are not given are the index's.
-#[derive(Debug, Default)]
-struct Asked<'a> {
-    distance: Option<u8>,
-    min_similarity: Option<f64>,
-    min_numbers: Option<f64>,
-    search: Option<&'a str>,
-}
-
 #[pymethods]
 impl Index {
     #[new]
@@ -107,12 +99,7 @@ impl Index {
         extract: &str,
     ) -> PyResult<Self> {
         let reading = Reading::of(py, Keywords { recipe, html: false, charset: None, extract })?;
-        let distance_max = Distance::new(distance_max)
-            .filter(|distance| *distance <= Distance::LOOKUP_MAX)
-            .ok_or_else(|| {
-                let detail = format!("it is 0 to {}, not {distance_max}", Distance::LOOKUP_MAX);
-                errors::invalid(py, &"distance_max", &detail)
-            })?;
+        let distance_max = distance_of(py, "distance_max", distance_max)?;
         Ok(Self {
             recipe: reading.method.recipe.to_string(),
             reading,
@@ -342,8 +329,8 @@ impl Index {
 
     /// The ids of its documents, in the order in which they were stored.
     fn __iter__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyIterator>> {
-        let ids = self.read(py, |state| state.all().map(|(id, _)| id).collect::<Vec<_>>())?;
-        PyList::new(py, ids.iter().map(|id| &**id))?.try_iter()
+        let all = self.read(py, IndexState::all)?;
+        PyList::new(py, all.iter().map(|(_, stored)| &*stored.id))?.try_iter()
     }
 
     /// The ids of its documents with their fingerprints, in the order in which they were stored.
@@ -355,9 +342,34 @@ impl Index {
     /// >>> list(index), index.items()
     /// (['b', 'a'], [('b', 11), ('a', 1)])
     fn items(&self, py: Python<'_>) -> PyResult<Vec<(String, u64)>> {
-        self.read(py, |state| {
-            state.all().map(|(id, fingerprint)| (id.to_string(), fingerprint.bits())).collect()
-        })
+        let all = self.read(py, IndexState::all)?.into_iter();
+        Ok(all.map(|(_, stored)| (stored.id.to_string(), stored.fingerprint.bits())).collect())
+    }
+
+    /// Write the index to a file, with its options.
+    ///
+    /// >>> import nearprint, pathlib, tempfile
+    /// >>> index = nearprint.Index()
+    /// >>> index.insert("a", "black tea")
+    /// 'inserted'
+    /// >>> path = pathlib.Path(tempfile.mkdtemp(), "documents.index")
+    /// >>> index.save(path)
+    /// >>> nearprint.Index.load(path).query("black tea")[0].id
+    /// 'a'
+    ///
+    /// The file has what the index held when the call began; others may change it meanwhile. A file
+    /// that is there already is replaced when the new one is whole and on the disk: after a crash
+    /// there is one or the other.
+    fn save(&self, py: Python<'_>, path: PathBuf) -> PyResult<()> {
+        self.save_to(py, &path)
+    }
+
+    /// Read an index that :meth:`save` has written.
+    ///
+    /// :raises InvalidValue: The file is no index, is damaged, or is of another version.
+    #[classmethod]
+    fn load(class: &Bound<'_, PyType>, path: PathBuf) -> PyResult<Self> {
+        Self::load_from(class.py(), &path)
     }
 
     fn __repr__(&self, py: Python<'_>) -> PyResult<String> {
@@ -377,6 +389,10 @@ impl Index {
             let _no_fork = fork::hold_off();
             read(&self.state.read().unwrap_or_else(PoisonError::into_inner))
         })
+    }
+
+    fn snapshot(&self, py: Python<'_>) -> PyResult<Snapshot> {
+        self.read(py, IndexState::snapshot)
     }
 
     fn write<T: Send>(
@@ -450,33 +466,6 @@ impl Index {
         }
         Ok(analysis)
     }
-
-    fn criteria(&self, py: Python<'_>, asked: Asked<'_>) -> PyResult<Criteria> {
-        let max = self.distance_max.get();
-        let asked_distance = asked.distance.unwrap_or(DISTANCE_DEFAULT.min(max));
-        let too_far = || {
-            let detail = format!(
-                "it is {asked_distance}; this index looks up at most {max}. Make it with a larger distance_max"
-            );
-            errors::error(py, "DistanceAboveMax", &"distance", &detail)
-        };
-        let distance =
-            Distance::new(asked_distance).filter(|distance| *distance <= self.distance_max);
-        let share = |name: &'static str, asked: Option<f64>, own| match asked {
-            Some(share) => checked_share(py, name, share),
-            None => Ok(own),
-        };
-        let similarity = share("min_similarity", asked.min_similarity, self.min_similarity)?;
-        let numbers = share("min_numbers", asked.min_numbers, self.min_numbers)?;
-        Ok(Criteria {
-            distance: distance.ok_or_else(too_far)?,
-            threshold: Threshold::of_similarity(similarity)
-                .map(|threshold| threshold.with_numbers(numbers)),
-            max_age_s: None,
-            search: asked.search.map_or(Ok(self.search), |search| search_of(py, search))?,
-            all_hits: true,
-        })
-    }
 }
 
 fn hits(
@@ -486,21 +475,4 @@ fn hits(
     limit: usize,
 ) -> Vec<Hit> {
     state.query(document, criteria, limit).into_iter().map(Hit::from).collect()
-}
-
-fn checked_share(py: Python<'_>, name: &'static str, share: f64) -> PyResult<f64> {
-    if (0.0..=1.0).contains(&share) {
-        return Ok(share);
-    }
-    Err(errors::invalid(py, &name, &format!("it is 0 to 1, not {share}")))
-}
-
-fn search_of(py: Python<'_>, search: &str) -> PyResult<SearchKind> {
-    match search {
-        "likely" => Ok(SearchKind::Likely),
-        "exact" => Ok(SearchKind::Exact),
-        other => {
-            Err(errors::invalid(py, &"search", &format!("it is likely or exact, not {other:?}")))
-        }
-    }
 }

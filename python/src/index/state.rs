@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use nearprint_fingerprint::{Distance, Fingerprint, NumberAgreement, Sketch, Verification};
 use nearprint_index::InMemoryIndex;
+use nearprint_index::view::View;
 use nearprint_machine::change::Change;
 use nearprint_machine::commands::{Applied, CheckAndInsert, DecidedWrite, Insert, Remove, Verdict};
 use nearprint_machine::decide::Machine;
@@ -27,13 +28,26 @@ const NOW_MS: u64 = 0;
 pub(crate) struct IndexState {
     machine: Machine,
     /// By the number of the change that stored each.
-    documents: HashMap<Sequence, Stored>,
+    documents: HashMap<Sequence, Arc<IndexedDocument>>,
 }
 
+/// A document of an index.
 #[derive(Debug)]
-struct Stored {
-    id: Arc<str>,
-    sketch: Option<Box<Sketch>>,
+pub(crate) struct IndexedDocument {
+    pub(crate) id: Arc<str>,
+    pub(crate) fingerprint: Fingerprint,
+    pub(crate) sketch: Option<Box<Sketch>>,
+    /// Whether its text is too short to be compared by its fingerprint.
+    pub(crate) short: bool,
+}
+
+/// What an index holds at one moment. It stays as it is while the index changes.
+#[derive(Debug)]
+pub(crate) struct Snapshot {
+    pub(crate) view: View,
+    pub(crate) id_secret: [u8; 16],
+    /// In the order in which they were stored, each with its change.
+    pub(crate) documents: Vec<(Sequence, Arc<IndexedDocument>)>,
 }
 
 /// A document that counts as a near-duplicate of another.
@@ -64,6 +78,22 @@ impl IndexState {
         Self { machine, documents: HashMap::new() }
     }
 
+    /// The inverse of [`Self::snapshot`].
+    pub(crate) fn restored(snapshot: Snapshot) -> Self {
+        let Snapshot { view, id_secret, documents } = snapshot;
+        let machine = Machine::new(view, Arc::new(Jobs::default()), id_secret);
+        Self { machine, documents: documents.into_iter().collect() }
+    }
+
+    /// What it holds now.
+    pub(crate) fn snapshot(&self) -> Snapshot {
+        Snapshot {
+            view: self.machine.view().fork(),
+            id_secret: self.machine.id_secret(),
+            documents: self.all(),
+        }
+    }
+
     pub(crate) fn len(&self) -> usize {
         self.documents.len()
     }
@@ -73,14 +103,12 @@ impl IndexState {
         self.machine.view().find_id(key).map(|located| located.masked)
     }
 
-    /// All documents, in the order in which they were stored.
-    pub(crate) fn all(&self) -> impl Iterator<Item = (Arc<str>, Fingerprint)> {
-        let mut all: Vec<_> = self.documents.iter().collect();
-        all.sort_unstable_by_key(|(sequence, _)| **sequence);
-        all.into_iter().filter_map(|(_, stored)| {
-            let fingerprint = self.get(DocumentId::new(&*stored.id).ok()?)?;
-            Some((Arc::clone(&stored.id), fingerprint))
-        })
+    /// All documents with their changes, in the order in which they were stored.
+    pub(crate) fn all(&self) -> Vec<(Sequence, Arc<IndexedDocument>)> {
+        let stored = self.documents.iter();
+        let mut all: Vec<_> = stored.map(|(at, stored)| (*at, Arc::clone(stored))).collect();
+        all.sort_unstable_by_key(|(at, _)| *at);
+        all
     }
 
     /// The near-duplicates of a document but the one with its own id: by distance, then by age.
@@ -141,8 +169,10 @@ impl IndexState {
         if let Some(previous) = previous.filter(|_| change.is_some()) {
             self.documents.remove(&previous);
         }
-        if let Some(Change::Put { document: Document { id: Some(id), sketch, .. } }) = change {
-            self.documents.insert(sequence, Stored { id: id.as_str().into(), sketch });
+        if let Some(Change::Put { document }) = change
+            && let Some(stored) = IndexedDocument::of(document)
+        {
+            self.documents.insert(sequence, Arc::new(stored));
         }
         self.machine.view_mut().flush_and_merge();
         let is_duplicate = matches!(verdict, Verdict::Duplicate { .. });
@@ -198,6 +228,14 @@ impl IndexState {
                 }
             })
         })
+    }
+}
+
+impl IndexedDocument {
+    /// `None` without an id.
+    pub(crate) fn of(document: Document) -> Option<Self> {
+        let Document { id, fingerprint, sketch, short, .. } = document;
+        Some(Self { id: id?.as_str().into(), fingerprint, sketch, short })
     }
 }
 

@@ -86,17 +86,25 @@ impl<R: Read> ChunkReader<R> {
         self.source.read_exact(&mut checksum)?;
         let length = u32::from_le_bytes(length) as usize;
         if length > CHUNK_BYTES {
-            return Err(damaged());
+            return Err(self.damaged());
         }
         self.chunk.resize(length, 0);
         self.source.read_exact(&mut self.chunk)?;
         if xxh3_64_with_seed(&self.chunk, self.number) != u64::from_le_bytes(checksum) {
-            return Err(damaged());
+            return Err(self.damaged());
         }
         self.number += 1;
         self.read = 0;
         self.is_at_end = length == 0;
         Ok(())
+    }
+
+    fn damaged(&self) -> io::Error {
+        let what = match self.number {
+            0 => "this is not an index, or its beginning is damaged",
+            _ => "a checksum does not hold: the file is damaged",
+        };
+        io::Error::new(io::ErrorKind::InvalidData, what)
     }
 }
 
@@ -111,8 +119,4 @@ impl<R: Read> Read for ChunkReader<R> {
         self.read += taken;
         Ok(taken)
     }
-}
-
-fn damaged() -> io::Error {
-    io::Error::new(io::ErrorKind::InvalidData, "a checksum does not hold: the file is damaged")
 }

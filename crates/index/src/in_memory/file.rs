@@ -33,6 +33,18 @@ impl InMemoryIndex {
     /// # Errors
     /// Those of the sink.
     pub fn save(&self, sink: impl Write) -> io::Result<()> {
+        self.save_with(sink, |_| Ok(()))
+    }
+
+    /// The same, followed by what the caller keeps of the documents.
+    ///
+    /// # Errors
+    /// Those of the sink and of `more`.
+    pub fn save_with(
+        &self,
+        sink: impl Write,
+        more: impl FnOnce(&mut dyn Write) -> io::Result<()>,
+    ) -> io::Result<()> {
         let mut view = self.view.clone();
         view.rotate();
         while let Some(work) = view.next_flush() {
@@ -67,6 +79,7 @@ impl InMemoryIndex {
             sink.write_all(&other.cleaned_at.to_le_bytes())?;
             image::write_table(&other.table, &mut sink)?;
         }
+        more(&mut sink)?;
         sink.finish()
     }
 
@@ -76,6 +89,18 @@ impl InMemoryIndex {
     /// Those of the source; `InvalidData` if the bytes are not such an index or were changed, and
     /// `UnexpectedEof` if some are missing.
     pub fn load(source: impl Read) -> io::Result<Self> {
+        Self::load_with(source, |_, _| Ok(())).map(|(index, ())| index)
+    }
+
+    /// The same for [`Self::save_with`]: `more` reads what follows the index. No byte reaches it
+    /// before its checksum was verified.
+    ///
+    /// # Errors
+    /// Those of [`Self::load`] and of `more`.
+    pub fn load_with<T>(
+        source: impl Read,
+        more: impl FnOnce(&Self, &mut dyn Read) -> io::Result<T>,
+    ) -> io::Result<(Self, T)> {
         let mut source = ChunkReader::new(source);
         let mut magic = [0; MAGIC.len()];
         source.read_exact(&mut magic)?;
@@ -117,13 +142,15 @@ impl InMemoryIndex {
         let segments = segments.collect::<io::Result<_>>()?;
         let tables = (0..tables).map(|_| read_table(&mut source, &plans));
         let secondary_tables = tables.collect::<io::Result<_>>()?;
-        if !source.ends()? {
-            return Err(invalid("bytes follow its end"));
-        }
         let counts = Counts { sequence: Sequence::new(sequence), documents };
         let parts = Parts { segments, secondary_tables, dropped, counts, ..Parts::default() };
         let secrets = Secrets { of_permutation, of_ids: u128::from(high) << 64 | u128::from(low) };
-        Ok(Self { view: View::restored(shape, parts), secrets })
+        let index = Self { view: View::restored(shape, parts), secrets };
+        let more = more(&index, &mut source)?;
+        if !source.ends()? {
+            return Err(invalid("bytes follow its end"));
+        }
+        Ok((index, more))
     }
 }
 

@@ -181,7 +181,13 @@ impl InMemoryIndex {
 
     /// The fingerprint of the document with an id.
     pub fn get(&self, id: &str) -> Option<Fingerprint> {
-        self.view.find_id(self.key(id)).map(|located| located.masked)
+        self.find(id).map(|(fingerprint, _)| fingerprint)
+    }
+
+    /// The fingerprint of the document with an id, and the number of the change that stored it.
+    pub fn find(&self, id: &str) -> Option<(Fingerprint, Sequence)> {
+        let located = self.view.find_id(self.key(id))?;
+        Some((located.masked, located.posting.sequence))
     }
 
     /// The documents of a fingerprint, oldest first, by the number of the change that stored them:
@@ -213,6 +219,13 @@ impl InMemoryIndex {
     /// does the view's [background work](View::flush_and_merge) itself.
     pub fn into_view(self) -> (View, [u8; 16]) {
         (self.view, self.secrets.of_ids.to_le_bytes())
+    }
+
+    /// The inverse of [`Self::into_view`].
+    pub fn of_view(view: View, secret_of_ids: [u8; 16]) -> Self {
+        let of_permutation = view.shape().permutation.secret();
+        let secrets = Secrets { of_permutation, of_ids: u128::from_le_bytes(secret_of_ids) };
+        Self { view, secrets }
     }
 }
 
@@ -300,6 +313,10 @@ mod tests {
             index.save(&mut bytes).unwrap();
             let mut loaded = InMemoryIndex::load(&bytes[..]).unwrap();
             prop_assert_eq!(loaded.sequence(), index.sequence());
+            for id in stored.keys() {
+                let found = stored.get(id).copied().zip(stored_at.get(id).copied());
+                prop_assert_eq!(loaded.find(&id.to_string()), found);
+            }
             for (id, _) in &steps {
                 let name = id.to_string();
                 let query = stored.get(id).copied().unwrap_or_default();
@@ -381,6 +398,32 @@ mod tests {
             assert!(InMemoryIndex::load(&bytes[..at]).is_err(), "cut to {at} bytes");
         }
         assert!(InMemoryIndex::load(&bytes[..]).is_ok());
+    }
+
+    #[test]
+    fn what_a_caller_adds_is_read_after_the_index_or_refused_with_it() {
+        let mut index = InMemoryIndex::new(Distance::new(3).unwrap());
+        index.insert("a", Fingerprint::new(1));
+        let more = vec![7; 3 << 20];
+        let mut bytes = Vec::new();
+        let (view, secret) = index.into_view();
+        let index = InMemoryIndex::of_view(view, secret);
+        index.save_with(&mut bytes, |sink| sink.write_all(&more)).unwrap();
+        let load = |bytes: &[u8]| {
+            InMemoryIndex::load_with(bytes, |index, source| {
+                assert_eq!(index.get("a"), Some(Fingerprint::new(1)));
+                let mut read = vec![0; more.len()];
+                source.read_exact(&mut read).map(|()| read)
+            })
+        };
+        assert_eq!(load(&bytes).unwrap().1, more);
+        let mut changed = bytes.clone();
+        changed[bytes.len() - 20] ^= 1;
+        assert!(load(&changed).is_err());
+        assert!(load(&bytes[..bytes.len() - 1]).is_err());
+        assert!(InMemoryIndex::load(&bytes[..]).is_err(), "more follows than it reads");
+        let foreign = InMemoryIndex::load(&[b'x'; 100][..]).unwrap_err();
+        assert!(foreign.to_string().contains("not an index"), "{foreign}");
     }
 
     #[test]
