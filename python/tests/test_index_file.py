@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import copy
+import multiprocessing
 import os
+import pickle
 import random
 import stat
 import subprocess
@@ -68,6 +71,13 @@ def assert_same(index: nearprint.Index, other: nearprint.Index) -> None:
     assert other.query_many(queries) == index.query_many(queries)
     assert any(hit.similarity for hits in index.query_many(queries) for hit in hits or ())
     assert other.query_many(queries, distance=5) == index.query_many(queries, distance=5)
+    checks = range(10_000, 10_000 + len(queries))
+    apart = [copy.copy(index), copy.copy(other)]
+    assert (
+        apart[0].check_and_insert_many(checks, queries)
+        == apart[1].check_and_insert_many(checks, queries)
+    )  # fmt: skip
+    assert apart[0].items() == apart[1].items()
 
 
 @pytest.mark.parametrize("count", [0, 200, 40_000])
@@ -131,6 +141,8 @@ def test_a_foreign_file_is_refused(foreign: bytes, tmp_path: Path) -> None:
     path.write_bytes(foreign)
     with pytest.raises(errors.InvalidValue, match="not an index|too early to be a whole index"):
         nearprint.Index.load(path)
+    with pytest.raises(errors.InvalidValue, match="data: "):
+        nearprint.Index.from_bytes(foreign)
 
 
 def test_the_system_says_why_a_file_cannot_be_used(tmp_path: Path) -> None:
@@ -218,6 +230,36 @@ def test_a_file_has_what_the_index_held_at_one_moment(tmp_path: Path) -> None:
     finally:
         stop.set()
         writer.join()
+
+
+@pytest.mark.parametrize("protocol", range(pickle.HIGHEST_PROTOCOL + 1))
+def test_an_index_is_pickled(protocol: int) -> None:
+    index = filled(60)
+    assert_same(index, pickle.loads(pickle.dumps(index, protocol)))
+    assert bytes(nearprint.Index.from_bytes(bytes(index))) == bytes(index)
+
+
+def test_a_copy_is_an_index_of_its_own() -> None:
+    index = filled(60)
+    for other in (copy.copy(index), copy.deepcopy({"an": [index]})["an"][0]):
+        assert_same(index, other)
+        other.insert("new", 9)
+        other.delete("bare")
+        assert "new" not in index and "bare" in index
+        index.insert("own", 11)
+        assert "own" not in other
+        index.delete("own")
+
+
+def found_by(index: nearprint.Index, text: str) -> list[str]:
+    return [hit.id for hit in index.query(text)]
+
+
+def test_a_process_that_is_started_anew_gets_an_index(lamp: str, cable: str) -> None:
+    index = nearprint.Index()
+    index.insert("a", lamp)
+    with multiprocessing.get_context("spawn").Pool(1) as pool:
+        assert pool.apply(found_by, (index, cable)) == ["a"]
 
 
 def test_an_index_of_a_model_has_it(tmp_path: Path, root: Path) -> None:

@@ -1,4 +1,4 @@
-//! An index as bytes in a file: the index as [`InMemoryIndex::save_with`] writes it,
+//! An index as bytes, in a file or a pickle: the index as [`InMemoryIndex::save_with`] writes it,
 //! with the images of segments and tables that snapshots of the service have, and its documents as
 //! the records that journals have.
 //!
@@ -61,6 +61,23 @@ impl Index {
                 errors::invalid(py, &"path", &detail)
             }
             None => os_error(py, &error, path),
+        })
+    }
+
+    pub(super) fn to_bytes(&self, py: Python<'_>) -> PyResult<Vec<u8>> {
+        let snapshot = self.snapshot(py)?;
+        let bytes = work::detached(py, usize::MAX, || {
+            let mut bytes = Vec::new();
+            self.encode(snapshot, &mut bytes).map(|()| bytes)
+        })?;
+        Ok(bytes?)
+    }
+
+    pub(super) fn of_bytes(py: Python<'_>, data: &[u8]) -> PyResult<Self> {
+        let read = work::detached(py, usize::MAX, || Self::decode(data))?;
+        read.map_err(|error| {
+            let damage = damage(&error).unwrap_or_else(|| error.to_string());
+            errors::invalid(py, &"data", &damage)
         })
     }
 

@@ -18,7 +18,8 @@ use nearprint_machine::query::{Criteria, SearchKind};
 use nearprint_text::{Analysis, Wanted};
 use pyo3::exceptions::PyRuntimeWarning;
 use pyo3::prelude::*;
-use pyo3::types::{PyIterator, PyList, PyType};
+use pyo3::pybacked::PyBackedBytes;
+use pyo3::types::{PyBytes, PyIterator, PyList, PyType};
 
 use self::arguments::{Asked, DISTANCE_DEFAULT, checked_share, distance_of, search_of};
 use self::ids::{id_of, ids_of};
@@ -40,7 +41,8 @@ const COPY_WARNING: &CStr = c"this process was forked and stores documents in it
 /// An index of documents in memory: which stored ones are near-duplicates of a given one?
 ///
 /// It decides as the service does. A document takes about 370 bytes and its id. The index is in
-/// memory; :meth:`save` writes it to a file, and :meth:`load` reads it again.
+/// memory; :meth:`save` writes it to a file, and :meth:`load` reads it again. It can be copied and
+/// pickled.
 ///
 /// >>> import nearprint
 /// >>> index = nearprint.Index()
@@ -370,6 +372,31 @@ impl Index {
     #[classmethod]
     fn load(class: &Bound<'_, PyType>, path: PathBuf) -> PyResult<Self> {
         Self::load_from(class.py(), &path)
+    }
+
+    /// The index as bytes: those that :meth:`save` writes, and a pickle has.
+    fn __bytes__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyBytes>> {
+        Ok(PyBytes::new(py, &self.to_bytes(py)?))
+    }
+
+    /// Read an index from its bytes.
+    ///
+    /// >>> import nearprint
+    /// >>> index = nearprint.Index(distance_max=5)
+    /// >>> nearprint.Index.from_bytes(bytes(index)).distance_max
+    /// 5
+    #[classmethod]
+    #[pyo3(signature = (data, /))]
+    fn from_bytes(class: &Bound<'_, PyType>, data: PyBackedBytes) -> PyResult<Self> {
+        Self::of_bytes(class.py(), &data)
+    }
+
+    /// How a copy is made, as pickles are.
+    fn __reduce__<'py>(
+        slf: &Bound<'py, Self>,
+    ) -> PyResult<(Bound<'py, PyAny>, (Bound<'py, PyBytes>,))> {
+        let bytes = slf.get().__bytes__(slf.py())?;
+        Ok((slf.get_type().getattr("from_bytes")?, (bytes,)))
     }
 
     fn __repr__(&self, py: Python<'_>) -> PyResult<String> {
