@@ -80,6 +80,20 @@ pub(crate) fn map<R: Sync, T: Send + Default>(
         return Ok(results);
     }
     let threads = threads.get().min(rows.len().div_ceil(BLOCK)).min(bytes / THREAD_BYTES_MIN);
+    watched(py, threads, &job, &is_cancelled)?;
+    Ok(results)
+}
+
+/// Runs a job on some threads, and tells it when Ctrl-C came, so that it ends early.
+///
+/// # Errors
+/// The exception of Ctrl-C, or of a panic.
+pub(crate) fn watched(
+    py: Python<'_>,
+    threads: usize,
+    job: &(impl Fn() + Sync),
+    is_cancelled: &AtomicBool,
+) -> PyResult<()> {
     let watch = || {
         Python::attach(|py| {
             let interrupted = py.check_signals();
@@ -87,9 +101,8 @@ pub(crate) fn map<R: Sync, T: Send + Default>(
             interrupted
         })
     };
-    let done = py.detach(|| on_threads(threads, &job, watch));
-    done.map_err(|panic| errors::panicked(py, &*panic))??;
-    Ok(results)
+    let done = py.detach(|| on_threads(threads, job, watch));
+    done.map_err(|panic| errors::panicked(py, &*panic))?
 }
 
 /// Runs a job on so many threads, and calls `watch` now and then until it fails.

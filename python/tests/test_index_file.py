@@ -272,6 +272,7 @@ def test_an_index_of_a_model_has_it(tmp_path: Path, root: Path) -> None:
     loaded = nearprint.Index.load(tmp_path / "index")
     assert loaded.recipe == model.recipe
     assert [hit.id for hit in loaded.query(vector)] == ["a"]
+    loaded.merge(index)
     program = """
 import sys
 import nearprint

@@ -2,6 +2,7 @@
 
 mod arguments;
 mod file;
+mod groups;
 mod ids;
 mod replies;
 mod state;
@@ -346,6 +347,67 @@ impl Index {
     fn items(&self, py: Python<'_>) -> PyResult<Vec<(String, u64)>> {
         let all = self.read(py, IndexState::all)?.into_iter();
         Ok(all.map(|(_, stored)| (stored.id.to_string(), stored.fingerprint.bits())).collect())
+    }
+
+    /// The groups of at least two documents that chains of near-duplicates connect, as lists of
+    /// ids: the largest group first, its oldest document first.
+    ///
+    /// >>> import nearprint
+    /// >>> index = nearprint.Index()
+    /// >>> index.insert_many("abcd", [0b1011, 2**63, 0b1111, 0b11_1111])
+    /// ['inserted', 'inserted', 'inserted', 'inserted']
+    /// >>> index.groups(), index.groups(distance=1)
+    /// ([['a', 'c', 'd']], [['a', 'c']])
+    ///
+    /// The keywords are those of :meth:`query`. It goes on while others change the index, with the
+    /// documents of its beginning, and Ctrl-C ends it.
+    #[pyo3(signature = (*, distance=None, min_similarity=None, min_numbers=None, search=None, threads=None))]
+    fn groups(
+        &self,
+        py: Python<'_>,
+        distance: Option<u8>,
+        min_similarity: Option<f64>,
+        min_numbers: Option<f64>,
+        search: Option<&str>,
+        threads: Option<usize>,
+    ) -> PyResult<Vec<Vec<String>>> {
+        let criteria =
+            self.criteria(py, Asked { distance, min_similarity, min_numbers, search })?;
+        let threads = work::threads(py, threads)?;
+        groups::of_documents(py, &self.snapshot(py)?, criteria, threads)
+    }
+
+    /// Insert the documents of another index, in the order in which they were stored there. Those
+    /// with an id that this index has replace its own.
+    ///
+    /// >>> import nearprint
+    /// >>> index, other = nearprint.Index(), nearprint.Index()
+    /// >>> index.insert_many(["a", "b"], [1, 2]), other.insert_many(["b", "c"], [3, 4])
+    /// (['inserted', 'inserted'], ['inserted', 'inserted'])
+    /// >>> index.merge(other)
+    /// >>> index.items()
+    /// [('a', 1), ('b', 3), ('c', 4)]
+    ///
+    /// :raises RecipeMismatch: The other has fingerprints of another recipe.
+    #[pyo3(signature = (other, /))]
+    fn merge(&self, py: Python<'_>, other: &Self) -> PyResult<()> {
+        let methods = [self, other].map(|index| index.reading.method);
+        let [own, others] = methods.map(|method| (method.recipe, method.model));
+        if own != others {
+            let detail = format!(
+                "this index compares fingerprints of {}, and the other those of {} or of another \
+                 model",
+                self.recipe, other.recipe
+            );
+            return Err(errors::error(py, "RecipeMismatch", &"other", &detail));
+        }
+        let all = other.read(py, IndexState::all)?;
+        self.write(py, |state| {
+            for (_, stored) in all {
+                let id = DocumentId::new(&*stored.id).expect("it was checked when it was stored");
+                state.insert_stored(id, &stored);
+            }
+        })
     }
 
     /// Write the index to a file, with its options.

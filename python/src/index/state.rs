@@ -132,7 +132,18 @@ impl IndexState {
 
     /// Stores a document.
     pub(crate) fn insert(&mut self, id: DocumentId, analysis: &Analysis) -> IndexWrite {
-        let applied = self.machine.insert(Insert::from(document(Some(id), analysis)));
+        self.put(document(Some(id), analysis))
+    }
+
+    /// Stores a document of another index.
+    pub(crate) fn insert_stored(&mut self, id: DocumentId, stored: &IndexedDocument) {
+        let IndexedDocument { fingerprint, sketch, short, .. } = stored;
+        let bare = Document::bare(*fingerprint);
+        self.put(Document { id: Some(id), sketch: sketch.clone(), short: *short, ..bare });
+    }
+
+    fn put(&mut self, document: Document) -> IndexWrite {
+        let applied = self.machine.insert(Insert::from(document));
         self.note(applied, None)
     }
 

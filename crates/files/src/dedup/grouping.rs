@@ -1,63 +1,31 @@
 //! The groups of connected near-duplicates, from an index in memory.
 //!
-//! The index is a [`View`], the documents are its changes, and [`PairSearch`] joins the pairs:
-//! those of a service would be the same.
+//! The index is a [`View`], the documents are its changes, and [`GroupingCriteria`] joins the
+//! pairs: those of a service would be the same.
 
 use std::io;
-use std::sync::Arc;
 
 use nearprint_fingerprint::{Distance, Fingerprint, Sketch, Threshold, Verification};
 use nearprint_index::compaction::policy::Load;
 use nearprint_index::document::{Namespace, Sequence};
-use nearprint_index::groups::{Evidence, EvidenceSource, Groups, PairSearch, SketchJudge};
+pub use nearprint_index::groups::GroupingCriteria;
+use nearprint_index::groups::{DELTA_EVENTS, Evidence, EvidenceSource, Groups, settle, shape};
 use nearprint_index::lookup::Lookup;
 use nearprint_index::namespace_key::NamespaceKey;
 use nearprint_index::namespaces::NamespaceNumber;
-use nearprint_index::permutation::Permutation;
-use nearprint_index::plan::SMALL_MAX;
-use nearprint_index::view::{Expired, Put, Selection, Shape, SimilarTo, View};
+use nearprint_index::view::{Put, SimilarTo, View};
 use nearprint_index::visibility::Visibility;
 
 use crate::dedup::scan::Scanned;
 
-/// Changes in a delta. Fingerprints of similar texts often begin with the same bits and share a
-/// hash chain, and long deltas make long chains: 2^18 changes make the index of 60,000 texts 0.3 s
-/// slower.
-const DELTA_EVENTS: usize = 1 << 14;
-/// Nobody chooses the fingerprints and sees the answers of one process, so these need no secret.
-const SEED: u64 = 1;
+/// The secret of namespaces. Nobody sees the answers of one process, so it needs none.
 const SECRET: [u8; 16] = *b"nearprint dedup ";
 /// The distance of two near-duplicates, unless the command line says otherwise.
 pub const DISTANCE_DEFAULT: Distance = Distance::new(3).expect("at most 64");
 
-pub(super) fn shape(distance_max: Distance, has_labels: bool) -> Shape {
-    Shape {
-        distance_max,
-        delta_events: DELTA_EVENTS,
-        small_max: SMALL_MAX,
-        permutation: Arc::new(Permutation::from_secret(SEED)),
-        has_labels,
-    }
-}
-
-/// What counts as a near-duplicate.
-#[derive(Debug, Clone, Copy)]
-pub struct GroupingCriteria {
-    /// The largest distance of two fingerprints.
-    pub distance: Distance,
-    /// What two sketches must reach; `None` does not compare them.
-    pub threshold: Option<Threshold>,
-    /// Whether texts are also searched beyond the distance, for what their sketches confirm.
-    pub is_likely: bool,
-    /// Threads that search.
-    pub threads: usize,
-}
-
-impl GroupingCriteria {
-    /// Whether searches go beyond the distance.
-    fn is_likely(&self, scanned: &Scanned) -> bool {
-        self.is_likely && self.threshold.is_some() && scanned.spill.is_some()
-    }
+/// Whether searches go beyond the distance.
+fn is_likely(criteria: GroupingCriteria, scanned: &Scanned) -> bool {
+    criteria.is_likely && criteria.threshold.is_some() && scanned.spill.is_some()
 }
 
 /// The groups of at least two documents. The largest comes first; of the same size, the one with
@@ -98,36 +66,12 @@ impl Index {
         criteria: GroupingCriteria,
         watch: &(dyn Fn(u64, u64) -> bool + Sync),
     ) -> io::Result<DuplicateGroups> {
-        let selection = Selection {
-            namespace: None,
-            after: Sequence::ZERO,
-            upto: self.view.sequence(),
-            expired: Expired::Not(0),
-        };
-        let mut search = PairSearch::begin(&self.view, selection, criteria.distance);
-        let (pieces, likely) = (search.pieces() as u64, criteria.is_likely(scanned));
-        let all = pieces + if likely { PairSearch::LIKELY_PIECES as u64 } else { 0 };
-        let watch = |done| {
+        let watch = |done, all| {
             let interrupted = || io::ErrorKind::Interrupted.into();
             if watch(done, all) { Ok(()) } else { Err(interrupted()) }
         };
-        let judge = || self.judge(scanned, criteria);
-        search.run(criteria.threads, judge, watch)?;
-        if likely {
-            search.run_likely(criteria.threads, judge, |done| watch(pieces + done))?;
-        }
-        search.count_partly_compared(&mut judge())?;
-        Ok(search.finish(2, |member| self.document(member.sequence)))
-    }
-
-    fn judge<'a>(
-        &'a self,
-        scanned: &'a Scanned,
-        criteria: GroupingCriteria,
-    ) -> SketchJudge<'a, SpilledEvidence<'a>> {
-        let threshold = criteria.threshold.filter(|_| scanned.spill.is_some());
-        let source = SpilledEvidence { index: self, scanned };
-        SketchJudge::new(&self.view, of_namespace(NamespaceNumber::DEFAULT), threshold, source)
+        let source = || SpilledEvidence { index: self, scanned };
+        criteria.groups(&self.view, source, watch, |member| self.document(member.sequence))
     }
 
     /// Passes on every pair of near-duplicates, by its first and then by its second document. A
@@ -304,7 +248,7 @@ impl Index {
         criteria: GroupingCriteria,
         watch: &dyn Fn(u64) -> bool,
     ) -> io::Result<Self> {
-        let mut view = View::new(shape(criteria.distance, criteria.is_likely(scanned)));
+        let mut view = View::new(shape(criteria.distance, is_likely(criteria, scanned)));
         // The number of a namespace is as good as its name here, and never too long.
         let key = |number: usize| {
             let name = Namespace::new(number.to_string()).expect("digits are a name");
@@ -344,12 +288,6 @@ impl Index {
     fn document(&self, change: Sequence) -> u32 {
         let at = change.get() - 1;
         self.documents.get(at as usize).copied().unwrap_or(at as u32)
-    }
-}
-
-pub(super) fn settle(view: &mut View, load: Load) {
-    while let Some(work) = view.next_flush().or_else(|| view.next_merge(load)) {
-        view.complete(work);
     }
 }
 

@@ -16,14 +16,14 @@ use std::ops::Range;
 
 use nearprint_fingerprint::{Distance, Fingerprint, Threshold};
 use nearprint_index::compaction::policy::Load;
-use nearprint_index::groups::Evidence;
+use nearprint_index::groups::{Evidence, settle, shape};
 use nearprint_index::lookup::Lookup;
 use nearprint_index::permutation::Permuted;
 use nearprint_index::view::{Put, View};
 use nearprint_index::visibility::Visibility;
 use nearprint_text::Method;
 
-use super::grouping::{are_similar, counts, settle, shape, similar, similarity};
+use super::grouping::{are_similar, counts, similar, similarity};
 use super::scan::{BAD_KEPT, BATCH, Made, Scanned, Watcher, made, name, namespace};
 use crate::batch::in_order;
 use crate::{BadEntry, BatchOptions, Documents, Entry};

@@ -16,6 +16,7 @@
 //!
 //! Tested against union-find over all pairs.
 
+mod criteria;
 mod documents;
 mod judge;
 mod similar;
@@ -32,6 +33,7 @@ use std::thread;
 
 use nearprint_fingerprint::{Distance, Fingerprint};
 
+pub use criteria::{DELTA_EVENTS, GroupingCriteria, settle, shape};
 pub use judge::{Evidence, EvidenceSource, SketchJudge};
 pub use union_find::UnionFind;
 
