@@ -10,7 +10,8 @@
 'a'
 
 Functions take documents and give numbers: :func:`fingerprint`, :func:`fingerprint_many`,
-:func:`sketch`, :func:`similarity`, :func:`distance`, :func:`explain`. An :class:`Index` finds
+:func:`sketch`, :func:`similarity`, :func:`distance`, :func:`explain`; :func:`dedup` finds the
+groups of near-duplicates in a column. An :class:`Index` finds
 near-duplicates in memory, a :class:`Client` or :class:`AsyncClient` in a running service.
 """
 
@@ -19,6 +20,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from nearprint import errors
+from nearprint._deduplicated import Deduplicated
 from nearprint._native import (
     Checked,
     FingerprintArray,
@@ -26,6 +28,7 @@ from nearprint._native import (
     Index,
     Sketch,
     SpectralModel,
+    dedup,
     distance,
     explain,
     fingerprint,
@@ -45,6 +48,7 @@ __all__ = [
     "AsyncClient",
     "Checked",
     "Client",
+    "Deduplicated",
     "EmptyDocument",
     "FingerprintArray",
     "Hit",
@@ -52,6 +56,7 @@ __all__ = [
     "NearprintError",
     "Sketch",
     "SpectralModel",
+    "dedup",
     "distance",
     "errors",
     "explain",

@@ -17,6 +17,8 @@ from typing import (
 import numpy as np
 import numpy.typing as npt
 
+from nearprint._deduplicated import Deduplicated
+
 __all__ = [
     "Checked",
     "FingerprintArray",
@@ -25,6 +27,7 @@ __all__ = [
     "Sketch",
     "SpectralModel",
     "_panic",
+    "dedup",
     "distance",
     "explain",
     "fingerprint",
@@ -153,6 +156,19 @@ def explain(
     charset: str | None = None,
     extract: _Extract = "content",
 ) -> _Comparison: ...
+def dedup(
+    documents: _DocumentsOrFingerprints,
+    *,
+    distance: int = 3,
+    min_similarity: float = 0.83,
+    min_numbers: float = 0.0,
+    search: _Search = "likely",
+    recipe: str | SpectralModel = "np2",
+    html: bool = False,
+    charset: str | None = None,
+    extract: _Extract = "content",
+    threads: int | None = None,
+) -> Deduplicated: ...
 def _panic() -> None: ...
 
 @final

@@ -31,6 +31,8 @@ mod _native {
         distance, explain, fingerprint, fingerprint_many, panic, similarity, sketch,
     };
     #[pymodule_export]
+    use crate::index::dedup::dedup;
+    #[pymodule_export]
     use crate::index::{Checked, Hit, Index};
     #[pymodule_export]
     use crate::values::{Sketch, SpectralModel};

@@ -1,14 +1,19 @@
-"""Groups of near-duplicates of an index."""
+"""Groups of near-duplicates: of an index, and of a column."""
 
 from __future__ import annotations
 
 import os
+import pickle
 import signal
 import threading
 import time
+from collections.abc import Callable
 
 import nearprint
 import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
 import pytest
 from corpus import groups_of_pairs, groups_of_queries, texts
 from nearprint import errors
@@ -18,6 +23,12 @@ COUNT = 500
 
 def numbered(groups: list[list[str]]) -> list[list[int]]:
     return [[int(id) for id in group] for group in groups]
+
+
+def groups_of(found: nearprint.Deduplicated) -> list[list[int]]:
+    """The groups of a column in the order of their numbers."""
+    count = int(found.group.max()) + 1
+    return [np.flatnonzero(found.group == number).tolist() for number in range(count)]
 
 
 @pytest.mark.parametrize("seed", [1, 2, 3])
@@ -34,6 +45,8 @@ def test_an_exact_search_finds_the_groups_of_all_pairs(
     for threads in (1, 3):
         found = index.groups(search="exact", threads=threads, **options)  # type: ignore[arg-type]
         assert numbered(found) == expected
+        column = nearprint.dedup(documents, search="exact", threads=threads, **options)  # type: ignore[arg-type]
+        assert groups_of(column) == expected
 
 
 @pytest.mark.parametrize("seed", [1, 2, 3])
@@ -44,6 +57,7 @@ def test_a_likely_search_finds_the_groups_of_look_ups(seed: int, options: dict) 
     index = nearprint.Index(distance_max=6)
     index.insert_many(range(COUNT), documents)
     assert numbered(index.groups(**options)) == expected
+    assert groups_of(nearprint.dedup(documents, **options)) == expected
     if not options:
         assert expected != groups_of_pairs(documents), "it finds more than an exact one"
 
@@ -124,6 +138,63 @@ def test_two_indexes_may_be_merged_into_each_other_at_once() -> None:
     for thread in threads:
         thread.join(60)
     assert dict(one.items()) == dict(other.items()) and len(one) == 4_000
+
+
+@pytest.mark.parametrize(
+    "column",
+    [
+        list,
+        pl.Series,
+        pd.Series,
+        lambda rows: np.array(rows, dtype=object),
+        pa.array,
+        lambda rows: pa.chunked_array([rows[:3], rows[3:]], pa.string()),
+        lambda rows: iter(rows),
+    ],
+)
+def test_any_column_is_deduplicated(column: Callable, lamp: str, cable: str) -> None:
+    found = nearprint.dedup(
+        column([lamp, None, "...", "black tea", cable, lamp, "...", "black tea"])
+    )
+    keep, group, original = found
+    assert keep.tolist() == [True, True, True, True, False, False, True, False]
+    assert group.tolist() == [0, -1, -1, 1, 0, 0, -1, 1]
+    assert original.tolist() == [0, 1, 2, 3, 0, 0, 6, 3]
+    assert (keep.dtype, group.dtype, original.dtype) == (np.bool_, np.int64, np.int64)
+    assert (found.keep is keep, found.group is group, found.original is original) == (True,) * 3
+    again = pickle.loads(pickle.dumps(found))
+    assert (
+        isinstance(again, nearprint.Deduplicated) and again.original.tolist() == original.tolist()
+    )
+
+
+def test_documents_of_other_kinds_are_deduplicated(lamp: str) -> None:
+    page = f"<p>{lamp}</p>"
+    assert nearprint.dedup([page, lamp], html=True).keep.tolist() == [True, False]
+    assert nearprint.dedup([page.encode(), b"<p>tea"], html=True).keep.tolist() == [True, True]
+    fingerprints = nearprint.fingerprint_many([lamp, "...", lamp])
+    assert nearprint.dedup(fingerprints).original.tolist() == [0, 1, 0]
+    vectors = np.array([[1.0, 2.0, 3.0], [-3.0, 1.0, 0.5], [1.0, 2.0, 3.0]])
+    assert nearprint.dedup(vectors, recipe="hyperplanes-3").keep.tolist() == [True, True, False]
+    empty = nearprint.dedup([])
+    assert [len(array) for array in empty] == [0, 0, 0]
+
+
+def test_what_a_deduplication_does_not_take_is_refused_by_name(lamp: str) -> None:
+    for call, message in (
+        (lambda: nearprint.dedup([lamp], distance=13), "distance: it is 0 to 12, not 13"),
+        (lambda: nearprint.dedup([lamp], min_similarity=2), "min_similarity: it is 0 to 1"),
+        (lambda: nearprint.dedup([lamp], min_numbers=-1), "min_numbers: it is 0 to 1"),
+        (lambda: nearprint.dedup([lamp], search="all"), "search: it is likely or exact"),  # type: ignore[arg-type]
+        (lambda: nearprint.dedup([lamp], threads=0), "threads: "),
+        (lambda: nearprint.dedup([lamp], recipe="np3"), "recipe: "),
+    ):
+        with pytest.raises(errors.InvalidValue, match=message):
+            call()
+    with pytest.raises(TypeError, match="give \\[document\\]"):
+        nearprint.dedup(lamp)
+    with pytest.raises(TypeError, match=r"documents\[1\] takes"):
+        nearprint.dedup([lamp, 1.5])  # type: ignore[list-item]
 
 
 def test_ctrl_c_ends_a_search_for_groups() -> None:

@@ -1,6 +1,7 @@
 //! The index in memory, as Python sees it.
 
 mod arguments;
+pub(crate) mod dedup;
 mod file;
 mod groups;
 mod ids;
