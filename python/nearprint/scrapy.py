@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
     from nearprint.client.messages import CheckReply
 
-logger = logging.getLogger(__name__)
+logger: logging.Logger = logging.getLogger(__name__)
 
 PRIORITY = 300
 """Where the add-on puts the pipeline, unless ``ITEM_PIPELINES`` has it."""

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import doctest
 import inspect
+import json
+import os
 import pathlib
 import re
 import subprocess
@@ -215,3 +217,65 @@ def test_the_types_of_both_clients_reach_the_user(tmp_path: pathlib.Path) -> Non
     check = [sys.executable, "-m", "mypy", "--strict", "--cache-dir", str(tmp_path), str(program)]
     output = subprocess.run(check, capture_output=True, text=True, check=False).stdout
     assert output.count("[arg-type]") == 2 and "Found 2 errors" in output, output
+
+
+# What users import; the client has other modules for itself.
+EXPORTED = {
+    "nearprint",
+    "nearprint.client",
+    "nearprint.client.asynchronous",
+    "nearprint.client.blocking",
+    "nearprint.client.messages",
+    "nearprint.datatrove",
+    "nearprint.errors",
+    "nearprint.scrapy",
+    "nearprint.spark",
+}
+
+# Its base class is of datatrove, which has no types.
+UNKNOWN = ["nearprint.datatrove.NearprintFilter"]
+
+
+def test_every_type_that_is_exported_is_known_to_pyright(tmp_path: pathlib.Path) -> None:
+    programs = pathlib.Path(sys.prefix, "bin")
+    check = [programs / "basedpyright", "--verifytypes", "nearprint", "--ignoreexternal"]
+    paths = os.pathsep.join([str(programs), os.environ["PATH"]])
+    run = subprocess.run(
+        [*check, "--outputjson"],
+        env={**os.environ, "PATH": paths, "VIRTUAL_ENV": sys.prefix},
+        capture_output=True,
+        text=True,
+        cwd=tmp_path,
+        check=False,
+    )
+    report = json.loads(run.stdout)["typeCompleteness"]
+    modules = {module["name"] for module in report["modules"]}
+    assert modules >= EXPORTED
+
+    def module_of(name: str) -> str:
+        return max((module for module in modules if f"{name}.".startswith(f"{module}.")), key=len)
+
+    exported = [
+        symbol
+        for symbol in report["symbols"]
+        if symbol["isExported"] and module_of(symbol["name"]) in EXPORTED
+    ]
+    known = [symbol["isTypeKnown"] and not symbol["isTypeAmbiguous"] for symbol in exported]
+    assert {"nearprint.Index", "nearprint.dedup"} <= {symbol["name"] for symbol in exported}
+    names = [
+        symbol["name"] for symbol, is_known in zip(exported, known, strict=True) if not is_known
+    ]
+    assert names == UNKNOWN
+
+
+def test_a_program_of_every_call_has_the_types_of_the_package(tmp_path: pathlib.Path) -> None:
+    program = pathlib.Path(__file__).with_name("every_call.py")
+    check = [sys.executable, "-m", "mypy", "--strict", "--cache-dir", str(tmp_path), str(program)]
+    checked = subprocess.run(check, capture_output=True, text=True, cwd=tmp_path, check=False)
+    assert checked.returncode == 0, checked.stdout
+    subprocess.run([sys.executable, "-W", "error", str(program)], check=True, capture_output=True)
+    words = set(re.findall(r"\w+", program.read_text()))
+    things = [nearprint, nearprint.Index, nearprint.FingerprintArray, nearprint.Hit]
+    things += [nearprint.Checked, nearprint.Sketch, nearprint.SpectralModel, nearprint.Client]
+    names = {name for thing in things for name in getattr(thing, "__all__", vars(thing))}
+    assert [name for name in sorted(names - words) if not name.startswith("_")] == []
