@@ -26,6 +26,7 @@ __all__ = [
     "Index",
     "Sketch",
     "SpectralModel",
+    "_decode",
     "_panic",
     "dedup",
     "distance",
@@ -169,6 +170,7 @@ def dedup(
     extract: _Extract = "content",
     threads: int | None = None,
 ) -> Deduplicated: ...
+def _decode(body: bytes | bytearray, charset: str | None, *, html: bool) -> str: ...
 def _panic() -> None: ...
 
 @final

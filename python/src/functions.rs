@@ -1,7 +1,9 @@
 //! The functions of the package: documents to fingerprints, sketches and explanations.
 
+use nearprint_text::charset::decode_or_guess;
 use nearprint_text::{Analysis, Explained, Wanted};
 use pyo3::prelude::*;
+use pyo3::pybacked::PyBackedBytes;
 use pyo3::types::PyDict;
 
 use crate::columns::DocumentColumn;
@@ -224,6 +226,18 @@ pub(crate) fn explain<'py>(
     let Some(other) = other else { return Explanation::of(&a).into_pyobject(py) };
     let b = explained(other, &"other", &reading)?;
     Comparison::of(&a, &b).into_pyobject(py)
+}
+
+/// Decode a page or a text as the service does; a charset that nobody knows counts as none.
+#[pyfunction]
+#[pyo3(name = "_decode", signature = (body, charset, *, html))]
+pub(crate) fn decode(
+    py: Python<'_>,
+    body: PyBackedBytes,
+    charset: Option<String>,
+    html: bool,
+) -> PyResult<String> {
+    work::detached(py, body.len(), || decode_or_guess(&body, charset.as_deref(), html).into_owned())
 }
 
 /// Panic, for the test that a panic becomes an exception.

@@ -28,7 +28,7 @@ mod _native {
     use crate::fingerprints::FingerprintArray;
     #[pymodule_export]
     use crate::functions::{
-        distance, explain, fingerprint, fingerprint_many, panic, similarity, sketch,
+        decode, distance, explain, fingerprint, fingerprint_many, panic, similarity, sketch,
     };
     #[pymodule_export]
     use crate::index::dedup::dedup;

@@ -43,7 +43,7 @@ const LAYERS: &[(&str, usize)] = &[
     ("src/http", 6_550),
     ("src/access", 440),
     ("src/cli", 7_540),
-    ("python", 3_220),
+    ("python", 3_240),
     ("crates/files", 8_390),
     ("crates/wire", 2_050),
     ("crates/text", 6_050),

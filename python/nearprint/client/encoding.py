@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from datetime import date, time
 from typing import Any
+from uuid import UUID
 
+from nearprint._native import _decode
 from nearprint.errors import InvalidValue, NearprintError
 
 CHUNK_LINES_MAX = 1_000
@@ -19,11 +22,19 @@ _OF_FINGERPRINT = {"from": "fingerprint"}
 
 
 def _plain(value: object) -> object:
-    """Arrays and numbers of numpy and the like, as JSON has them."""
-    tolist = getattr(value, "tolist", None)
-    if tolist is None:
+    """Arrays and numbers of numpy and the like, as JSON has them; dates and UUIDs as texts."""
+    kind = getattr(getattr(value, "dtype", None), "kind", None)
+    text = "NaT"
+    if isinstance(value, (date, time)):
+        text = value.isoformat()
+    elif isinstance(value, UUID) or (kind == "M" and getattr(value, "ndim", 1) == 0):
+        text = str(value)
+    elif kind not in ("M", "m") and (tolist := getattr(value, "tolist", None)) is not None:
+        return tolist()
+    # So pandas and numpy write a time that is missing.
+    if text == "NaT":
         raise TypeError(f"{type(value).__name__} has no form in JSON")
-    return tolist()
+    return text
 
 
 _encode = json.JSONEncoder(
@@ -37,10 +48,10 @@ def encode(fields: Mapping[str, Any]) -> bytes:
     >>> encode({"text": "caf\\u00e9", "distance": 2})
     b'{"text":"caf\\xc3\\xa9","distance":2}'
     """
-    for name in ("text", "html"):
+    for name, takes in (("text", "a str"), ("html", "a str or bytes")):
         value = fields.get(name)
         if value is not None and not isinstance(value, str):
-            raise TypeError(f"{name} must be a str, not {type(value).__name__}")
+            raise TypeError(f"{name} must be {takes}, not {type(value).__name__}")
     try:
         return _encode(fields).encode()
     except (TypeError, ValueError):
@@ -65,6 +76,24 @@ def _check(name: str, value: object) -> None:
         raise ValueError(f"{name} cannot be sent: {error}") from None
 
 
+def decoded(fields: Mapping[str, Any]) -> Mapping[str, Any]:
+    """A document whose page, if it is bytes, is decoded as the service does with a page in a body.
+
+    >>> decoded({"html": b"<p>caf\\xe9", "charset": "latin1"})
+    {'html': '<p>caf\xe9'}
+    """
+    html, charset = fields.get("html"), fields.get("charset")
+    if charset is not None and not isinstance(charset, str):
+        raise TypeError(f"charset must be a str, not {type(charset).__name__}")
+    if "charset" in fields:
+        fields = {name: value for name, value in fields.items() if name != "charset"}
+    if isinstance(html, (bytes, bytearray)):
+        return {**fields, "html": _decode(html, charset, html=True)}
+    if charset is not None:
+        raise ValueError("charset: only html as bytes has one; leave it out")
+    return fields
+
+
 def with_id(fields: Mapping[str, Any]) -> tuple[Mapping[str, Any], bool]:
     """A document to store with an id, so that a retry is one write; whether it had none."""
     if fields.get("id") is not None:
@@ -86,6 +115,7 @@ class Line:
 
 def line_of(route: str, fields: Mapping[str, Any]) -> Line:
     """The line of a document for a route of the service."""
+    fields = decoded(fields)
     if route == "check-and-insert":
         fields, unnamed = with_id(fields)
         return Line(encode(fields), unnamed)

@@ -20,12 +20,16 @@ Include = Sequence[Literal["metadata", "sketch"]]
 
 
 class Content(TypedDict, total=False):
-    """What a document can consist of instead of a text: exactly one of the first four."""
+    """What a document can consist of instead of a text: exactly one of the first four.
 
-    html: str | None
+    A page as bytes is decoded before it is sent, by its ``charset`` or as browsers do.
+    """
+
+    html: str | bytes | bytearray | None
     features: Mapping[str, float] | Sequence[tuple[str, float]] | None
     vector: Sequence[float] | None
     fingerprint: Fingerprint | None
+    charset: str | None
     recipe: str | None
     sketch: str | None
     extract: Literal["content", "visible", "main"] | None

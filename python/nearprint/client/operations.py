@@ -9,7 +9,7 @@ from urllib.parse import quote, urlencode
 
 from nearprint.client import messages as m
 from nearprint.client.batching import Call, Request
-from nearprint.client.encoding import CHUNK_BYTES_MAX, Chunks, Line, encode, line_of
+from nearprint.client.encoding import CHUNK_BYTES_MAX, Chunks, Line, decoded, encode, line_of
 from nearprint.client.replies import JSON, PACKED, Distances, Form, Page, object_of
 from nearprint.errors import GroupsNotReady, NearprintError
 
@@ -173,7 +173,8 @@ def compare(
     for name, side in sides.items():
         if not isinstance(side, Mapping):
             raise TypeError(f"{name} must be a str or a mapping, not {type(side).__name__}")
-    return _send("/v1/compare", {**sides, **options}, m.CompareReply)
+    contents = {name: decoded(side) for name, side in sides.items()}
+    return _send("/v1/compare", {**contents, **options}, m.CompareReply)
 
 
 def delete_fingerprint(fingerprint: m.Fingerprint, namespace: str | None) -> Call[Any]:

@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import copy
+import datetime
 import inspect
+import json
 import pickle
 import ssl
+import urllib.request
+import uuid
 from collections.abc import Callable
 from typing import Any
 
 import numpy
+import pandas
 import pytest
 from harness import Proxy, Service, text
 from nearprint import errors
@@ -237,8 +242,14 @@ def test_arguments_are_checked_by_name(service: Service, connect: Connect) -> No
     client = connect(service.url)
     with pytest.raises(TypeError, match="text must be a str, not int"):
         client.query(5)
-    with pytest.raises(TypeError, match="html must be a str, not bytes"):
-        client.insert(html=b"<p>")
+    with pytest.raises(TypeError, match="text must be a str, not bytes"):
+        client.insert(b"tea")
+    with pytest.raises(TypeError, match="html must be a str or bytes, not int"):
+        client.insert(html=5)
+    with pytest.raises(TypeError, match="charset must be a str, not int"):
+        client.insert(html=b"<p>tea", charset=5)
+    with pytest.raises(ValueError, match="charset: only html as bytes has one"):
+        client.insert("tea", charset="latin1")
     with pytest.raises(ValueError, match=r"text has half of a surrogate pair \(U\+D800\)"):
         client.query("a \ud800")
     with pytest.raises(ValueError, match="metadata has half"):
@@ -253,6 +264,76 @@ def test_arguments_are_checked_by_name(service: Service, connect: Connect) -> No
         list(client.query_many("a text"))
     with pytest.raises(ValueError, match="in_flight must be at least 1"):
         list(client.query_many(["a"], in_flight=0))
+
+
+PAGES = [
+    (b"<p>Caf\xe9 au lait", "latin1"),
+    (b"<meta charset=cp1251><p>\xf7\xe0\xe9", None),
+    (b"<meta charset=cp1251><p>\xf7\xe0\xe9", "no-such-charset"),
+    (b"<meta charset=cp1251><p>\xf7\xe0\xe9", "koi8-r"),
+    (b"\xef\xbb\xbf<p>Caf\xc3\xa9", "latin1"),
+    ("<!DOCTYPE html><p>\u0447\u0430\u0439".encode("utf-16-le"), None),
+    ("<p>\u8336 tea".encode(), None),
+    (b"<p>\x82\xb1\x82\xea\x82\xcd\x93\xfa\x96\x7b\x8c\xea", "shift_jis"),
+]
+
+
+@pytest.mark.parametrize(("page", "charset"), PAGES)
+def test_a_page_as_bytes_is_decoded_as_in_a_body(
+    service: Service, connect: Connect, page: bytes, charset: str | None
+) -> None:
+    kind = f"text/html; charset={charset}" if charset else "text/html"
+    request = urllib.request.Request(
+        f"{service.url}/v1/fingerprint", data=page, headers={"Content-Type": kind}
+    )
+    with urllib.request.urlopen(request) as reply:
+        expected = json.load(reply)["fingerprint"]
+    client = connect(service.url)
+    for given in (page, bytearray(page)):
+        assert client.fingerprint(html=given, charset=charset)["fingerprint"] == expected
+    document = {"html": page, "charset": charset}
+    replies = list(client.fingerprint_many([document, {"html": page}], charset=charset))
+    assert [reply["fingerprint"] for reply in replies] == [expected, expected]
+    assert client.compare(document, {"fingerprint": expected})["distance"] == 0
+    stored = client.insert(html=page, charset=charset, id="page")
+    assert stored["fingerprint"] == expected
+
+
+def test_times_and_uuids_are_texts_in_metadata(service: Service, connect: Connect) -> None:
+    client = connect(service.url)
+    name = uuid.UUID("12345678-1234-5678-1234-567812345678")
+    noon = datetime.datetime(2026, 11, 29, 12, 30, tzinfo=datetime.timezone.utc)
+    given = {
+        "uuid": name,
+        "time": noon,
+        "day": noon.date(),
+        "hour": noon.time(),
+        "pandas": pandas.Timestamp(noon),
+        "numpy": numpy.datetime64("2026-11-29T12:30:00.5", "ns"),
+        "nested": [{"time": noon}],
+        "number": numpy.int64(7),
+    }
+    client.insert("black tea", id="a", metadata=given)
+    assert client.get("a")["metadata"] == {
+        "uuid": str(name),
+        "time": "2026-11-29T12:30:00+00:00",
+        "day": "2026-11-29",
+        "hour": "12:30:00",
+        "pandas": "2026-11-29T12:30:00+00:00",
+        "numpy": "2026-11-29T12:30:00.500000000",
+        "nested": [{"time": "2026-11-29T12:30:00+00:00"}],
+        "number": 7,
+    }
+    for wrong, kind in (
+        (pandas.NaT, "NaTType"),
+        (numpy.datetime64("NaT"), "datetime64"),
+        (noon - noon, "timedelta"),
+        (numpy.timedelta64(5, "s"), "timedelta64"),
+        (numpy.array(["2026-11-29"], "M8[ns]"), "ndarray"),
+        (b"bytes", "bytes"),
+    ):
+        with pytest.raises(TypeError, match=f"metadata cannot be sent: {kind} has no form in JSON"):
+            client.insert("black tea", metadata={"x": wrong})
 
 
 def test_a_closed_client_says_so(service: Service, connect: Connect) -> None:

@@ -264,4 +264,5 @@ def test_the_types_of_replies_are_those_of_the_description(service: Service) -> 
         fields = {name for part in parts(theirs) for name in part.get("properties", {})}
         kind: Any = ours
         assert required <= kind.__required_keys__, theirs
-        assert fields == set(kind.__annotations__), theirs
+        # A page that is bytes is decoded before it is sent.
+        assert fields == set(kind.__annotations__) - {"charset"}, theirs
