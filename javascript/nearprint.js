@@ -29,6 +29,10 @@ export function nearprint({
   if (!(replyBytesMax >= 1)) throw new RangeError("replyBytesMax must be at least 1");
   const settings = { address: addressOf(url), replyBytesMax, reached: false };
   const standard = checkedTimeout(timeout);
+  const below = new URL(url).pathname.replace(/\/+$/, "").length;
+  // Of a request that other middleware made anew.
+  const named = (/** @type {Request} */ request) =>
+    `${request.method} ${new URL(request.url).pathname.slice(below)}`;
   const client = createClient({
     baseUrl: url,
     headers: headersOf(token),
@@ -37,7 +41,7 @@ export function nearprint({
     pathSerializer: pathOf,
     fetch: (request) => {
       // openapi-fetch leaves options that a Request does not have on it.
-      const { timeout: own, operation, stream } = /** @type {any} */ (request);
+      const { timeout: own, operation = named(request), stream } = /** @type {any} */ (request);
       const seconds = own === undefined ? standard : checkedTimeout(own);
       return new Exchange(settings, request, operation, stream).run(seconds);
     },

@@ -248,6 +248,19 @@ test("a document without an id is stored under one of it, so that a retry is one
   here.server.close();
 });
 
+test("a request that middleware makes anew keeps the rules", async () => {
+  const here = await serving(lost);
+  const one = nearprint({ url: `${here.url}/below` });
+  one.use({ onRequest: ({ request }) => new Request(request) });
+  const stored = one.POST("/v1/insert/batch", {
+    headers: { "Content-Type": "application/octet-stream" },
+    body: "12345678",
+    bodySerializer: (body) => body,
+  });
+  await assert.rejects(stored, /it was not repeated/);
+  here.server.close();
+});
+
 test("two copies of a text are one document, alone and in a batch", async () => {
   const query = { namespace: "copies" };
   const body = { text: words(9), ...query };
