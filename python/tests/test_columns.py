@@ -102,6 +102,18 @@ def test_lists_of_numbers_are_columns_of_vectors(column: Callable) -> None:
     assert index.insert_many("abcd", column(VECTORS)) == ["inserted", None, "inserted", "inserted"]
 
 
+@pytest.mark.parametrize("kind", [pa.float32(), pa.float64()])
+def test_numbers_may_begin_within_those_of_another_column(kind: pa.DataType) -> None:
+    numbers = pa.array([9.0, 0.5, -1.25, 3.0, 1.0, 2.0, -3.0], kind)[1:]
+    expected = [nearprint.fingerprint(VECTORS[at], recipe="hyperplanes-3") for at in (0, 2)]
+    for column in (
+        pa.ListArray.from_arrays([0, 3, 6], numbers),
+        pa.FixedSizeListArray.from_arrays(numbers, 3),
+    ):
+        got = nearprint.fingerprint_many(column, recipe="hyperplanes-3")
+        assert got.tolist() == expected
+
+
 def test_whole_numbers_are_numbers_of_vectors() -> None:
     expected = nearprint.fingerprint([3, -200, 7], recipe="hyperplanes-3")
     for kind in (pa.int16(), pa.int32(), pa.int64()):
@@ -295,8 +307,8 @@ def test_an_array_of_no_dimension_is_one_text() -> None:
         nearprint.fingerprint(itself)
 
 
-WRONG = ["black tea", "black \ud800 tea", 7, "\ud83d\ude00 tea", {"tea": "x"}, None]
-PAIR = nearprint.fingerprint("\U0001f600 tea")
+WRONG = ["black tea", "black \ud800 tea", 7, "\ud801\udc00 tea", {"tea": "x"}, None]
+PAIR = nearprint.fingerprint("\U00010400 tea")
 REPLACED = nearprint.fingerprint("black \ufffd tea")
 
 
@@ -370,7 +382,13 @@ def test_what_is_wrong_with_a_call_is_an_error_all_the_same() -> None:
         yield "tea"
         raise KeyboardInterrupt
 
+    class Features(dict):  # type: ignore[type-arg]
+        def items(self) -> Any:
+            raise KeyboardInterrupt
+
     with pytest.raises(KeyboardInterrupt):
         nearprint.fingerprint_many(interrupted(), errors="null")
+    with pytest.raises(KeyboardInterrupt):
+        nearprint.fingerprint_many([Features()], errors="null")
     with pytest.raises(TypeError, match="cast it to strings"):
         nearprint.fingerprint_many(pa.array([1, 2]), errors="null")
