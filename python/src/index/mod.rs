@@ -42,7 +42,7 @@ const COPY_WARNING: &CStr = c"this process was forked and stores documents in it
 
 /// An index of documents in memory: which stored ones are near-duplicates of a given one?
 ///
-/// It decides as the service does. A document takes about 370 bytes and its id. The index is in
+/// It decides as the service does. A document takes about 450 bytes and its id. The index is in
 /// memory; :meth:`save` writes it to a file, and :meth:`load` reads it again. It can be copied and
 /// pickled.
 ///
