@@ -270,6 +270,7 @@ impl Server {
             () = engine.failed() => Err(ServeError::StorageFailed),
             () = can_be_copied(replica.as_ref(), &engine) => Ok(ServiceEnd::Again { copies: true }),
         };
+        // To the supervisor, a service that is filled and begins again goes on.
         if !matches!(outcome, Ok(ServiceEnd::Again { .. })) {
             supervisor.stopping();
         }

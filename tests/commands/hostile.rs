@@ -1,7 +1,7 @@
 //! Promise: whatever answers at an address, a command ends: in the time and with the bytes that it
 //! allows, with an error that names the address, and with no verdict that nobody gave. Method: the
-//! binary against servers that are silent, slow, endless or no nearprint; the Python clients meet
-//! the same ones in `python/tests/service`.
+//! binary against servers that are silent, slow, endless or no nearprint. The other clients have a
+//! longer table, `tests/hostile/servers.py`.
 
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::net::{SocketAddr, TcpListener, TcpStream};

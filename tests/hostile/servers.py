@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Servers that are not nearprint, or a nearprint that something is wrong with: one table for all
-clients, each of which must end every call as the table says.
+"""Servers that are not nearprint, or a nearprint that something is wrong with: one table for the
+clients in Python and JavaScript, each of which must end every call as the table says.
 
 usage: tests/hostile/servers.py   (until its standard input ends; needs Python 3 alone)
 

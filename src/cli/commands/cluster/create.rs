@@ -15,7 +15,6 @@ use super::log::{EmptyLog, LogArgs};
 use crate::cli::collection::RemoteService;
 use crate::cli::error_report::ErrorReport;
 use crate::cli::measure::numbers::count;
-use crate::replicas::ClusterOptions;
 
 /// How long another node may be silent.
 const ANSWERS: Duration = Duration::from_secs(3);
@@ -33,12 +32,12 @@ pub(super) struct CreateArgs {
 }
 
 pub(super) fn run(args: &CreateArgs, out: &mut dyn Write) -> Result<()> {
-    let (options, engine) = args.node.options()?;
+    let (options, peers, engine) = args.node.options()?;
     let directory = engine.data.display();
     // Before a log is made for it.
     let before = check(&engine.data)?;
     if args.once
-        && let Some(why) = not_needed(&args.node, &options, before)?
+        && let Some(why) = not_needed(&options.address, &peers.urls, before)
     {
         writeln!(out, "nothing was made: {why}")?;
         return Ok(());
@@ -66,19 +65,17 @@ pub(super) fn run(args: &CreateArgs, out: &mut dyn Write) -> Result<()> {
     Ok(())
 }
 
-/// Why this node need not make the log of its cluster; `None` if it must.
-fn not_needed(node: &NodeArgs, options: &ClusterOptions, before: Before) -> Result<Option<String>> {
-    let seeds = node.seeds()?;
-    let (own, first) = (&options.address, seeds.first());
-    if first != Some(own) {
-        return Ok(Some(format!("{own} is not the first of cluster.seeds")));
+/// Why the node at an address need not make the log of its cluster; `None` if it must.
+fn not_needed(own: &str, seeds: &[String], before: Before) -> Option<String> {
+    if seeds.first().is_none_or(|first| first != own) {
+        return Some(format!("{own} is not the first of cluster.seeds"));
     }
     if before == Before::Node {
-        return Ok(Some(format!("{own} has its directory")));
+        return Some(format!("{own} has its directory"));
     }
-    let answers = |seed: &String| RemoteService::for_probe(seed, ANSWERS)?.probe("/healthz");
-    let other = seeds.iter().skip(1).find(|seed| answers(seed).is_ok());
-    Ok(other.map(|seed| format!("{seed} answers, and this node can copy it")))
+    let answers = |seed: &str| RemoteService::for_probe(seed, ANSWERS)?.probe("/healthz");
+    let other = seeds.iter().find(|seed| *seed != own && answers(seed).is_ok())?;
+    Some(format!("{other} answers, and this node can copy it"))
 }
 
 /// What a directory is.

@@ -19,7 +19,7 @@ use anyhow::Result;
 use crate::cli::configuration;
 use crate::cli::error_report::ErrorReport;
 use crate::config::Sources;
-use crate::replicas::{ClusterOptions, Replica};
+use crate::replicas::{ClusterOptions, Peers, Replica, ReplicaKind};
 
 /// Of all actions, which are most often used one after the other.
 const EXAMPLES: &str = "\
@@ -91,22 +91,17 @@ struct NodeArgs {
 }
 
 impl NodeArgs {
-    /// What `nearprint serve` would use.
-    fn options(&self) -> Result<(ClusterOptions, nearprint_engine::Options), ErrorReport> {
-        let (_, settings) = configuration::load(&self.sources())?;
-        let replica = settings.replica.as_ref();
-        let cluster = replica.and_then(Replica::cluster).ok_or_else(no_cluster)?;
-        Ok((cluster.clone(), settings.engine))
-    }
-
-    /// The addresses of all nodes, as its configuration has them.
-    fn seeds(&self) -> Result<Vec<String>, ErrorReport> {
-        let (_, settings) = configuration::load(&self.sources())?;
-        Ok(settings.replica.ok_or_else(no_cluster)?.peers.urls)
-    }
-
-    fn sources(&self) -> Sources {
-        Sources { data: self.data.clone(), ..Sources::of_process(self.config.clone()) }
+    /// What `nearprint serve` would use: of the cluster, of its nodes, and of the engine.
+    fn options(&self) -> Result<(ClusterOptions, Peers, nearprint_engine::Options), ErrorReport> {
+        let sources =
+            Sources { data: self.data.clone(), ..Sources::of_process(self.config.clone()) };
+        let (_, settings) = configuration::load(&sources)?;
+        match settings.replica {
+            Some(Replica { peers, kind: ReplicaKind::Node(cluster) }) => {
+                Ok((*cluster, peers, settings.engine))
+            }
+            Some(Replica { kind: ReplicaKind::Follower { .. }, .. }) | None => Err(no_cluster()),
+        }
     }
 
     /// The command that starts the node.

@@ -22,7 +22,7 @@ pub(super) struct RefoundArgs {
 }
 
 pub(super) fn run(args: &RefoundArgs, out: &mut dyn Write) -> Result<()> {
-    let (options, engine) = args.node.options()?;
+    let (options, _, engine) = args.node.options()?;
     let directory = engine.data.display();
     let is_node = engine.data.is_dir() && offline::read(&engine.data)?.is_some();
     if !is_node {
