@@ -74,8 +74,9 @@ FROM toolchain AS builder
 COPY --from=skeleton /build .
 RUN cargo build --release --locked
 COPY . .
-# Cargo rebuilds only files that are newer than its last build, which built the skeleton.
-RUN find . -name '*.rs' -exec touch {} + \
+# Cargo rebuilds only files that are newer than its last build, which built the skeleton. What the build
+# scripts of dependencies have written stays as old as it is, or these would be built again.
+RUN find . -path ./target -prune -o -name '*.rs' -exec touch {} + \
  && cargo build --release --locked \
  && tools/separate-symbols target/release/nearprint
 
