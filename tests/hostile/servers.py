@@ -293,6 +293,7 @@ def foreign() -> Iterator[Server]:
     bomb = gzip.compress(b" " * 10_000_000 + GOOD)
     yield wrong("compresses what was not to be", http(gzip.compress(GOOD), Content_Encoding="gzip"))
     yield wrong("sends a bomb", http(bomb, Content_Encoding="gzip"))
+    yield wrong("says that it compresses, and does not", http(Content_Encoding="br"))
 
 
 def statuses() -> Iterator[Server]:
@@ -333,6 +334,8 @@ def statuses() -> Iterator[Server]:
     yield Server("has lost the service, once", "answered", http(PAGE, status="502 Gone"), http())
     lost = http(PAGE, status="504 Late", type="text/html")
     yield Server("has always lost the service", "unreachable", lost, timeout_s=SOON_S)
+    always = http(b"", status="429 Slow", Retry_After="0")
+    yield Server("is always busy", "overloaded", always, timeout_s=SOON_S)
     for after in ("1000000000", "Wed, 21 Oct 2115 07:28:00 GMT"):
         reply = http(b"", status="429 Slow", Retry_After=after)
         yield Server(f"is busy until {after}", "overloaded", reply)

@@ -66,6 +66,8 @@ class Reply(NamedTuple):
     whole: bool
     """False if the connection was lost before the end of the body."""
     content_type: str | None = None
+    coding: str | None = None
+    """Its ``Content-Encoding``."""
 
 
 class Lost(Exception):
@@ -274,6 +276,7 @@ class Exchange(Generic[K]):
             self.pending = []
             return 0.0
         try:
+            replies.check_coding(reply.coding)
             if not alone:
                 return self._received_lines(reply)
             waiter, index = self.pending[0]

@@ -135,7 +135,14 @@ class Connection:
         if response.will_close or not whole:
             self.close()
         headers = response.headers
-        return Reply(response.status, body, headers["Retry-After"], whole, headers["Content-Type"])
+        return Reply(
+            response.status,
+            body,
+            headers["Retry-After"],
+            whole,
+            headers["Content-Type"],
+            headers["Content-Encoding"],
+        )
 
 
 class _Reader(io.RawIOBase):

@@ -45,6 +45,12 @@ def check_media_type(content_type: str | None, expected: str) -> None:
         raise Foreign(f"its reply is {given or 'without a Content-Type'}, not {expected}")
 
 
+def check_coding(coding: str | None) -> None:
+    """Refuse a reply in a coding: no request offers to read one."""
+    if coding is not None and coding.strip().lower() != "identity":
+        raise Foreign(f"its reply is in {coding}")
+
+
 def _no_number(name: str) -> NoReturn:
     raise ValueError(f"{name} is no number of JSON")
 

@@ -205,6 +205,7 @@ class Tasks:
                     found.get("Retry-After"),
                     whole,
                     found.get("Content-Type"),
+                    found.get("Content-Encoding"),
                 )
         except (aiohttp.ClientError, OSError, asyncio.TimeoutError) as error:
             raise _lost(error) from error
