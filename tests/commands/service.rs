@@ -397,7 +397,8 @@ fn jobs_are_listed_and_cancelled() {
 
 #[test]
 fn query_asks_for_a_namespace_an_age_and_metadata() {
-    let found = r#"{"fingerprint": "00000000000000ff", "hit_count": 1, "hits": [{"fingerprint": "00000000000000fe", "distance": 1,
+    let found = r#"{"fingerprint": "00000000000000ff", "short": false, "duplicate": true, "hit_count": 1, "truncated": false,
+        "hits": [{"fingerprint": "00000000000000fe", "distance": 1,
         "documents": [{"id": "a", "stored_at_ms": 1772366400000, "metadata": {"n": 1}}],
         "document_count": 1}]}"#;
     let (output, requests) = Service::with(&[reply("200 OK", found)]).run(&[
@@ -425,7 +426,7 @@ fn query_asks_for_a_namespace_an_age_and_metadata() {
 /// A reply to a query or a check-and-insert of a document with one hit.
 fn hit(duplicate: bool, more: &str) -> String {
     format!(
-        r#"{{"fingerprint": "00000000000000ff", "duplicate": {duplicate}, "hit_count": 1, "hits": [{{"fingerprint": "00000000000000fe", "distance": 1, "confirmed": {duplicate},
+        r#"{{"fingerprint": "00000000000000ff", "short": false, "duplicate": {duplicate}, "hit_count": 1, "truncated": false, "hits": [{{"fingerprint": "00000000000000fe", "distance": 1, "confirmed": {duplicate},
         "documents": [{{"id": "a", "stored_at_ms": 0}}], "document_count": 1}}]{more}}}"#
     )
 }
@@ -457,7 +458,7 @@ fn query_tells_by_its_exit_code_whether_a_near_duplicate_is_stored() {
 
 #[test]
 fn check_stores_unless_a_near_duplicate_is_stored() {
-    let stored = r#"{"outcome": "inserted", "stored": true, "fingerprint": "00000000000000ff", "duplicate": false, "hits": [], "hit_count": 0}"#;
+    let stored = r#"{"outcome": "inserted", "stored": true, "fingerprint": "00000000000000ff", "short": false, "duplicate": false, "hits": [], "hit_count": 0, "truncated": false}"#;
     let (output, requests) = Service::with(&[reply("200 OK", stored)]).run(&[
         "check",
         "a text of words",
@@ -493,8 +494,7 @@ fn check_stores_unless_a_near_duplicate_is_stored() {
 
 #[test]
 fn a_document_is_inserted_shown_and_removed() {
-    let written =
-        r#"{"outcome": "already_present", "stored": true, "fingerprint": "00000000000000ff"}"#;
+    let written = r#"{"outcome": "already_present", "stored": true, "fingerprint": "00000000000000ff", "short": false}"#;
     let (output, requests) = Service::with(&[reply("200 OK", written)]).run(&[
         "insert",
         "00000000000000ff",
@@ -708,16 +708,35 @@ fn a_command_says_what_a_busy_service_said_and_when_it_asks_again() {
     let stats = reply("200 OK", r#"{"documents": 1}"#);
     let output = Service::with(&[busy.clone(), busy.clone(), stats]).run(&["stats"]).0;
     assert_eq!(code(&output), 0, "{}", err(&output));
-    for attempt in [1, 2] {
-        let said = format!(
-            ": Too many requests at once. (overloaded); trying again in 0 s ({attempt} of 59)\n"
-        );
-        assert!(err(&output).contains(&said), "{}", err(&output));
-    }
+    let said = ": Too many requests at once. (overloaded); trying again in 0.";
+    assert_eq!(err(&output).matches(said).count(), 2, "{}", err(&output));
     let found = reply("200 OK", &hit(true, ""));
     let quiet = ["query", "--quiet", "00000000000000ff"];
     let output = Service::with(&[busy, found]).run(&quiet).0;
     assert_eq!((code(&output), out(&output), err(&output)), (0, "", ""));
+}
+
+#[test]
+fn a_document_that_may_be_stored_is_sent_again_if_it_has_an_id() {
+    let lost = String::new;
+    let present = reply(
+        "200 OK",
+        r#"{"outcome": "already_present", "stored": true, "fingerprint": "00000000000000ff", "short": false, "duplicate": false, "hits": [], "hit_count": 0, "truncated": false}"#,
+    );
+    let check = ["check", "--id", "a", "00000000000000ff"];
+    let output = Service::with(std::slice::from_ref(&present)).run(&check).0;
+    assert_eq!(code(&output), 0, "it was stored before: {}", err(&output));
+    let (output, requests) = Service::with(&[lost(), present]).run(&check);
+    assert_eq!(code(&output), 1, "the first attempt may have stored it: {}", err(&output));
+    assert!(err(&output).ends_with("; trying again\n"), "{}", err(&output));
+    assert_eq!(requests[0], requests[1]);
+
+    for command in ["check", "insert"] {
+        let output = Service::with(&[lost()]).run(&[command, "00000000000000ff"]).0;
+        assert_eq!(out(&output), "", "{command}");
+        assert!(err(&output).contains("was lost before it replied"), "{}", err(&output));
+        assert!(err(&output).contains("\n  next: look whether it was done"), "{}", err(&output));
+    }
 }
 
 #[test]
@@ -757,15 +776,17 @@ fn text_of_others_cannot_command_the_terminal() {
          \"duplicates\": 2, \"last_duplicate_at_ms\": 0}}"
     );
     let found = format!(
-        "{{\"fingerprint\": \"00000000000000ff\", \"outcome\": \"inserted\", \"duplicate\": true, \"hits\": \
-         [{{\"fingerprint\": \"00000000000000ff\", \"distance\": 0, \"document_count\": 1, \
+        "{{\"fingerprint\": \"00000000000000ff\", \"short\": false, \"outcome\": \"inserted\", \
+         \"stored\": true, \"truncated\": false, \"duplicate\": true, \"hits\": [{{\"fingerprint\": \"00000000000000ff\", \"distance\": 0, \"document_count\": 1, \
          \"documents\": [{document}]}}], \"hit_count\": 1}}"
     );
     let more = format!(", \"namespace\": \"n{evil}\", \"error\": \"e{evil}\"");
     let job = job("failed", &more).replace("7f", evil);
     let jobs = format!("{{\"jobs\": [{job}]}}");
-    let names = format!("{{\"namespaces\": [{{\"namespace\": \"{evil}\", \"documents\": 1}}]}}");
-    let originals = format!("{{\"originals\": [{document}]}}");
+    let names = format!(
+        "{{\"namespaces\": [{{\"namespace\": \"{evil}\", \"documents\": 1}}], \"next\": null}}"
+    );
+    let originals = format!("{{\"originals\": [{document}], \"next\": null}}");
     let figures = format!("{{\"documents\": 1, \"recipe\": \"{evil}\"}}");
     for (command, given) in [
         (&["stats"][..], reply("200 OK", &figures)),
@@ -793,9 +814,9 @@ fn text_of_others_cannot_command_the_terminal() {
 fn why_an_import_waits_cannot_command_the_terminal() {
     let page = concat!(env!("CARGO_MANIFEST_DIR"), "/README.md");
     let busy = r#"{"error": {"status": 503, "code": "overloaded", "detail": "d\u001b[2J"}}"#;
-    let stored = r#"{"fingerprint": "00000000000000ff", "outcome": "inserted", "stored": true}"#;
+    let stored = r#"{"fingerprint": "00000000000000ff", "short": false, "outcome": "inserted", "stored": true}"#;
     let replies = [
-        reply("200 OK", "{}"),
+        reply("200 OK", r#"{"status": "ready"}"#),
         reply("200 OK", &format!("{busy}\n")),
         reply("200 OK", &format!("{stored}\n")),
     ];

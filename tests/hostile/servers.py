@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """Servers that are not nearprint, or a nearprint that something is wrong with: one table for the
-clients in Python and JavaScript, each of which must end every call as the table says.
+command line and the clients in Python and JavaScript, each of which must end every call as the
+table says.
 
 usage: tests/hostile/servers.py   (until its standard input ends; needs Python 3 alone)
 
@@ -14,6 +15,8 @@ It prints one line of JSON, a list with an object for each server:
 - `expected`: how each call ends. `answered`: a reply without a duplicate (a reply with one belongs
   to nobody's request). `unreachable` and `overloaded`: the client's own errors, whose messages name
   the address. `refused 404`: an error with this status that names the address.
+
+The command line is a new client for each call, and takes replies of up to 256 MiB.
 """
 
 from __future__ import annotations
@@ -37,6 +40,7 @@ GOOD = (
     b'"hit_count":0,"truncated":false}'
 )
 BAD = GOOD.replace(b'"duplicate":false', b'"duplicate":true')
+READY = b'{"status":"ready"}'
 JSON = "application/json"
 LINES = "application/x-ndjson"
 PAGE = b"<html><h1>It works!</h1></html>"
@@ -157,6 +161,10 @@ class Server:
                 if self._greeting is not None:
                     sock.sendall(self._greeting)
                 while request := request_of(sock):
+                    if request.startswith(b"GET /readyz "):
+                        # The command line asks before it sends a batch.
+                        sock.sendall(http(READY))
+                        continue
                     with self._lock:
                         script = (
                             self._scripts.pop(0) if len(self._scripts) > 1 else self._scripts[0]

@@ -7,12 +7,15 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use http_body_util::{BodyExt as _, Full};
-use hyper::body::Incoming;
-use hyper::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, HeaderName, HeaderValue};
+use hyper::body::{Body as _, Incoming};
+use hyper::header::{
+    ACCEPT, AUTHORIZATION, CONTENT_ENCODING, CONTENT_TYPE, HeaderName, HeaderValue,
+    TRANSFER_ENCODING,
+};
 use hyper::{Method, Request, Response};
 use hyper_rustls::{HttpsConnector, HttpsConnectorBuilder};
-use hyper_util::client::legacy::Client;
 use hyper_util::client::legacy::connect::HttpConnector;
+use hyper_util::client::legacy::{self, Client};
 use hyper_util::rt::TokioExecutor;
 use tokio::runtime::{self, Runtime};
 use tokio::time::{Instant, timeout_at};
@@ -35,7 +38,14 @@ pub enum ClientError {
     /// The token cannot be sent.
     #[error("the token has characters that a header cannot have")]
     Token,
-    /// No answer.
+    /// No connection could be made, so nothing was sent.
+    #[error("{0}")]
+    Unconnected(String),
+    /// The connection was lost before the reply began. What was sent may have been carried out.
+    #[error("{0}")]
+    Lost(String),
+    /// No answer, nor one to expect from the same request: none came in time, the certificate is
+    /// not trusted, or what answers does not speak HTTP.
     #[error("{0}")]
     NoAnswer(String),
     /// The operating system has no thread for the client.
@@ -122,8 +132,10 @@ impl ServiceClient {
     /// connecting to its addresses and of sending the request included. The media type is that of
     /// the body, or without one that of the reply.
     ///
+    /// A reply that succeeds in a coding, which was not asked for, is an error.
+    ///
     /// # Errors
-    /// [`ClientError::NoAnswer`].
+    /// [`ClientError::Unconnected`], [`ClientError::Lost`], [`ClientError::NoAnswer`].
     pub fn send(
         &self,
         method: &Method,
@@ -137,7 +149,9 @@ impl ServiceClient {
         let deadline = Instant::now() + within;
         let sent = self.runtime.by(deadline, self.http.request(request));
         let sent = sent.ok_or_else(|| ClientError::NoAnswer(nothing_came(within)))?;
-        let (head, body) = sent.map_err(|error| no_answer(&error))?.into_parts();
+        let reply = sent.map_err(|error| unanswered(&error))?;
+        check_codings(&reply)?;
+        let (head, body) = reply.into_parts();
         let body = ReplyBody {
             body,
             runtime: Arc::clone(&self.runtime),
@@ -155,7 +169,7 @@ impl ServiceClient {
     /// may be silent.
     ///
     /// # Errors
-    /// [`ClientError::NoAnswer`].
+    /// As [`Self::send`].
     pub fn ask(&self, path: &str) -> Result<(u16, Vec<u8>), ClientError> {
         let reply = self.send(&Method::GET, (path, "*/*"), None, self.silence_max)?;
         let (head, body) = reply.into_parts();
@@ -181,7 +195,8 @@ impl ServiceClient {
     }
 }
 
-/// The body of a reply.
+/// The body of a reply. A read fails as [`TimedOut`](io::ErrorKind::TimedOut) if nothing comes, and
+/// as [`UnexpectedEof`](io::ErrorKind::UnexpectedEof) if the reply breaks off.
 #[derive(Debug)]
 pub struct ReplyBody {
     body: Incoming,
@@ -221,11 +236,13 @@ impl ReplyBody {
         let next = (!is_late).then(|| self.runtime.by(deadline, self.body.frame()));
         let next = next.flatten().ok_or_else(|| io::Error::new(io::ErrorKind::TimedOut, late))?;
         let Some(frame) = next else { return Ok(None) };
-        let frame = frame.map_err(|error| io::Error::other(why(&error)))?;
-        let frame = frame.into_data().unwrap_or_default();
+        let broke_off = |error| io::Error::new(io::ErrorKind::UnexpectedEof, why(&error));
+        let frame = frame.map_err(broke_off)?.into_data().unwrap_or_default();
         self.bytes = self.bytes.saturating_add(frame.len() as u64);
+        // With what is still to come, if the reply says how much.
+        let bytes = self.bytes.saturating_add(self.body.size_hint().lower());
         match self.bytes_max {
-            Some(max) if self.bytes > max => {
+            Some(max) if bytes > max => {
                 Err(io::Error::other(format!("it is longer than {max} bytes")))
             }
             _ => Ok(Some(frame)),
@@ -253,15 +270,43 @@ fn ms(time: Duration) -> String {
     format!("{:.0} ms", time.as_secs_f64() * 1_000.0)
 }
 
-fn no_answer(error: &dyn Error) -> ClientError {
-    ClientError::NoAnswer(why(error))
+/// Why a request has no reply.
+fn unanswered(error: &legacy::Error) -> ClientError {
+    let is_of_tls = |cause: &io::Error| {
+        cause.get_ref().is_some_and(<dyn Error + Send + Sync>::is::<rustls::Error>)
+    };
+    let is_final = causes(error).any(|cause| {
+        cause.downcast_ref().is_some_and(hyper::Error::is_parse)
+            || cause.downcast_ref().is_some_and(is_of_tls)
+    });
+    match why(error) {
+        why if is_final => ClientError::NoAnswer(why),
+        why if error.is_connect() => ClientError::Unconnected(why),
+        why => ClientError::Lost(why),
+    }
 }
 
 /// The causes of an error of hyper, which itself says no more than that a request failed.
 fn why(error: &dyn Error) -> String {
-    let causes = std::iter::successors(error.source(), |&cause| cause.source());
-    let causes: Vec<String> = causes.map(ToString::to_string).collect();
+    let causes: Vec<String> = causes(error).map(ToString::to_string).collect();
     if causes.is_empty() { error.to_string() } else { causes.join(": ") }
+}
+
+fn causes<'a>(error: &'a dyn Error) -> impl Iterator<Item = &'a (dyn Error + 'static)> {
+    std::iter::successors(error.source(), |&cause| cause.source())
+}
+
+/// Refuses a reply that succeeds in a coding: no request offers to read one.
+fn check_codings(reply: &Response<Incoming>) -> Result<(), ClientError> {
+    for (name, plain) in [(CONTENT_ENCODING, "identity"), (TRANSFER_ENCODING, "chunked")] {
+        let mut codings = reply.headers().get_all(&name).into_iter();
+        let other =
+            codings.find(|coding| !coding.as_bytes().eq_ignore_ascii_case(plain.as_bytes()));
+        if let (Some(coding), true) = (other, reply.status().is_success()) {
+            return Err(ClientError::NoAnswer(format!("its reply has the {name} {coding:?}")));
+        }
+    }
+    Ok(())
 }
 
 #[cfg(test)]
@@ -329,9 +374,43 @@ mod tests {
         assert_eq!(whole(reply, 4, LONG), Err("it is longer than 4 bytes".to_owned()));
         let cut = "HTTP/1.1 200 OK\r\ncontent-length: 5\r\n\r\nag";
         assert_eq!(whole(cut, 5, SHORT), Err("it was not whole after 200 ms".to_owned()));
+        let long = "HTTP/1.1 200 OK\r\ncontent-length: 6\r\n\r\nag";
+        let told = whole(long, 5, LONG);
+        assert_eq!(told, Err("it is longer than 5 bytes".to_owned()), "its rest is not awaited");
         // A reply to nothing cannot come after the end.
         let two = "HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nokHTTP/1.1 200 OK\r\n\r\n";
         assert_eq!(whole(two, 5, LONG).as_deref(), Ok("ok"));
+    }
+
+    #[test]
+    fn a_reply_in_a_coding_is_refused_if_it_succeeds() {
+        for coding in ["content-encoding: br", "transfer-encoding: gzip, chunked"] {
+            let reply = |status| format!("HTTP/1.1 {status}\r\n{coding}\r\n\r\n0\r\n\r\n");
+            let ask =
+                |status| service(reply(status).leak()).send(&Method::GET, ("/", "*/*"), None, LONG);
+            let error = ask("200 OK").unwrap_err().to_string();
+            assert!(error.starts_with("its reply has the "), "{error}");
+            assert_eq!(ask("404 Not Found").unwrap().status(), 404);
+        }
+    }
+
+    #[test]
+    fn what_was_not_sent_is_told_from_what_was_lost_and_from_what_is_final() {
+        let gone = ServiceClient::new("127.0.0.1:1", None, Trust::Public, LONG).unwrap();
+        assert!(matches!(gone.ask("/"), Err(ClientError::Unconnected(_))));
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap().to_string();
+        thread::spawn(move || {
+            for (stream, reply) in listener.incoming().zip(["", "SSH-2.0-x\r\n"]) {
+                let mut stream = stream.unwrap();
+                let mut head = BufReader::new(stream.try_clone().unwrap()).lines();
+                while head.next().is_some_and(|line| !line.unwrap().is_empty()) {}
+                stream.write_all(reply.as_bytes()).unwrap();
+            }
+        });
+        let client = ServiceClient::new(&address, None, Trust::Public, LONG).unwrap();
+        assert!(matches!(client.ask("/"), Err(ClientError::Lost(_))));
+        assert!(matches!(client.ask("/"), Err(ClientError::NoAnswer(_))));
     }
 
     #[test]

@@ -72,9 +72,11 @@ impl Peer {
         let client = ServiceClient::new(url, token.as_deref(), ca_file.into(), silence_max);
         client.map(|client| Self { client, silence_max }).map_err(|error| match error {
             ClientError::Credentials(error) => PeerError::Credentials(error),
-            source @ (ClientError::Token | ClientError::NoAnswer(_) | ClientError::Thread(_)) => {
-                PeerError::Unreachable { url: url.to_owned(), source }
-            }
+            source @ (ClientError::Token
+            | ClientError::Unconnected(_)
+            | ClientError::Lost(_)
+            | ClientError::NoAnswer(_)
+            | ClientError::Thread(_)) => PeerError::Unreachable { url: url.to_owned(), source },
         })
     }
 

@@ -1,7 +1,10 @@
 //! The door of the commands to a collection: a running service, or a data directory that no service
 //! uses, which is opened in this process.
 
+mod attempts;
 mod directory;
+mod exchange;
+mod replies;
 mod service;
 mod waiting;
 
@@ -26,7 +29,8 @@ use super::error_report::ErrorReport;
 use super::exit_code;
 use super::import::interrupt::Interrupt;
 pub(super) use directory::{OpenedDirectory, offer};
-pub(super) use service::{ClientArgs, RemoteService};
+pub(super) use exchange::{ClientArgs, RemoteService};
+pub(super) use service::Replied;
 
 /// The address of a service without a configuration.
 const DEFAULT_SERVER: &str = "http://127.0.0.1:7878";
@@ -185,13 +189,15 @@ pub(super) struct BatchRequest {
 impl BatchRequest {
     /// The route with its query parameters.
     pub(super) fn path(&self) -> String {
-        let route = match self.operation {
-            Operation::Fingerprint => "/v1/fingerprint/batch",
-            Operation::Query => "/v1/query/batch",
-            Operation::Insert => "/v1/insert/batch",
-            Operation::CheckAndInsert => "/v1/check-and-insert/batch",
-        };
-        path(route, &self.options)
+        path(&format!("{}/batch", route(self.operation)), &self.options)
+    }
+
+    /// Whether to do it twice with these documents is the same as to do it once: each that is
+    /// stored has an id.
+    pub(super) fn is_repeatable(&self, entries: &[&Entry]) -> bool {
+        let makes_ids =
+            self.options.iter().any(|(name, value)| *name == "id_from" && value.is_some());
+        !self.operation.writes() || makes_ids || entries.iter().all(|entry| entry.has_id())
     }
 
     /// The options, as the service reads them.
@@ -200,6 +206,16 @@ impl BatchRequest {
     /// One takes other values.
     pub(super) fn read(&self) -> Result<OfferOptions, Fault> {
         offer_options(&self.options)
+    }
+}
+
+/// The route of an operation with one document.
+pub(super) const fn route(operation: Operation) -> &'static str {
+    match operation {
+        Operation::Fingerprint => "/v1/fingerprint",
+        Operation::Query => "/v1/query",
+        Operation::Insert => "/v1/insert",
+        Operation::CheckAndInsert => "/v1/check-and-insert",
     }
 }
 
@@ -279,7 +295,7 @@ impl Collection {
     /// Does something with documents, and returns an answer for each, in their order.
     pub(super) fn batch(&self, request: &BatchRequest, entries: &[&Entry]) -> Result<Vec<Answer>> {
         match self {
-            Self::Service(service) => service.batch(&request.path(), entries),
+            Self::Service(service) => service.batch(request, entries),
             Self::Directory(directory) => directory.batch(request, entries),
         }
     }

@@ -177,8 +177,8 @@ mod tests {
                 "documents": [{"id": id, "stored_at_ms": 0}],
             })
         };
-        let hits: Vec<_> = hits.iter().map(hit).collect();
-        serde_json::from_value(json!({"hits": hits})).unwrap()
+        let hits = hits.iter().map(hit).collect();
+        Answer { hits: serde_json::from_value(hits).unwrap(), ..Answer::default() }
     }
 
     #[test]

@@ -1,7 +1,5 @@
 //! The destination of an import: a collection, or nothing.
 
-use std::time::Duration;
-
 use anyhow::{Result, anyhow, bail};
 use nearprint_files::Entry;
 use nearprint_service::{DryBatch, Operation, Refusal, RequestDefaults};
@@ -9,11 +7,7 @@ use nearprint_wire::answer::{Answer, ProblemReply};
 use nearprint_wire::offer::{DuplicateAction, Offer};
 
 use super::options::ImportOptions;
-use crate::cli::collection::{self, BatchRequest, Collection, offer};
-use crate::cli::printable::printable;
-
-/// How often lines are sent to a service that is too busy for them.
-const ROUNDS_MAX: usize = 60;
+use crate::cli::collection::{BatchRequest, Collection, offer};
 
 /// Stores documents in a collection.
 pub(crate) struct Sink {
@@ -106,14 +100,10 @@ impl Sink {
     }
 
     /// The reply to a document, or why it was not stored; an error if the import cannot go on.
-    fn settled(&self, answer: Option<Answer>) -> Result<Result<Answer, ProblemReply<'static>>> {
-        let name = self.name();
-        let Some(mut reply) = answer else {
-            bail!("{name} stays too busy to store anything");
-        };
+    fn settled(&self, mut reply: Answer) -> Result<Result<Answer, ProblemReply<'static>>> {
         match reply.error.take() {
             // The service has a problem, not the document, so the next one would fail as well.
-            Some(error) if error.status >= 500 => bail!("{name} stores no more: {error}"),
+            Some(error) if error.status >= 500 => bail!("{} stores no more: {error}", self.name()),
             Some(error) => Ok(Err(error)),
             None => Ok(Ok(reply)),
         }
@@ -125,35 +115,8 @@ impl Sink {
         &self,
         documents: &[Entry],
     ) -> Result<Vec<Result<Answer, ProblemReply<'static>>>> {
-        let mut answers: Vec<Option<Answer>> = documents.iter().map(|_| None).collect();
-        for round in 1..=ROUNDS_MAX {
-            let waiting: Vec<usize> =
-                (0..documents.len()).filter(|&at| answers[at].is_none()).collect();
-            if waiting.is_empty() {
-                break;
-            }
-            let mut refused = None;
-            let unsent: Vec<&Entry> = waiting.iter().map(|&at| &documents[at]).collect();
-            for (at, reply) in waiting.into_iter().zip(self.send(&unsent)?) {
-                match &reply.error {
-                    Some(error) if error.is_temporary() => {
-                        refused = Some(printable(&error.to_string()).into_owned());
-                    }
-                    _ => answers[at] = Some(reply),
-                }
-            }
-            if let Some(why) = refused {
-                if round == 1 {
-                    say!(
-                        "{} does not take everything: {why}; trying again every second, up to \
-                         {ROUNDS_MAX} times",
-                        self.name()
-                    );
-                }
-                collection::wait(Duration::from_secs(1));
-            }
-        }
-        answers.into_iter().map(|answer| self.settled(answer)).collect()
+        let sent: Vec<&Entry> = documents.iter().collect();
+        self.send(&sent)?.into_iter().map(|answer| self.settled(answer)).collect()
     }
 }
 
@@ -256,6 +219,15 @@ mod tests {
         )
     }
 
+    /// The answer to a document.
+    fn line(outcome: &str) -> String {
+        format!(
+            "{{\"outcome\": \"{outcome}\", \"stored\": true, \"short\": false, \"fingerprint\": \
+             \"00000000000000ff\", \"duplicate\": false, \"hits\": [], \"hit_count\": 0, \
+             \"truncated\": false}}\n"
+        )
+    }
+
     fn path_of(options: &ImportOptions) -> String {
         request(options).path()
     }
@@ -274,17 +246,14 @@ mod tests {
 
     #[test]
     fn a_busy_service_is_asked_again_and_only_for_what_it_left_out() {
+        let refused = concat!(
+            "{\"error\": {\"code\": \"overloaded\", \"status\": 503}}\n",
+            "{\"error\": {\"code\": \"empty_document\", \"status\": 422}}\n",
+        );
         let (sink, requests) = service(vec![
             reply("503 Busy\r\nretry-after: 0", "{}"),
-            reply(
-                "200 OK",
-                concat!(
-                    "{\"outcome\": \"inserted\", \"stored\": true}\n",
-                    "{\"error\": {\"code\": \"overloaded\", \"status\": 503}}\n",
-                    "{\"error\": {\"code\": \"empty_document\", \"status\": 422}}\n",
-                ),
-            ),
-            reply("200 OK", "{\"outcome\": \"duplicate\"}\n"),
+            reply("200 OK", &(line("inserted") + refused)),
+            reply("200 OK", &line("duplicate")),
         ]);
 
         let replies = sink.store(&entries(3)).unwrap();
@@ -297,6 +266,22 @@ mod tests {
         let (path, body) = &requests[2];
         assert_eq!(path, "/v1/check-and-insert/batch?limit=1&distance=2&on_duplicate=insert");
         assert_eq!(body, r#"{"id":"id-1","text":"text 1"}"#);
+    }
+
+    #[test]
+    fn what_got_no_answer_is_sent_again_if_it_has_an_id() {
+        let cut = reply("200 OK", &(line("inserted") + &line("replaced")));
+        let cut = cut[..cut.len() - 9].to_owned();
+        let (sink, requests) = service(vec![cut, reply("200 OK", &line("replaced"))]);
+        let replies = sink.store(&entries(2)).unwrap();
+        let outcomes: Vec<_> = replies.iter().map(|it| it.as_ref().unwrap().outcome).collect();
+        assert_eq!(outcomes, [Some(Outcome::Inserted), Some(Outcome::Replaced)]);
+        assert_eq!(requests.join().unwrap()[1].1, r#"{"id":"id-1","text":"text 1"}"#);
+
+        let unnamed = Entry { id: None, ..entries(1).remove(0) };
+        let (sink, _) = service(vec![String::new()]);
+        let error = sink.store(&[unnamed]).unwrap_err().to_string();
+        assert!(error.contains("was lost before it replied"), "{error}");
     }
 
     #[test]
@@ -330,15 +315,14 @@ mod tests {
     }
 
     #[test]
-    fn an_import_ends_when_the_service_is_full_or_goes_away() {
+    fn an_import_ends_when_the_service_is_full_or_is_none() {
         let full = "{\"error\": {\"code\": \"disk_full\", \"status\": 507}}\n";
         let (sink, _) = service(vec![reply("200 OK", full)]);
         let error = sink.store(&entries(1)).unwrap_err().to_string();
         assert!(error.contains("disk_full"), "{error}");
 
-        let one_of_two = "{\"outcome\": \"inserted\", \"stored\": true}\n";
-        let (sink, _) = service(vec![reply("200 OK", one_of_two)]);
-        let error = sink.store(&entries(2)).unwrap_err().to_string();
-        assert!(error.contains("stopped in the middle"), "{error}");
+        let (sink, _) = service(vec![reply("200 OK", "{}\n")]);
+        let error = sink.store(&entries(2)).unwrap_err();
+        assert!(format!("{error:#}").contains("missing field"), "{error:#}");
     }
 }

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use super::hex::Hex;
 
 /// Why a document has its fingerprint.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct ExplanationReply {
     /// The heaviest features, heaviest first, at most 20.
@@ -22,7 +22,7 @@ pub struct ExplanationReply {
 }
 
 /// A feature with a large weight.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct HeavyFeatureReply {
     pub feature: String,

@@ -14,7 +14,7 @@ use super::explained::{BitReply, ExplanationReply};
 use super::hex::Hex;
 
 /// The reply of `/v1/fingerprint`.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct FingerprintReply {
     pub fingerprint: Hex,
@@ -34,7 +34,7 @@ pub struct FingerprintReply {
 }
 
 /// The reply of a query.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct QueryReply<'a> {
     /// The fingerprint of the query.
@@ -191,7 +191,7 @@ impl From<Verdict> for Outcome {
 }
 
 /// The reply of an insert.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct InsertReply {
     pub fingerprint: Hex,
@@ -211,7 +211,7 @@ pub struct InsertReply {
 }
 
 /// The reply of a check-and-insert: that of a query, and the outcome.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[expect(clippy::struct_excessive_bools, reason = "the answers of the contract")]
 pub struct CheckAndInsertReply<'a> {
@@ -229,7 +229,7 @@ pub struct CheckAndInsertReply<'a> {
     pub duplicate: bool,
     /// `true` if the document is not stored because of a text whose words agree and whose numbers
     /// do not (below 0.3), as of a form that is filled in differently; otherwise missing.
-    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub numbers_differ: bool,
     /// Those that count first, then by distance, age (oldest first) and fingerprint.
     pub hits: Vec<HitReply<'a>>,

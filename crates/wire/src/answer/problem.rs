@@ -60,6 +60,12 @@ impl ProblemReply<'_> {
         }
     }
 
+    /// Reads a line that has an error in the place of an answer; `None` if it is no such line.
+    pub fn of_line(line: &[u8]) -> Option<ProblemReply<'static>> {
+        let Refused { error } = serde_json::from_slice(line).ok()?;
+        (error.status != 0 && !error.code.is_empty()).then_some(error)
+    }
+
     /// Its code; `None` for one that this version does not know, and for none.
     pub fn code(&self) -> Option<Code> {
         Code::named(&self.code)
@@ -78,6 +84,12 @@ impl ProblemReply<'_> {
     pub fn is_foreign(&self) -> bool {
         self.code.is_empty() && (self.status < 400 || matches!(self.status, 404 | 405))
     }
+}
+
+/// A line that has an error in the place of an answer.
+#[derive(Deserialize)]
+struct Refused {
+    error: ProblemReply<'static>,
 }
 
 impl std::error::Error for ProblemReply<'_> {}

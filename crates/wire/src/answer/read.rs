@@ -1,18 +1,16 @@
-//! An answer as its receiver reads it, whatever was asked.
+//! An answer as its receiver takes it, whatever was asked.
 
 use std::borrow::Cow;
 
-use serde::Deserialize;
-
 use super::hex::Hex;
 use super::look_up::{
-    CheckAndInsertReply, HitReply, InsertReply, Outcome, PreviousReply, QueryReply,
+    CheckAndInsertReply, FingerprintReply, HitReply, InsertReply, Outcome, PreviousReply,
+    QueryReply,
 };
 use super::problem::ProblemReply;
 
 /// The answer to a look-up or a write of one document.
-#[derive(Debug, Default, Deserialize)]
-#[serde(default)]
+#[derive(Debug, Default)]
 #[expect(clippy::struct_excessive_bools, reason = "the fields of the API")]
 pub struct Answer {
     /// The fingerprint of the document that was sent; only an error has none.
@@ -40,10 +38,9 @@ pub struct Answer {
     pub error: Option<ProblemReply<'static>>,
 }
 
-impl Answer {
-    /// Whether it says nothing about a document, which no service does.
-    pub const fn is_blank(&self) -> bool {
-        self.fingerprint.is_none() && self.outcome.is_none() && self.error.is_none()
+impl From<FingerprintReply> for Answer {
+    fn from(reply: FingerprintReply) -> Self {
+        Self { fingerprint: Some(reply.fingerprint), short: reply.short, ..Self::default() }
     }
 }
 

@@ -3,6 +3,7 @@
 use std::io::Write;
 
 use anyhow::Result;
+use nearprint_service::Operation;
 use nearprint_wire::answer::{Answer, Outcome};
 use nearprint_wire::offer::DuplicateAction;
 
@@ -50,7 +51,8 @@ pub(crate) fn run(args: &CheckArgs, out: &mut dyn Write) -> Result<bool> {
         DuplicateAction::Insert => Some("insert"),
     };
     add(&mut request, "on_duplicate", on_duplicate);
-    let reply = args.reply.post("/v1/check-and-insert", request, args.quiet, out)?;
+    let replied = args.reply.send(Operation::CheckAndInsert, &request, args.quiet, out)?;
+    let (is_known, reply) = (replied.is_known(), replied.answer);
     if !args.reply.json && !args.quiet {
         writeln!(out, "{}", outcome(&reply))?;
         if let Some(previous) = reply.previous {
@@ -65,7 +67,7 @@ pub(crate) fn run(args: &CheckArgs, out: &mut dyn Write) -> Result<bool> {
             )?;
         }
     }
-    Ok(reply.duplicate || reply.outcome == Some(Outcome::AlreadyPresent))
+    Ok(reply.duplicate || is_known)
 }
 
 /// What became of the document.

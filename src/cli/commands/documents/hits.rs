@@ -120,34 +120,33 @@ pub(super) fn print_previous(previous: &PreviousReply, out: &mut dyn Write) -> i
 
 #[cfg(test)]
 mod tests {
+    use nearprint_wire::answer::Hex;
     use serde_json::{Value, json};
 
     use super::*;
 
-    fn printed(reply: &Value) -> String {
+    fn printed(hits: Value, hit_count: u64) -> String {
+        let hits = serde_json::from_value(hits).unwrap();
+        let answer = Answer { fingerprint: Some(Hex(0xff)), hits, hit_count, ..Answer::default() };
         let mut out = Vec::new();
-        print(&serde_json::from_value(reply.clone()).unwrap(), &mut out).unwrap();
+        print(&answer, &mut out).unwrap();
         String::from_utf8(out).unwrap()
     }
 
     #[test]
     fn each_document_of_a_hit_has_its_line() {
-        let reply = json!({
-            "fingerprint": "00000000000000ff",
-            "hits": [
-                {"fingerprint": "00000000000000ff", "distance": 0, "similarity": 1.0, "confirmed": true, "document_count": 5, "documents": [
-                    {"id": "a", "stored_at_ms": 1_772_366_400_000_u64, "expires_at": 1_772_366_460,
-                     "metadata": {"b": 1, "a": "\n"}},
-                    {"id": null, "stored_at_ms": 1_772_366_401_000_u64},
-                ]},
-                {"fingerprint": "00000000000000f8", "distance": 3, "similarity": null, "document_count": 1, "documents": [
-                    {"id": "c", "stored_at_ms": 0},
-                ]},
-                {"fingerprint": "000000000000001f", "distance": 3, "documents": [], "document_count": 1},
-                {"fingerprint": "000000000000003e", "distance": 3, "documents": [], "document_count": 2000},
-            ],
-            "hit_count": 5,
-        });
+        let hits = json!([
+            {"fingerprint": "00000000000000ff", "distance": 0, "similarity": 1.0, "confirmed": true, "document_count": 5, "documents": [
+                {"id": "a", "stored_at_ms": 1_772_366_400_000_u64, "expires_at": 1_772_366_460,
+                 "metadata": {"b": 1, "a": "\n"}},
+                {"id": null, "stored_at_ms": 1_772_366_401_000_u64},
+            ]},
+            {"fingerprint": "00000000000000f8", "distance": 3, "similarity": null, "document_count": 1, "documents": [
+                {"id": "c", "stored_at_ms": 0},
+            ]},
+            {"fingerprint": "000000000000001f", "distance": 3, "documents": [], "document_count": 1},
+            {"fingerprint": "000000000000003e", "distance": 3, "documents": [], "document_count": 2000},
+        ]);
         let expected = "\
 fingerprint 00000000000000ff
 
@@ -161,7 +160,7 @@ distance  similarity  duplicate  stored                expires               doc
        3           -        yes  2,000 documents without an id
 1 more; see --limit
 ";
-        assert_eq!(printed(&reply), expected);
+        assert_eq!(printed(hits, 5), expected);
     }
 
     #[test]
@@ -170,8 +169,7 @@ distance  similarity  duplicate  stored                expires               doc
             json!({"fingerprint": "f", "distance": 1, "similarity": 0.9, "numbers": numbers,
                 "confirmed": true, "documents": [], "document_count": 1})
         };
-        let hits = [hit(json!(0.25)), hit(Value::Null)];
-        let reply = printed(&json!({"fingerprint": "f", "hits": hits, "hit_count": 2}));
+        let reply = printed(json!([hit(json!(0.25)), hit(Value::Null)]), 2);
         let expected = "\
 distance  similarity  numbers  duplicate  stored                document
        1       0.900    0.250        yes  a document without an id
@@ -184,8 +182,8 @@ distance  similarity  numbers  duplicate  stored                document
     fn without_an_expiry_there_is_no_column_for_it() {
         let document = json!({"id": "a", "stored_at_ms": 0});
         let hit = json!({"fingerprint": "f", "distance": 1, "documents": [document], "document_count": 1});
-        let reply = printed(&json!({"fingerprint": "f", "hits": [hit], "hit_count": 1}));
+        let reply = printed(json!([hit]), 1);
         assert!(!reply.contains("expires"), "{reply}");
-        assert!(printed(&json!({"fingerprint": "f"})).contains("nothing near it is stored"));
+        assert!(printed(json!([]), 0).contains("nothing near it is stored"));
     }
 }

@@ -3,6 +3,7 @@
 use std::io::Write;
 
 use anyhow::Result;
+use nearprint_service::Operation;
 
 use super::check::outcome;
 use super::hits;
@@ -29,7 +30,7 @@ pub(crate) struct InsertArgs {
 pub(crate) fn run(args: &InsertArgs, out: &mut dyn Write) -> Result<()> {
     let mut request = args.document.request()?;
     args.storing.add_to(&mut request);
-    let reply = args.reply.post("/v1/insert", request, false, out)?;
+    let reply = args.reply.send(Operation::Insert, &request, false, out)?.answer;
     if !args.reply.json {
         writeln!(out, "{}\n{}", outcome(&reply), hits::fingerprint(&reply))?;
         if let Some(previous) = reply.previous {

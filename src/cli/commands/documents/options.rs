@@ -4,13 +4,13 @@ use std::io::{self, Write};
 
 use anyhow::Result;
 use clap::builder::NonEmptyStringValueParser;
-use nearprint_wire::answer::Answer;
+use nearprint_service::Operation;
 use nearprint_wire::offer::{ExpiresIn, IdSource};
 use serde::de::DeserializeOwned;
 use serde_json::value::RawValue;
 use serde_json::{Map, Value, json};
 
-use crate::cli::collection::{ServiceArgs, foreign};
+use crate::cli::collection::{Replied, ServiceArgs, foreign};
 use crate::cli::commands::files::SearchRule;
 use crate::cli::document::{self, FormArgs};
 use crate::cli::import::options::expires_in;
@@ -135,27 +135,22 @@ pub(super) struct ReplyArgs {
 }
 
 impl ReplyArgs {
-    /// Sends a request about a document, and reads its reply.
+    /// Sends a document, and reads the reply.
     ///
     /// # Errors
     /// The service refuses it, or cannot be reached.
-    pub(super) fn post(
+    pub(super) fn send(
         &self,
-        path: &str,
-        request: Request,
+        operation: Operation,
+        request: &Request,
         is_quiet: bool,
         out: &mut dyn Write,
-    ) -> Result<Answer> {
+    ) -> Result<Replied> {
         let service = self.service.open()?;
         let service = if is_quiet { service.quiet() } else { service };
-        let reply: Box<RawValue> = service.post_json(path, &request.into())?;
-        let read: Result<Answer, _> = serde_json::from_str(reply.get());
-        let read = read.map_err(|why| service.foreign(why))?;
-        if read.is_blank() {
-            return Err(service.foreign("it says nothing about the document").into());
-        }
-        self.print(&reply, out)?;
-        Ok(read)
+        let replied = service.document(operation, request)?;
+        self.print(&replied.json, out)?;
+        Ok(replied)
     }
 
     /// Reads a reply, and prints it as it is if that was asked for.

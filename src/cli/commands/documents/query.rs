@@ -3,6 +3,7 @@
 use std::io::Write;
 
 use anyhow::Result;
+use nearprint_service::Operation;
 
 use super::hits;
 use super::options::{DocumentArgs, ReplyArgs, SearchArgs, add};
@@ -45,7 +46,7 @@ pub(crate) fn run(args: &QueryArgs, out: &mut dyn Write) -> Result<bool> {
     args.search.add_to(&mut request);
     add(&mut request, "id", args.id.as_ref());
     add(&mut request, "include", args.metadata.then_some(["metadata"]));
-    let reply = args.reply.post("/v1/query", request, args.quiet, out)?;
+    let reply = args.reply.send(Operation::Query, &request, args.quiet, out)?.answer;
     if !args.reply.json && !args.quiet {
         hits::print(&reply, out)?;
     }

@@ -5,7 +5,7 @@
 use std::io::{self, BufRead, BufWriter, Write};
 
 use anyhow::{Result, anyhow};
-use nearprint_wire::answer::Answer;
+use nearprint_wire::answer::ProblemReply;
 
 use super::selection::SelectionArgs;
 use crate::cli::collection::{ServiceArgs, foreign};
@@ -106,7 +106,7 @@ pub(super) fn each_line(
 
 /// Why a list ends with this line.
 fn reason(line: &[u8]) -> anyhow::Error {
-    let refused = serde_json::from_slice::<Answer>(line).ok().and_then(|reply| reply.error);
+    let refused = ProblemReply::of_line(line);
     refused.map_or_else(|| anyhow!("it ends within a line"), |error| anyhow!("{error}"))
 }
 
