@@ -1,13 +1,14 @@
 //! Whether a request is admitted: the tokens in effect, and what a request must present.
 
+use std::num::NonZero;
 use std::sync::Arc;
 use std::time::Duration;
 
 use arc_swap::ArcSwapOption;
 use nearprint_service::namespaces::AllowedNamespaces;
 
-use super::permission::Permission;
-use super::table::{AccessError, TokenSource, TokenTable};
+use super::permission::{Permission, Permissions};
+use super::table::{AccessError, TokenEntry, TokenSource, TokenTable};
 use super::token::TokenDigest;
 
 /// What a request must present to be admitted.
@@ -48,6 +49,19 @@ pub struct Admitted {
     /// The name of its token, which stays the same when the token is replaced; `None` if it needs
     /// none. Lines with the same name are one client.
     pub token: Option<Arc<str>>,
+}
+
+/// What a token allows, for whoever has it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Rights {
+    /// The name of the token; `None` where none is needed.
+    pub name: Option<Arc<str>>,
+    /// What it may be used for.
+    pub permissions: Permissions,
+    /// The namespaces that it reaches.
+    pub namespaces: AllowedNamespaces,
+    /// How many requests a second it may send; `None` for any number.
+    pub rate: Option<NonZero<u32>>,
 }
 
 /// The tokens in effect.
@@ -97,8 +111,7 @@ impl Access {
         if need == Need::Nothing {
             return without_token(AllowedNamespaces::none());
         }
-        let presented = TokenDigest::of(presented.ok_or(Denied::NoToken)?);
-        let entry = table.find(&presented).ok_or(Denied::UnknownToken)?;
+        let entry = entry(table, presented)?;
         if let Need::Permission(permission) = need
             && !entry.permissions.have(permission)
         {
@@ -107,4 +120,29 @@ impl Access {
         entry.count().map_err(Denied::TooMany)?;
         Ok(Admitted { namespaces: entry.namespaces.clone(), token: Some(Arc::clone(&entry.name)) })
     }
+
+    /// What a request with this token may do. Does not count towards the token's rate.
+    ///
+    /// # Errors
+    /// [`Denied::NoToken`] and [`Denied::UnknownToken`].
+    pub fn rights(&self, presented: Option<&str>) -> Result<Rights, Denied> {
+        let table = self.table.load();
+        let Some(table) = table.as_ref() else {
+            let (permissions, namespaces) = (Permissions::ALL, AllowedNamespaces::ALL);
+            return Ok(Rights { name: None, permissions, namespaces, rate: None });
+        };
+        let entry = entry(table, presented)?;
+        Ok(Rights {
+            name: Some(Arc::clone(&entry.name)),
+            permissions: entry.permissions,
+            namespaces: entry.namespaces.clone(),
+            rate: entry.rate,
+        })
+    }
+}
+
+/// The entry of a token.
+fn entry<'t>(table: &'t TokenTable, presented: Option<&str>) -> Result<&'t TokenEntry, Denied> {
+    let presented = TokenDigest::of(presented.ok_or(Denied::NoToken)?);
+    table.find(&presented).ok_or(Denied::UnknownToken)
 }

@@ -20,7 +20,7 @@ mod permission;
 mod table;
 mod token;
 
-pub use admit::{Access, Admitted, Denied, Need};
+pub use admit::{Access, Admitted, Denied, Need, Rights};
 pub use nearprint_service::namespaces::{
     AllowedNamespaces, BadNamespaces, NAMESPACES_MAX, NamePattern,
 };

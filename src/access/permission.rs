@@ -46,9 +46,17 @@ impl Permission {
 pub struct Permissions(u8);
 
 impl Permissions {
+    /// All of them.
+    pub const ALL: Self = Self(7);
+
     /// Whether the set contains this permission.
     pub const fn have(self, permission: Permission) -> bool {
         self.0 & permission.bit() != 0
+    }
+
+    /// The names of those that the set contains.
+    pub fn names(self) -> impl Iterator<Item = &'static str> {
+        Permission::ALL.into_iter().filter(move |&it| self.have(it)).map(Permission::name)
     }
 }
 
@@ -72,7 +80,6 @@ impl std::str::FromStr for Permissions {
 
 impl std::fmt::Display for Permissions {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let permissions = Permission::ALL.into_iter().filter(|&permission| self.have(permission));
-        f.write_str(&permissions.map(Permission::name).collect::<Vec<_>>().join(","))
+        f.write_str(&self.names().collect::<Vec<_>>().join(","))
     }
 }

@@ -87,7 +87,9 @@ pub(super) struct TokenEntry {
     digest: TokenDigest,
     pub(super) permissions: Permissions,
     pub(super) namespaces: AllowedNamespaces,
-    rate: Option<DefaultDirectRateLimiter>,
+    /// Requests a second.
+    pub(super) rate: Option<NonZero<u32>>,
+    limiter: Option<DefaultDirectRateLimiter>,
 }
 
 impl TokenTable {
@@ -128,8 +130,8 @@ impl TokenTable {
 impl TokenEntry {
     /// Counts a request; the error is how long to wait when the rate is used up.
     pub(super) fn count(&self) -> Result<(), Duration> {
-        let Some(rate) = &self.rate else { return Ok(()) };
-        rate.check().map_err(|until| until.wait_time_from(DefaultClock::default().now()))
+        let Some(limiter) = &self.limiter else { return Ok(()) };
+        limiter.check().map_err(|until| until.wait_time_from(DefaultClock::default().now()))
     }
 }
 
@@ -173,12 +175,13 @@ fn entry(line: &str, rate: Option<NonZero<u32>>) -> Result<TokenEntry, &'static 
             _ => return Err("after the digest it may have only rate= and namespaces=, once each"),
         }
     }
-    let limiter = |rate| RateLimiter::direct(Quota::per_second(rate));
+    let rate = own_rate.or(rate);
     Ok(TokenEntry {
         name: name.into(),
         digest,
         permissions,
         namespaces: namespaces.unwrap_or(AllowedNamespaces::ALL),
-        rate: own_rate.or(rate).map(limiter),
+        rate,
+        limiter: rate.map(|rate| RateLimiter::direct(Quota::per_second(rate))),
     })
 }

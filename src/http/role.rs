@@ -74,24 +74,41 @@ impl ReplicaRole {
         if status.state == NodeState::Leading {
             return Decider::Here;
         }
-        match (&self.copies, &status.leader, &self.forwarder) {
+        match (&self.copies, self.other_decider(status), &self.forwarder) {
             (Copies::Primary, Some(primary), Some(forwarder)) => {
                 Decider::There(forwarder, ForwardTarget::Primary(Arc::clone(primary)))
             }
             (Copies::Primary, primary, _) => {
-                Decider::Nobody(only_primary(primary.as_deref().unwrap_or("another service")))
+                Decider::Nobody(only_primary(primary.map_or("another service", |url| &**url)))
             }
             _ if matches!(status.state, NodeState::Halted(_)) => {
                 let detail = "This node has halted, so it does not know who leads; nothing was \
                               changed. /readyz says why.";
                 Decider::Nobody(Problem::new(Code::NoLeader, detail))
             }
-            // An address of its own is left from the time when it led.
-            (Copies::Cluster { address }, Some(leader), Some(forwarder)) if leader != address => {
+            (Copies::Cluster { .. }, Some(leader), Some(forwarder)) => {
                 Decider::There(forwarder, ForwardTarget::Leader(Arc::clone(leader)))
             }
             (Copies::Cluster { .. }, _, _) => Decider::Nobody(no_leader()),
         }
+    }
+
+    /// The address of the other service that decides when the copy is so; `None` if this one does,
+    /// or knows of none.
+    pub(crate) fn other_decider<'s>(&self, status: &'s NodeStatus) -> Option<&'s Arc<str>> {
+        match (&self.copies, &status.state) {
+            (Copies::Primary, _) => status.leader.as_ref(),
+            (Copies::Cluster { .. }, NodeState::Leading | NodeState::Halted(_)) => None,
+            // An address of its own is left from the time when it led.
+            (Copies::Cluster { address }, NodeState::CatchingUp | NodeState::Following) => {
+                status.leader.as_ref().filter(|leader| *leader != address)
+            }
+        }
+    }
+
+    /// Whether it passes on what it does not decide.
+    pub(crate) const fn forwards(&self) -> bool {
+        self.forwarder.is_some()
     }
 }
 
@@ -163,6 +180,22 @@ mod tests {
             let halted = NodeState::Halted("the log is another".to_owned());
             assert_eq!(decider(halted, leader), "no_leader");
         }
+    }
+
+    #[test]
+    fn a_node_names_another_that_decides_only_while_it_knows_it() {
+        let copies = Copies::Cluster { address: OWN.into() };
+        let node = ReplicaRole { copies, seeds: vec![], forwarder: None };
+        let names = |state, leader| {
+            let status = status(state, leader);
+            node.other_decider(&status).map(ToString::to_string)
+        };
+        for state in [NodeState::CatchingUp, NodeState::Following] {
+            assert_eq!(names(state.clone(), Some(OTHER)).as_deref(), Some(OTHER));
+            assert_eq!([names(state.clone(), Some(OWN)), names(state, None)], [None, None]);
+        }
+        assert_eq!(names(NodeState::Leading, Some(OWN)), None);
+        assert_eq!(names(NodeState::Halted("the log is another".to_owned()), Some(OTHER)), None);
     }
 
     #[test]

@@ -29,6 +29,7 @@ use crate::http::problem;
 use crate::http::problem::{Code, Problem};
 use crate::http::request::parameters::NoParameters;
 use crate::http::request::schema;
+use crate::http::routes::about::me;
 use crate::http::routes::copies::{changes, lead, snapshots};
 use crate::http::routes::documents::{fingerprints, groups, list, originals, removals, single};
 use crate::http::routes::{
@@ -115,6 +116,7 @@ fn routes() -> Routes {
     .add(Nothing, Named, routes!(health::get_readyz_writes), &[&[READINESS, PASSES_ON]])
     .add(Nothing, Named, routes!(health::get_readyz_reads), &[&[PARAMETERS, READINESS]])
     .add(Read, All, routes!(metrics::get_metrics), &[])
+    .add(Token, Named, routes!(me::get_me), &[&[PARAMETERS, BUSY]])
     .add(Token, Named, routes!(get_openapi), &[&[PARAMETERS, BUSY]])
     .add(Token, Named, page_file(routes!(page::get_page)), &[&[BUSY]])
     .add(Token, Named, page_file(routes!(page::get_style)), &[&[BUSY]])

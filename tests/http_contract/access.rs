@@ -58,7 +58,7 @@ fn operations() -> Vec<(String, Option<Vec<String>>)> {
 /// Every route with the scope that it needs. A new route stands here, too.
 const NEEDED: [(&str, &[&str]); 5] = [
     ("nothing", &["GET /healthz", "GET /readyz", "GET /readyz/reads", "GET /readyz/writes"]),
-    ("any token", &["GET /", "GET /openapi.json", "GET /page.css", "GET /page.js"]),
+    ("any token", &["GET /", "GET /openapi.json", "GET /page.css", "GET /page.js", "GET /v1/me"]),
     (
         "read",
         &[
@@ -232,6 +232,7 @@ fn a_limited_token_reaches_neither_the_default_namespace_nor_all_of_them() {
         "GET /readyz/writes",
         // They show what the token reaches.
         "GET /v1/jobs",
+        "GET /v1/me",
         "GET /v1/namespaces",
         "POST /v1/compare",
         "POST /v1/fingerprint",

@@ -36,6 +36,7 @@ mod limited;
 mod limits;
 mod listing;
 mod lookups;
+mod me;
 mod metadata;
 mod mutated;
 mod namespaces;

@@ -3,6 +3,7 @@
 use std::fmt::Write as _;
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::{SocketAddr, TcpStream};
+use std::path::Path;
 use std::thread::JoinHandle;
 use std::time::Duration;
 
@@ -12,6 +13,7 @@ use serde_json::Value;
 use tokio::sync::oneshot;
 
 use crate::declared::assert_declared;
+use crate::process;
 pub(crate) use crate::wait::{now, until};
 
 /// The longest wait for a byte.
@@ -398,6 +400,17 @@ impl Reply {
 pub(crate) fn ids(hit: &Value) -> Value {
     let documents = hit["documents"].as_array().unwrap_or_else(|| panic!("no hit: {hit}"));
     documents.iter().map(|document| document["id"].clone()).collect()
+}
+
+/// A server in a process of its own, which may follow another one, and pass writes on to it.
+pub(crate) fn started(data: &Path, follows: Option<(&str, bool)>) -> process::Server {
+    let mut command = process::Server::command(data);
+    command.env("NEARPRINT_ENGINE__DISK_FREE_BYTES_MIN", "0");
+    if let Some((primary, forward)) = follows {
+        command.args(["--follow", primary]);
+        command.env("NEARPRINT_FOLLOW__FORWARD", forward.to_string());
+    }
+    process::Server::of(command).expect("it starts")
 }
 
 /// The name of a job.

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 
 use axum::extract::Request;
 use axum::http::header::{AUTHORIZATION, WWW_AUTHENTICATE};
-use axum::http::{HeaderValue, Method};
+use axum::http::{HeaderMap, HeaderValue, Method};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use nearprint_engine::Client;
@@ -13,7 +13,7 @@ use utoipa::openapi::OpenApi;
 use utoipa::openapi::path::{Operation, PathItem, Paths};
 use utoipa::openapi::security::{HttpAuthScheme, HttpBuilder, SecurityRequirement, SecurityScheme};
 
-use crate::access::{Admitted, Denied, Need, Permission};
+use crate::access::{Admitted, Denied, Need, Permission, Rights};
 use crate::http::problem::{Code, Problem};
 use crate::http::routes::jobs;
 use crate::http::service::HttpService;
@@ -104,7 +104,7 @@ pub(crate) fn check(
     let writes = rule.need == Permission::Write.into();
     let ends_search = writes && jobs::is_of_search(http, route, request.uri());
     let need = if ends_search { Permission::Read.into() } else { rule.need };
-    let presented = presented(request);
+    let presented = presented(request.headers());
     let admitted = http.access.admit(presented.as_deref(), need).map_err(|denied| {
         let problem = problem(denied);
         // For the web page, make the browser ask for the token; it then sends it with every
@@ -128,9 +128,14 @@ pub(crate) fn check(
     Ok(())
 }
 
+/// What the token of a request allows.
+pub(crate) fn rights(http: &HttpService, headers: &HeaderMap) -> Result<Rights, Problem> {
+    http.access.rights(presented(headers).as_deref()).map_err(problem)
+}
+
 /// The token of `Authorization: Bearer TOKEN`, or the password of `Authorization: Basic`.
-fn presented(request: &Request) -> Option<String> {
-    let value = request.headers().get(AUTHORIZATION)?.to_str().ok()?;
+fn presented(headers: &HeaderMap) -> Option<String> {
+    let value = headers.get(AUTHORIZATION)?.to_str().ok()?;
     let (scheme, rest) = value.split_once(' ')?;
     if scheme.eq_ignore_ascii_case("bearer") {
         return Some(rest.trim().to_owned());
@@ -238,7 +243,7 @@ mod tests {
     fn a_token_comes_as_bearer_or_as_the_password_of_basic() {
         let presented = |value: &str| {
             let request = Request::builder().header(AUTHORIZATION, value);
-            presented(&request.body(axum::body::Body::empty()).unwrap())
+            presented(request.body(()).unwrap().headers())
         };
         let some = |token: &str| Some(token.to_owned());
         assert_eq!(presented("Bearer abc"), some("abc"));

@@ -2,6 +2,7 @@
 //!
 //! To add a route: a file here, a line in the router, a section in `proto-free-api.md`.
 
+pub(crate) mod about;
 pub(crate) mod check_and_insert;
 pub(crate) mod compare;
 pub(crate) mod copies;

@@ -64,6 +64,11 @@ impl AllowedNamespaces {
         self.0.is_some()
     }
 
+    /// The names that are reached, and the prefixes of such; `None` if all namespaces are.
+    pub fn patterns(&self) -> Option<&[NamePattern]> {
+        self.0.as_deref()
+    }
+
     /// Whether the namespace with this name is reached; `None` is the default namespace.
     pub fn admits(&self, name: Option<&str>) -> bool {
         let Some(names) = &self.0 else { return true };

@@ -1,0 +1,3 @@
+//! What a service tells of itself and of its caller, for consoles: one file a route.
+
+pub(crate) mod me;
