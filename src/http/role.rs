@@ -8,7 +8,7 @@ use nearprint_engine::replica::{NodeState, NodeStatus};
 
 use crate::http::forward::{ForwardTarget, Forwarder};
 use crate::http::problem::{Code, Problem};
-use crate::replicas::{Replica, ReplicaKind};
+use crate::replicas::{Peers, Replica, ReplicaKind};
 
 /// What a service is among others.
 #[derive(Debug)]
@@ -23,8 +23,8 @@ pub(crate) enum Role {
 #[derive(Debug)]
 pub(crate) struct ReplicaRole {
     pub(crate) copies: Copies,
-    /// Whom a node names as its seeds, or the primary.
-    pub(crate) seeds: Vec<String>,
+    /// Whom a node names as its seeds, or the primary, and how they are asked.
+    pub(crate) peers: Peers,
     /// How requests that write are passed on, if they are.
     forwarder: Option<Forwarder>,
 }
@@ -66,7 +66,7 @@ impl ReplicaRole {
         };
         let ca_file = replica.peers.ca_file.as_deref();
         let forwarder = forwards.then(|| Forwarder::new(ca_file, in_flight_max)).transpose()?;
-        Ok(Self { copies, seeds: replica.peers.urls.clone(), forwarder })
+        Ok(Self { copies, peers: replica.peers.clone(), forwarder })
     }
 
     /// Who decides when the copy is so.
@@ -163,7 +163,7 @@ mod tests {
     fn a_node_passes_on_what_it_does_not_decide_while_it_knows_the_leader() {
         let forwarder = Some(Forwarder::new(None, 2).unwrap());
         let copies = Copies::Cluster { address: OWN.into() };
-        let node = ReplicaRole { copies, seeds: vec![], forwarder };
+        let node = ReplicaRole { copies, peers: Peers::default(), forwarder };
         let decider = |state, leader| match node.decider(&status(state, leader)) {
             Decider::Here => "here".to_owned(),
             Decider::There(_, ForwardTarget::Leader(leader)) => leader.to_string(),
@@ -185,7 +185,7 @@ mod tests {
     #[test]
     fn a_node_names_another_that_decides_only_while_it_knows_it() {
         let copies = Copies::Cluster { address: OWN.into() };
-        let node = ReplicaRole { copies, seeds: vec![], forwarder: None };
+        let node = ReplicaRole { copies, peers: Peers::default(), forwarder: None };
         let names = |state, leader| {
             let status = status(state, leader);
             node.other_decider(&status).map(ToString::to_string)
@@ -203,7 +203,8 @@ mod tests {
         let halted = NodeState::Halted("another history".to_owned());
         for forward in [false, true] {
             let forwarder = forward.then(|| Forwarder::new(None, 2).unwrap());
-            let follower = ReplicaRole { copies: Copies::Primary, seeds: vec![], forwarder };
+            let follower =
+                ReplicaRole { copies: Copies::Primary, peers: Peers::default(), forwarder };
             for state in [NodeState::CatchingUp, NodeState::Following, halted.clone()] {
                 let passes_on = match follower.decider(&status(state, Some(OTHER))) {
                     Decider::There(_, to) => to == ForwardTarget::Primary(OTHER.into()),

@@ -21,6 +21,7 @@ use crate::http::request::caller::client_of;
 use crate::http::request::prepare;
 use crate::http::request::types::RequestKind;
 use crate::http::role::{Copies, Decider, ReplicaRole, Role};
+use crate::http::routes::about::nodes::FoundNodes;
 use crate::model;
 
 /// What the handlers share.
@@ -37,6 +38,8 @@ pub struct HttpService {
     pub(crate) exports: Arc<StreamPlaces>,
     /// What it is among other services.
     pub(crate) role: Role,
+    /// What the services that it knows have told.
+    pub(crate) nodes: FoundNodes,
     /// Whether it stops: replies without an end have to end.
     stopping: watch::Sender<bool>,
     /// The OpenAPI document, once somebody has asked for it.
@@ -62,6 +65,7 @@ impl HttpService {
             in_flight: SharedPlaces::new(options.requests_in_flight_max),
             bodies: Bodies::new(&options),
             role,
+            nodes: FoundNodes::default(),
             stopping: watch::Sender::new(false),
             description: OnceLock::new(),
             options,

@@ -5,9 +5,11 @@
 //!   seeding   filling its directory from one of them
 //!   sources   what the engine reads then: the log of the cluster, or the changes of the primary
 //!   nats      the replicated log on NATS JetStream
+//!   nodes     what services tell of their part among others
 //! ```
 
 pub mod nats;
+pub(crate) mod nodes;
 mod options;
 mod seeding;
 mod sources;

@@ -25,7 +25,7 @@ pub struct Replica {
 }
 
 /// The services that this one copies.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Peers {
     /// Their addresses, such as `http://10.0.0.1:7878`, without a `/` at their ends. A follower has
     /// one, its primary.

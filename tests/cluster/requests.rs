@@ -87,6 +87,43 @@ fn every_node_says_who_leads_and_that_it_takes_writes() {
 }
 
 #[test]
+fn every_node_shows_all_nodes_and_which_one_is_gone() {
+    let Some(mut cluster) = Cluster::start(1) else { return };
+    cluster.write("first");
+    cluster.until_equal();
+    let shown = |cluster: &Cluster, at: usize, of: usize| {
+        let nodes = cluster.get(at, "/v1/nodes")["nodes"].as_array().unwrap().clone();
+        assert_eq!(nodes.len(), NODES);
+        assert_eq!(nodes[0]["address"], cluster.url(at), "itself first");
+        nodes.into_iter().find(|node| node["address"] == cluster.url(of)).unwrap()
+    };
+    cluster.until("each shows all as they are", |cluster| {
+        let leader = cluster.leader();
+        let agree = |at: usize, of: usize| {
+            let node = shown(cluster, at, of);
+            let state = if of == leader { "leading" } else { "following" };
+            node["role"] == "node"
+                && node["is_self"] == (at == of)
+                && node["state"] == state
+                && node["leads"] == (of == leader)
+                && node["connected"] == true
+                && node["documents"] == 1
+                && node["fault"].is_null()
+        };
+        (0..NODES).all(|at| (0..NODES).all(|of| agree(at, of)))
+    });
+    let (gone, asked) = (cluster.follower(), cluster.leader());
+    cluster.kill(gone);
+    cluster.until("it is shown as gone", |cluster| {
+        let node = shown(cluster, asked, gone);
+        let says = |field: &str, what: &str| node[field].as_str().unwrap_or("").contains(what);
+        node["state"] == "no_answer"
+            && says("error", &cluster.url(gone))
+            && says("next", "nearprint serve")
+    });
+}
+
+#[test]
 fn without_the_log_nobody_leads_and_look_ups_go_on() {
     let Some(mut cluster) = Cluster::start(1) else { return };
     cluster.write("first");

@@ -71,6 +71,7 @@ const NEEDED: [(&str, &[&str]); 5] = [
             "GET /v1/jobs",
             "GET /v1/jobs/{job}",
             "GET /v1/namespaces",
+            "GET /v1/nodes",
             "GET /v1/originals",
             "GET /v1/query",
             "GET /v1/stats",

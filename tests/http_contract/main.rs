@@ -40,6 +40,7 @@ mod me;
 mod metadata;
 mod mutated;
 mod namespaces;
+mod nodes;
 mod numbers;
 mod operations;
 mod originals;

@@ -40,7 +40,7 @@ const LONG_FUNCTIONS: &[&str] = &[
 /// The most lines of code of each layer, in the order in which a document passes them.
 const LAYERS: &[(&str, usize)] = &[
     ("src/server", 1_290),
-    ("src/http", 6_680),
+    ("src/http", 6_830),
     ("src/access", 440),
     ("src/cli", 7_800),
     ("python", 3_240),
@@ -54,7 +54,7 @@ const LAYERS: &[(&str, usize)] = &[
     ("crates/storage", 3_240),
     ("crates/index", 9_630),
     ("crates/fingerprint", 710),
-    ("src/replicas", 1_100),
+    ("src/replicas", 1_300),
     ("src/config", 970),
     ("src", 630),
 ];

@@ -18,8 +18,8 @@ pub const EXPORT_BEGINS: Duration = Duration::from_mins(10);
 
 /// The longest error document that is read.
 const PROBLEM_BYTES_MAX: u64 = 64 << 10;
-/// The longest statistics that are read.
-const STATS_BYTES_MAX: u64 = 1 << 20;
+/// The longest reply that is read as a whole.
+const JSON_BYTES_MAX: u64 = 1 << 20;
 /// Bytes of an export between two lines of the log.
 const TELL_EVERY: u64 = 1 << 30;
 
@@ -108,7 +108,16 @@ impl Peer {
     /// # Errors
     /// [`PeerError`].
     pub fn stats(&self) -> Result<Value, PeerError> {
-        let reply = self.get("/v1/stats")?.whole(STATS_BYTES_MAX);
+        self.json("/v1/stats")
+    }
+
+    /// The reply to a request, which must succeed, as JSON; null if it is none, or does not come as
+    /// a whole within the time for which the service may be silent.
+    ///
+    /// # Errors
+    /// [`PeerError`].
+    pub fn json(&self, path: &str) -> Result<Value, PeerError> {
+        let reply = self.get(path)?.whole(JSON_BYTES_MAX);
         Ok(serde_json::from_reader(reply).unwrap_or_default())
     }
 

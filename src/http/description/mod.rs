@@ -123,6 +123,7 @@ mod tests {
             "GET /v1/groups/{job}/{group}",
             "GET /v1/stats",
             "GET /v1/me",
+            "GET /v1/nodes",
             "GET /v1/snapshots",
             "GET /v1/snapshots/export",
             "GET /v1/changes",

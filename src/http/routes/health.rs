@@ -89,14 +89,26 @@ pub(crate) async fn get_readyz_writes(
     CalledBy(caller): CalledBy,
     headers: HeaderMap,
 ) -> Result<Json<HealthReply>, Problem> {
+    if headers.contains_key(FORWARDED)
+        && let Decider::There(_, to) = http.decider()
+    {
+        return Err(to.again());
+    }
+    takes_writes(&http, &caller.namespaces).await
+}
+
+/// Whether the service takes writes, itself or by passing them on.
+pub(crate) async fn takes_writes(
+    http: &HttpService,
+    reach: &AllowedNamespaces,
+) -> Result<Json<HealthReply>, Problem> {
     match http.decider() {
-        Decider::Here => accepts_writes(&http, &caller.namespaces),
+        Decider::Here => accepts_writes(http, reach),
         Decider::Nobody(problem) => Err(problem),
-        Decider::There(_, to) if headers.contains_key(FORWARDED) => Err(to.again()),
         Decider::There(forwarder, to) => {
-            runs(&http)?;
+            runs(http)?;
             let Some((replica, status)) = http.replica() else { return Err(role::no_leader()) };
-            let ready = passes_writes_on(&replica.copies, &status, &caller.namespaces)?;
+            let ready = passes_writes_on(&replica.copies, &status, reach)?;
             forwarder.probe(&to).await.map_err(|why| to.away(&why))?;
             Ok(ready)
         }

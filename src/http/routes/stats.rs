@@ -110,6 +110,8 @@ pub(crate) struct ClockReply {
 pub(crate) struct FollowingReply {
     /// The address of the primary.
     primary: String,
+    /// `catching_up` since it was started, `following` or `halted`.
+    state: &'static str,
     /// Whether the primary was heard a moment ago.
     connected: bool,
     /// How long ago it had everything that the primary has.
@@ -124,6 +126,7 @@ impl FollowingReply {
     fn new(status: &NodeStatus) -> Self {
         Self {
             primary: status.leader.as_deref().unwrap_or_default().to_owned(),
+            state: role::state_name(&status.state),
             connected: status.is_connected,
             lag_ms: status.lag_ms,
             halted: halted(&status.state),
@@ -142,6 +145,8 @@ pub(crate) struct ClusterReply {
     state: &'static str,
     /// The address of the leader; null if nobody leads.
     leader: Option<String>,
+    /// Whether the log can be read.
+    connected: bool,
     /// How far it is behind the end of the log.
     lag_ms: u64,
     /// The last entry of the log that it has read.
@@ -211,6 +216,7 @@ impl ClusterReply {
             address: address.to_owned(),
             state: role::state_name(&status.state),
             leader: status.leader.as_deref().map(str::to_owned),
+            connected: status.is_connected,
             lag_ms: status.lag_ms,
             read: status.read,
             ignored: status.ignored,
@@ -231,7 +237,7 @@ fn among_others(http: &HttpService) -> (Option<FollowingReply>, Option<ClusterRe
     match &replica.copies {
         Copies::Primary => (Some(FollowingReply::new(&status)), None),
         Copies::Cluster { address } => {
-            (None, Some(ClusterReply::new(address, &replica.seeds, &status)))
+            (None, Some(ClusterReply::new(address, &replica.peers.urls, &status)))
         }
     }
 }
@@ -354,7 +360,7 @@ pub(crate) struct SweepReply {
 }
 
 impl StatsReply {
-    fn new(stats: Stats, http: &HttpService) -> Self {
+    pub(crate) fn new(stats: Stats, http: &HttpService) -> Self {
         let (policy, interval_ms) = match stats.durability {
             Durability::Always => ("always", None),
             Durability::Interval { ms } => ("interval", Some(ms)),

@@ -5,8 +5,9 @@ use std::io::Write;
 
 use anyhow::Result;
 
-use super::nodes::{self, NodeRow, NodesArgs};
+use super::nodes::{self, NodesArgs};
 use crate::cli::columns::{Column, json_lines, table};
+use crate::replicas::nodes::NodeRow;
 
 /// No cluster has more nodes.
 const MEMBERS_MAX: usize = 100;

@@ -5,12 +5,13 @@ use std::time::Duration;
 
 use anyhow::Result;
 
-use super::nodes::{self, NodeRow, NodesArgs};
+use super::nodes::{self, NodesArgs};
 use crate::cli::collection::wait;
 use crate::cli::columns::{Column, json_lines, table};
 use crate::cli::error_report::ErrorReport;
 use crate::cli::exit_code;
 use crate::cli::measure::numbers;
+use crate::replicas::nodes::NodeRow;
 
 /// How often the nodes are asked with `--watch`.
 const WATCH_EVERY: Duration = Duration::from_secs(2);
@@ -82,22 +83,26 @@ fn finding(nodes: &[NodeRow]) -> Option<ErrorReport> {
             "look at the column fault, at the logs of the nodes, and at the servers of the log";
         return Some(ErrorReport::new("no node leads, so the cluster takes no writes", next));
     }
-    let halted = count(&|node| node.state == "halted");
+    let next = |is: &dyn Fn(&NodeRow) -> bool| nodes.iter().find(|node| is(node))?.next();
+    let has_halted = |node: &NodeRow| node.state == "halted";
+    let halted = count(&has_halted);
     if halted > 0 {
         let what = format!("{halted} of {} nodes have halted, and need a person", nodes.len());
-        let next = "docs/cluster.md, \"What happens when\", by the text in the column fault";
+        let next = next(&has_halted).unwrap_or("look at the column fault");
         return Some(ErrorReport::new(what, next).with_code(exit_code::NODE_HALTED));
     }
-    let silent = count(&|node| node.state == "no_answer" || node.state == "alone");
+    let silent = count(&|node| node.role != Some("node"));
     if silent > 0 {
         let what = format!("{silent} of {} services do not answer as nodes", nodes.len());
         let next = "start them, or look whether their addresses are right";
         return Some(ErrorReport::new(what, next).with_code(exit_code::NODE_SILENT));
     }
-    let faulty = count(&|node| !node.faults().is_empty());
+    let is_faulty = |node: &NodeRow| !node.faults().is_empty();
+    let faulty = count(&is_faulty);
     (faulty > 0).then(|| {
         let what = format!("{faulty} of {} nodes have something to tell", nodes.len());
-        ErrorReport::new(what, "look at the column fault").with_code(exit_code::NODE_FAULTY)
+        let next = next(&is_faulty).unwrap_or("look at the column fault");
+        ErrorReport::new(what, next).with_code(exit_code::NODE_FAULTY)
     })
 }
 

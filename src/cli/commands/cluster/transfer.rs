@@ -6,9 +6,10 @@ use std::time::Duration;
 use anyhow::Result;
 use serde_json::{Value, json};
 
-use super::nodes::{self, NodeRow, NodesArgs};
+use super::nodes::{self, NodesArgs};
 use crate::cli::collection::{RemoteService, wait};
 use crate::cli::error_report::ErrorReport;
+use crate::replicas::nodes::NodeRow;
 
 /// The others leave the lead for so long.
 const STAND_BACK_MS: u64 = 10_000;
@@ -61,7 +62,7 @@ pub(super) fn run(args: &TransferArgs, out: &mut dyn Write) -> Result<()> {
 fn wait_for(service: &RemoteService, is_so: impl Fn(&NodeRow) -> bool) -> NodeRow {
     let mut left = LEADS_WITHIN.as_millis() / ASK_EVERY.as_millis();
     loop {
-        let node = NodeRow::of(service);
+        let node = nodes::ask_one(service);
         if is_so(&node) || left == 0 {
             return node;
         }

@@ -1,3 +1,4 @@
 //! What a service tells of itself and of its caller, for consoles: one file a route.
 
 pub(crate) mod me;
+pub(crate) mod nodes;
