@@ -153,6 +153,7 @@ fn http_options(config: &Config, memory: MemoryLimits) -> Result<http::HttpOptio
         bodies_held_bytes_max,
         exports_max: length(key!(config.server.exports_max), 1..=1_024)?,
         export_stall: http::EXPORT_STALL,
+        history_interval: http::HISTORY_INTERVAL,
         body_timeout: ms(key!(config.server.body_timeout_ms), MS_MIN..=HOUR_MS)?,
         requests_in_flight_max: length(key!(config.server.requests_in_flight_max), 1..=1_000_000)?,
         memory_bytes_max: memory.all,

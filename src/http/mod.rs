@@ -11,6 +11,7 @@
 //! - [`request`] reads bodies and query strings, within their limits, and names the field that is
 //!   wrong.
 //! - [`reply`] has the replies that are streamed; [`problem`] renders refusals.
+//! - [`history`] keeps the figures of the last day.
 //! - [`batch`] streams NDJSON and packed 64-bit words in bounded memory.
 //!
 //! Cost: a JSON query with a bare fingerprint is parsed without an intermediate tree and makes a
@@ -25,6 +26,7 @@
 mod batch;
 mod description;
 mod forward;
+mod history;
 mod host;
 mod middleware;
 mod options;
@@ -38,8 +40,9 @@ mod service;
 
 pub(crate) use crate::http::middleware::guard::Guarded;
 pub(crate) use crate::http::middleware::observe::is_probe;
+pub(crate) use history::record as record_history;
 pub use host::{BadHostNames, HostNames};
-pub use options::{EXPORT_STALL, HttpOptions};
+pub use options::{EXPORT_STALL, HISTORY_INTERVAL, HttpOptions};
 pub(crate) use problem::too_many_connections;
 pub(crate) use request::body::ReadingStopped;
 pub(crate) use request::caller::PeerAddress;

@@ -10,6 +10,9 @@ use crate::http::host::HostNames;
 /// to a new one, when all are taken.
 pub const EXPORT_STALL: Duration = Duration::from_secs(5);
 
+/// The time from one row of [`crate::http::history`] to the next.
+pub const HISTORY_INTERVAL: Duration = Duration::from_mins(1);
+
 /// The limits of the API.
 #[derive(Debug, Clone)]
 pub struct HttpOptions {
@@ -23,6 +26,8 @@ pub struct HttpOptions {
     pub exports_max: usize,
     /// One whose client has read nothing for this long gives its place to a new one.
     pub export_stall: Duration,
+    /// The time from one row of the figures of the last day to the next.
+    pub history_interval: Duration,
     /// How long a body may take; a batch must send a whole line within each such time.
     pub body_timeout: Duration,
     /// Requests being worked on at one time.

@@ -29,7 +29,7 @@ use crate::http::problem;
 use crate::http::problem::{Code, Problem};
 use crate::http::request::parameters::NoParameters;
 use crate::http::request::schema;
-use crate::http::routes::about::{me, nodes};
+use crate::http::routes::about::{history, me, nodes};
 use crate::http::routes::copies::{changes, lead, snapshots};
 use crate::http::routes::documents::{fingerprints, groups, list, originals, removals, single};
 use crate::http::routes::{
@@ -106,6 +106,7 @@ fn routes() -> Routes {
     )
     .add(Read, Named, routes!(originals::get_originals), &[OF_PAGE])
     .add(Read, Named, routes!(stats::get_stats), &[&[PARAMETERS, NAMESPACE, BUSY]])
+    .add(Read, All, routes!(history::get_history), &[&[PARAMETERS, BUSY]])
     .add(Read, All, routes!(nodes::get_nodes), &[&[PARAMETERS, BUSY]])
     .add(Admin, All, routes!(snapshots::get_snapshots), &[&[PARAMETERS, BUSY]])
     .add(Admin, All, routes!(snapshots::post_snapshot), &[&[PARAMETERS, WHILE_RUNNING, BUSY]])

@@ -13,6 +13,7 @@ use tokio::time::Instant;
 
 use crate::access::Access;
 use crate::http::forward::ForwardTarget;
+use crate::http::history::History;
 use crate::http::options::HttpOptions;
 use crate::http::problem::Problem;
 use crate::http::reply::streamed::StreamPlaces;
@@ -40,6 +41,8 @@ pub struct HttpService {
     pub(crate) role: Role,
     /// What the services that it knows have told.
     pub(crate) nodes: FoundNodes,
+    /// The figures of the last day.
+    pub(crate) history: History,
     /// Whether it stops: replies without an end have to end.
     stopping: watch::Sender<bool>,
     /// The OpenAPI document, once somebody has asked for it.
@@ -66,6 +69,7 @@ impl HttpService {
             bodies: Bodies::new(&options),
             role,
             nodes: FoundNodes::default(),
+            history: History::default(),
             stopping: watch::Sender::new(false),
             description: OnceLock::new(),
             options,

@@ -262,6 +262,8 @@ impl Server {
         let service = http::HttpService::with_role(engine.clone(), http, credentials.access, role);
         let router = http::router(Arc::clone(&service));
         let upkeep = tokio::spawn(fold_metrics());
+        // Ends when the service stops.
+        drop(tokio::spawn(http::record_history(Arc::clone(&service))));
         let grace = options.shutdown_grace;
         let accepting = AcceptLoop::start(listener, router, credentials.tls, options);
         replica.as_ref().map(check_own_address);

@@ -68,6 +68,7 @@ const NEEDED: [(&str, &[&str]); 5] = [
             "GET /v1/fingerprints/{hex}",
             "GET /v1/groups/{job}",
             "GET /v1/groups/{job}/{group}",
+            "GET /v1/history",
             "GET /v1/jobs",
             "GET /v1/jobs/{job}",
             "GET /v1/namespaces",

@@ -29,6 +29,7 @@ mod forms;
 mod groups;
 mod heads;
 mod held_replies;
+mod history;
 mod jobs;
 mod leavers;
 mod likely;

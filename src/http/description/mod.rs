@@ -124,6 +124,7 @@ mod tests {
             "GET /v1/stats",
             "GET /v1/me",
             "GET /v1/nodes",
+            "GET /v1/history",
             "GET /v1/snapshots",
             "GET /v1/snapshots/export",
             "GET /v1/changes",

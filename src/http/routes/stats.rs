@@ -7,7 +7,7 @@ use axum::Json;
 use axum::extract::{Request, State};
 use axum::response::{IntoResponse as _, Response};
 use nearprint_engine::replica::{LogHolding, NodeState, NodeStatus, RefusedEntry};
-use nearprint_engine::{Durability, SegmentStats, SnapshotInfo, Stats};
+use nearprint_engine::{Durability, MemoryStats, SegmentStats, SnapshotInfo, Stats};
 use nearprint_service::answers;
 use nearprint_wire::answer::{NamespaceReply, SnapshotReply};
 use procfs::process::Process;
@@ -318,6 +318,13 @@ pub(crate) struct MemoryReply {
     max_bytes: Option<u64>,
 }
 
+/// The memory of the index.
+pub(crate) fn memory_bytes(memory: &MemoryStats) -> u64 {
+    let documents = [memory.tables, memory.documents, memory.ids, memory.labels];
+    let parts = [memory.removals, memory.namespaces, memory.deltas];
+    documents.iter().chain(&parts).sum()
+}
+
 /// The resident memory of this process, if the operating system reports it.
 pub(crate) fn resident_bytes() -> Option<u64> {
     let kib = Process::myself().ok()?.status().ok()?.vmrss?;
@@ -368,8 +375,6 @@ impl StatsReply {
         };
         let (following, cluster) = among_others(http);
         let memory = stats.memory;
-        let documents = [memory.tables, memory.documents, memory.ids, memory.labels];
-        let parts = [memory.removals, memory.namespaces, memory.deltas];
         Self {
             documents: stats.documents,
             namespaces: stats.namespaces,
@@ -382,7 +387,7 @@ impl StatsReply {
                 delta_events: stats.delta_events,
             },
             memory: MemoryReply {
-                total_bytes: documents.iter().chain(&parts).sum(),
+                total_bytes: memory_bytes(&memory),
                 tables_bytes: memory.tables,
                 documents_bytes: memory.documents,
                 ids_bytes: memory.ids,
