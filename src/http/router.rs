@@ -42,6 +42,7 @@ use crate::http::service::HttpService;
 const METHODS: &str = "GET,HEAD,POST,DELETE,OPTIONS";
 
 /// The errors of requests of one form.
+const OF_COMPARISON: &[&[ErrorGroup]] = &[OF_DOCUMENT, &[DISTANCE, ONE_DOCUMENT, NAMESPACE, READ]];
 const OF_LINES: &[ErrorGroup] = &[PARAMETERS, TYPES, BUSY];
 const OF_BATCH: &[ErrorGroup] = &[PARAMETERS, TYPES, PACKED, NAMESPACE, BUSY];
 const OF_DOCUMENT: &[ErrorGroup] = &[PARAMETERS, TYPES, BODY, JSON, DOCUMENT, BUSY];
@@ -61,7 +62,7 @@ fn routes() -> Routes {
     }
     .add(Read, Named, routes!(fingerprint::post_fingerprint), &[OF_DOCUMENT])
     .add(Read, Named, routes!(fingerprint::post_fingerprint_batch), &[OF_LINES])
-    .add(Read, Named, routes!(compare::post_compare), &[OF_DOCUMENT, &[DISTANCE]])
+    .add(Read, Named, routes!(compare::post_compare), OF_COMPARISON)
     .add(Read, Named, routes!(query::post_query), &[OF_DOCUMENT, &[DISTANCE, NAMESPACE, READ]])
     .add(Read, Named, routes!(query::get_query), &[OF_PAGE, &[FINGERPRINT, DISTANCE]])
     .add(Read, Named, routes!(query::post_query_batch), &[OF_BATCH, &[DISTANCE]])

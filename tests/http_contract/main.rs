@@ -18,6 +18,7 @@ mod access;
 mod api_manual;
 mod batches;
 mod bodies;
+mod comparisons;
 mod compressed;
 mod declared;
 mod description;

@@ -92,8 +92,8 @@ pub(crate) const CHECK_AND_INSERT: RequestKind = RequestKind {
 };
 
 const COMPARED: RequestKind = RequestKind {
-    doc: "A document to compare.",
-    options: &[],
+    doc: "A document to compare; with an id and without content, the one that is stored.",
+    options: &["namespace"],
     in_json: &[],
     in_query: &[],
     needs: Needs::QUERY,
