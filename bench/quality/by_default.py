@@ -201,6 +201,12 @@ def row(name, point):
 HEAD = "| {} | true pairs | false | precision | recall | F1 |\n|---|--:|--:|--:|--:|--:|"
 
 
+def points(results):
+    """Recall and precision of the service by default and of MinHash-LSH, by what the picture calls them."""
+    found = {"by default": results["documents"]["curve"][ANY_DISTANCE], "MinHash-LSH": results["minhash"]}
+    return {name: (point["recall"], point["precision"]) for name, point in found.items() if point}
+
+
 def sections(results):
     """The tables by the names of the template."""
     names = [name for name in results if name not in ("words", "grown", "minhash")]

@@ -210,9 +210,9 @@ def main():
         filled_forms = forms.sections(address, SET)
     curves = {
         label: [(point["recall"], point["precision"]) for point in results["np2", "documents"][how]["curve"]]
-        for label, how in (("np2", "without"), ("np2, verified", "with"))
+        for label, how in (("fingerprints", "without"), ("verified", "with"))
     }
-    pathlib.Path("docs/quality.svg").write_text(picture.draw(curves, list(DISTANCES)), encoding="utf8")
+    pathlib.Path("docs/quality.svg").write_text(picture.draw(curves, by_default.points(defaults), list(DISTANCES)), encoding="utf8")
     version = subprocess.run([BINARY, "--version"], stdout=subprocess.PIPE, text=True, check=True)
     commit = subprocess.run(["git", "rev-parse", "--short", "HEAD"], stdout=subprocess.PIPE, text=True, check=False)
     text = pathlib.Path("bench/quality/quality.md").read_text(encoding="utf8")

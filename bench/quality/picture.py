@@ -1,7 +1,7 @@
 """Draws precision against recall, a point for each distance, as an SVG.
 
 By hand, as one picture needs no library. Every curve is labelled at its end, every point by its
-distance.
+distance; what has no distance is a square.
 """
 
 from html import escape
@@ -9,6 +9,7 @@ from html import escape
 WIDTH, HEIGHT = 760, 460
 LEFT, RIGHT, TOP, BOTTOM = 70, 150, 50, 56
 COLOURS = ["#0369a1", "#c2410c"]
+MARKS = ["#047857", "#6b21a8"]
 INK, GRID, GROUND = "#1f2937", "#d1d5db", "#ffffff"
 RECALL = 0.4, 1.0
 PRECISION = 0.7, 1.005
@@ -28,8 +29,8 @@ def y_of(precision):
     return HEIGHT - BOTTOM - (max(precision, low) - low) / (high - low) * (HEIGHT - TOP - BOTTOM)
 
 
-def draw(curves, distances):
-    """The picture of named curves, each a list of (recall, precision) by distance."""
+def draw(curves, marks, distances):
+    """The picture of named curves, each a list of (recall, precision) by distance, and of single points."""
     out = [
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {HEIGHT}" '
         'font-family="sans-serif" font-size="13">',
@@ -58,6 +59,12 @@ def draw(curves, distances):
             above = -9 if place else 18
             out.append(text(x, y + above, str(distance), f'fill="{colour}" text-anchor="middle" font-size="11"'))
         x, y = spots[-1]
-        out.append(text(x + 12, y + 4, name, f'fill="{colour}" font-weight="bold"'))
+        out.append(text(x + 37, y + 4, name, f'fill="{colour}" font-weight="bold"'))
+    for place, ((name, (recall, precision)), colour) in enumerate(zip(marks.items(), MARKS)):
+        x, y, label = x_of(recall), y_of(precision), TOP + 31 + 18 * place
+        out.append(f'<rect x="{x - 4:.1f}" y="{y - 4:.1f}" width="8" height="8" fill="{colour}"/>')
+        line = f'<polyline points="{x:.1f},{y:.1f} {x:.1f},{label} 620,{label}" fill="none" stroke="{colour}"/>'
+        out.append(line)
+        out.append(text(624, label + 4, name, f'fill="{colour}" font-weight="bold"'))
     out.append("</svg>")
     return "\n".join(out) + "\n"
