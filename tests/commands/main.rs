@@ -2,11 +2,14 @@
 //! and an exit code out. Those that are tried on a real service with many documents are in
 //! `tests/process/commands.rs`.
 
+mod book;
 mod cli;
 mod dedup;
 mod export;
 mod hostile;
 mod import_resume;
+#[path = "../support/manual.rs"]
+mod manual;
 mod offline;
 mod older_versions;
 #[expect(dead_code, reason = "other tests use more of it")]

@@ -10,6 +10,7 @@ use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use crate::manual::{Piece, matches, pieces};
 use crate::process::{Server, serve};
 
 /// The address that the page shows.
@@ -26,61 +27,6 @@ fn start(directory: &Path, data: &str, recipe: &str) -> Server {
         .env("NEARPRINT_DATA__RECIPE", recipe)
         .env("NEARPRINT_ENGINE__DISK_FREE_BYTES_MIN", "0");
     Server::of(command).expect("the service starts")
-}
-
-/// A piece of the page: text, or a command with the output shown below it.
-enum Piece {
-    Text(String),
-    Example { command: String, shown: String },
-}
-
-/// Cuts the page into examples and what lies between them.
-fn pieces(page: &str) -> Vec<Piece> {
-    let mut pieces = Vec::new();
-    let mut inside = false;
-    let mut lines = page.lines().peekable();
-    while let Some(line) = lines.next() {
-        let Some(first) = line.strip_prefix("$ ").filter(|_| inside) else {
-            inside = if inside { line != "```" } else { line == "```console" };
-            pieces.push(Piece::Text(format!("{line}\n")));
-            continue;
-        };
-        let mut command = format!("{first}\n");
-        while command.matches('\'').count() % 2 == 1 {
-            writeln!(command, "{}", lines.next().unwrap()).unwrap();
-        }
-        let mut shown = String::new();
-        while let Some(line) = lines.next_if(|line| !line.starts_with("$ ") && *line != "```") {
-            writeln!(shown, "{line}").unwrap();
-        }
-        pieces.push(Piece::Example { command, shown });
-    }
-    pieces
-}
-
-/// Whether `shown`, in which `...` stands for any text within a line, is what came out.
-fn matches(shown: &str, came: &str) -> bool {
-    let fits = |shown: &str, came: &str| {
-        let mut rest = came;
-        let mut parts = shown.split("...").peekable();
-        let first = parts.next().unwrap_or_default();
-        if !rest.starts_with(first) {
-            return false;
-        }
-        rest = &rest[first.len()..];
-        while let Some(part) = parts.next() {
-            let found = if parts.peek().is_none() {
-                rest.ends_with(part).then(|| rest.len() - part.len())
-            } else {
-                rest.find(part)
-            };
-            let Some(at) = found else { return false };
-            rest = &rest[at + part.len()..];
-        }
-        rest.is_empty()
-    };
-    shown.lines().count() == came.lines().count()
-        && shown.lines().zip(came.lines()).all(|(shown, came)| fits(shown, came))
 }
 
 fn run(command: &str, directory: &Path) -> String {
@@ -109,11 +55,14 @@ fn every_example_of_the_manual_does_what_it_shows() {
     let (mut blessed, mut wrong, mut count) = (String::new(), String::new(), 0);
     for piece in pieces(&text) {
         let (command, shown) = match piece {
-            Piece::Text(text) => {
+            Piece::Example { command, shown } => (command, shown),
+            Piece::Text(text) | Piece::Script(text) => {
                 blessed.push_str(&text);
                 continue;
             }
-            Piece::Example { command, shown } => (command, shown),
+            Piece::File { name: more, .. } | Piece::NotRun { reason: more, .. } => {
+                panic!("the manual has no block that begins with {more}")
+            }
         };
         let command_here = command.replace(SHOWN, &server.address);
         let command_here = command_here.replace(shown_vectors, &vectors.address);
@@ -161,11 +110,4 @@ fn the_manual_names_every_route_and_every_code_of_the_description() {
             assert!(text.contains(&format!("| {status} | `{code}` |")), "{status} {code}");
         }
     }
-}
-
-#[test]
-fn dots_stand_for_any_text_within_a_line() {
-    assert!(matches("a...c\n", "abc\n") && matches("a...c\n", "ac\n") && matches("...\n", "x\n"));
-    assert!(matches("a...b...c\n", "a1b2c\n"));
-    assert!(!matches("a...c\n", "abd\n") && !matches("a\n", "ab\n") && !matches("a\n", "a\nb\n"));
 }

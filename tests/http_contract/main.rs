@@ -5,6 +5,8 @@
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+#[path = "../support/manual.rs"]
+mod manual;
 #[expect(dead_code, reason = "other tests use more of it")]
 #[path = "../support/server.rs"]
 mod process;

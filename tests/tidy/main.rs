@@ -3,6 +3,7 @@
 //! If a rule makes the code worse, change the rule in the commit that breaks it. Cargo itself
 //! limits what a crate may import.
 
+mod links;
 mod structure;
 mod tokens;
 
