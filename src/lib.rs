@@ -9,6 +9,7 @@
 mod lines;
 mod memory;
 mod model;
+mod process;
 
 // The program, its benchmarks and its tests use these. They are not part of the crate's interface
 // and change without notice.

@@ -3,8 +3,8 @@
 //! The other modules pass plain numbers in, the engine through its [`Observer`]. [`install`] makes
 //! the handles, so that recording is an atomic addition without a look-up or an allocation. Before
 //! `install` (library use, unit tests) recording does nothing. Names end in their unit. The label
-//! sets are fixed: routes, status classes, distances 0 to 12, outcomes. `docs/operations.md`
-//! explains each metric.
+//! sets are fixed: routes, methods, status classes, distances 0 to 12, outcomes. What most services
+//! never record has no series until it happens. `docs/operations.md` explains each metric.
 
 use std::sync::OnceLock;
 use std::time::Duration;
@@ -19,11 +19,9 @@ use nearprint_engine::Observer;
 /// The largest distance of a look-up; larger ones would be counted under it.
 const DISTANCE_MAX: usize = 12;
 
-/// The upper bounds of the latency buckets, in seconds: 50 us to 10 s.
-const LATENCY_SECONDS: [f64; 16] = [
-    0.000_05, 0.000_1, 0.000_25, 0.000_5, 0.001, 0.002_5, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5,
-    1.0, 2.5, 10.0,
-];
+/// The upper bounds of the latency buckets, in seconds: 100 us to 10 s.
+const LATENCY_SECONDS: [f64; 12] =
+    [0.000_1, 0.000_25, 0.000_5, 0.001, 0.002_5, 0.005, 0.01, 0.025, 0.1, 0.25, 1.0, 10.0];
 
 /// The upper bounds of the buckets of long work (snapshots, merges), in seconds.
 const WORK_SECONDS: [f64; 10] = [0.001, 0.01, 0.1, 0.5, 1.0, 5.0, 15.0, 60.0, 300.0, 1800.0];
@@ -43,9 +41,10 @@ struct Installed {
     hits: [Counter; DISTANCE_MAX + 1],
     outcomes: [Counter; 6],
     journal_sync: Histogram,
-    append: Histogram,
-    /// Answered, failed.
-    forwarded: [Counter; 2],
+    /// Of a node of a cluster.
+    append: OnceLock<Histogram>,
+    /// Answered, failed; of a copy of others.
+    forwarded: OnceLock<[Counter; 2]>,
     group_changes: Histogram,
     changes: Counter,
     snapshot: Histogram,
@@ -94,10 +93,11 @@ pub fn install() {
 
 /// Describes the metrics that have labels.
 fn describe_labelled() {
-    describe_counter!(REQUESTS, "Requests answered, by route and class of status.");
+    describe_counter!(REQUESTS, "Requests answered, by route, method and class of status.");
     describe_histogram!(
         REQUEST_SECONDS,
-        "Time from the head of a request to the head of its reply, by route; batches to their end."
+        "Time from the head of a request to the head of its reply, by route and method; batches to \
+         their end."
     );
     describe_counter!(HITS, "Hits listed in replies, by Hamming distance.");
     describe_counter!(OUTCOMES, "Answered writes, by outcome.");
@@ -109,6 +109,7 @@ impl Installed {
     /// Makes and describes every metric, except the gauges that [`set`] makes.
     fn new(page: PrometheusHandle) -> Self {
         describe_labelled();
+        set_build_info();
         let group_changes = "nearprint_journal_group_changes";
         describe_histogram!(group_changes, "Changes that shared one commit.");
         Self::of(page, group_changes)
@@ -123,11 +124,8 @@ impl Installed {
                 "nearprint_journal_sync_seconds",
                 "Time of one sync of the journal.",
             ),
-            append: seconds(
-                "nearprint_cluster_append_seconds",
-                "Time until the log acknowledged an entry of this node.",
-            ),
-            forwarded: ["answered", "failed"].map(|how| counter!(FORWARDED, "outcome" => how)),
+            append: OnceLock::new(),
+            forwarded: OnceLock::new(),
             group_changes: histogram!(group_changes),
             changes: count("nearprint_changes_total", "Changes committed to the journal."),
             snapshot: seconds("nearprint_snapshot_seconds", "Time taken to write one snapshot."),
@@ -168,6 +166,28 @@ impl Installed {
             ),
         }
     }
+
+    fn append(&self) -> &Histogram {
+        self.append.get_or_init(|| {
+            seconds(
+                "nearprint_cluster_append_seconds",
+                "Time until the log acknowledged an entry of this node.",
+            )
+        })
+    }
+
+    fn forwarded(&self) -> &[Counter; 2] {
+        let outcome = |how| counter!(FORWARDED, "outcome" => how);
+        self.forwarded.get_or_init(|| ["answered", "failed"].map(outcome))
+    }
+}
+
+/// The commit is what the variable `NEARPRINT_COMMIT` had when the program was built.
+fn set_build_info() {
+    let name = "nearprint_build_info";
+    describe_gauge!(name, "1; the labels say which build this is.");
+    let commit = option_env!("NEARPRINT_COMMIT").unwrap_or("unknown");
+    gauge!(name, "version" => env!("CARGO_PKG_VERSION"), "commit" => commit).set(1.0);
 }
 
 fn count(name: &'static str, help: &'static str) -> Counter {
@@ -259,32 +279,60 @@ pub fn upkeep() {
     record(|installed| installed.page.run_upkeep());
 }
 
-/// The metrics of one route.
-pub struct Route {
-    classes: [Counter; 5],
-    seconds: Histogram,
+/// The classes of a status, and which of them every route can give.
+const CLASSES: [(&str, bool); 4] = [("2xx", true), ("3xx", false), ("4xx", true), ("5xx", true)];
+
+/// The methods that are told apart, the most frequent first.
+const METHODS: [&str; 6] = ["POST", "GET", "HEAD", "DELETE", "OPTIONS", "other"];
+
+/// The metrics of one route: made when the service starts for what its requests usually are, and
+/// otherwise by the first such request.
+pub struct Route(&'static str, [MethodMetrics; METHODS.len()]);
+
+/// The metrics of one method of a route.
+#[derive(Default)]
+struct MethodMetrics {
+    classes: [OnceLock<Counter>; CLASSES.len()],
+    /// Many series, so only of what was asked for.
+    seconds: OnceLock<Histogram>,
 }
 
 impl std::fmt::Debug for Route {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("Route")
+        f.debug_tuple("Route").field(&self.0).finish_non_exhaustive()
     }
 }
 
 impl Route {
-    /// The metrics of the route with this name, made once.
-    pub fn new(route: &'static str) -> Self {
-        let class = |class| counter!(REQUESTS, "route" => route, "status" => class);
-        Self {
-            classes: ["1xx", "2xx", "3xx", "4xx", "5xx"].map(class),
-            seconds: histogram!(REQUEST_SECONDS, "route" => route),
+    /// The metrics of the route with this name, which has these methods.
+    pub fn new<'a>(route: &'static str, methods: impl IntoIterator<Item = &'a str>) -> Self {
+        let metrics = Self(route, std::array::from_fn(|_| MethodMetrics::default()));
+        for method in methods.into_iter().map(place_of) {
+            for class in (0..CLASSES.len()).filter(|&class| CLASSES[class].1) {
+                metrics.count(method, class);
+            }
         }
+        metrics
     }
 
-    pub fn answered(&self, status: u16, took: Duration) {
-        self.classes[usize::from(status / 100).clamp(1, 5) - 1].increment(1);
-        self.seconds.record(took);
+    pub fn answered(&self, method: &str, status: u16, took: Duration) {
+        let method = place_of(method);
+        let class = usize::from(status / 100).clamp(2, 5) - 2;
+        self.count(method, class).increment(1);
+        let seconds = &self.1[method].seconds;
+        let labels = [("route", self.0), ("method", METHODS[method])];
+        seconds.get_or_init(|| histogram!(REQUEST_SECONDS, &labels)).record(took);
     }
+
+    fn count(&self, method: usize, class: usize) -> &Counter {
+        let labels = [("route", self.0), ("method", METHODS[method]), ("status", CLASSES[class].0)];
+        self.1[method].classes[class].get_or_init(|| counter!(REQUESTS, &labels))
+    }
+}
+
+/// The place of a method in [`METHODS`].
+fn place_of(method: &str) -> usize {
+    METHODS.iter().position(|known| *known == method).unwrap_or(METHODS.len() - 1)
 }
 
 /// Counts one hit of a reply.
@@ -328,7 +376,21 @@ pub fn connection_turned_away() {
 
 /// Counts a request that was passed on.
 pub fn forwarded(is_answered: bool) {
-    record(|installed| installed.forwarded[usize::from(!is_answered)].increment(1));
+    record(|installed| installed.forwarded()[usize::from(!is_answered)].increment(1));
+}
+
+/// Shows what only a copy of others counts, from 0 on.
+pub fn show_forwarded() {
+    record(|installed| {
+        installed.forwarded();
+    });
+}
+
+/// Shows what only a node of a cluster counts, from 0 on.
+pub fn show_append() {
+    record(|installed| {
+        installed.append();
+    });
 }
 
 /// Counts an export or stream that nobody read and that has ended for a new one.
@@ -351,7 +413,7 @@ impl Observer for EngineMetrics {
     }
 
     fn entry_appended(&self, took: Duration) {
-        record(|installed| installed.append.record(took));
+        record(|installed| installed.append().record(took));
     }
 
     fn group_committed(&self, changes: u64) {
@@ -397,7 +459,9 @@ mod tests {
     fn every_series_is_rendered_with_help_and_its_unit() {
         install();
         install();
-        Route::new("/v1/query").answered(404, Duration::from_micros(70));
+        let route = Route::new("/v1/query", ["GET", "POST"]);
+        route.answered("POST", 404, Duration::from_micros(70));
+        route.answered("PROPFIND", 405, Duration::from_micros(70));
         hit(2);
         hit(200);
         written(WriteOutcome::Replaced, 3);
@@ -418,9 +482,11 @@ mod tests {
         set_index_memory("ids", 3);
         let page = render(7);
         for line in [
-            "# HELP nearprint_requests_total Requests answered, by route and class of status.",
-            "nearprint_requests_total{route=\"/v1/query\",status=\"4xx\"} 1",
-            "nearprint_request_seconds_bucket{route=\"/v1/query\",le=\"0.0001\"} 1",
+            "# HELP nearprint_requests_total Requests answered, by route, method and class of status.",
+            "nearprint_requests_total{route=\"/v1/query\",method=\"POST\",status=\"4xx\"} 1",
+            "nearprint_requests_total{route=\"/v1/query\",method=\"other\",status=\"4xx\"} 1",
+            "nearprint_requests_total{route=\"/v1/query\",method=\"GET\",status=\"5xx\"} 0",
+            "nearprint_request_seconds_bucket{route=\"/v1/query\",method=\"POST\",le=\"0.0001\"} 1",
             "nearprint_hits_total{distance=\"2\"} 1",
             "nearprint_hits_total{distance=\"12\"} 1",
             "nearprint_write_outcomes_total{outcome=\"replaced\"} 3",
@@ -443,6 +509,13 @@ mod tests {
             "nearprint_ready 1",
         ] {
             assert!(page.lines().any(|found| found == line), "{line}\nis not in\n{page}");
+        }
+        for nothing in [
+            "route=\"/v1/query\",method=\"DELETE\"",
+            "route=\"/v1/query\",method=\"GET\",le",
+            "status=\"3xx\"",
+        ] {
+            assert!(!page.contains(nothing), "{nothing}\nis in\n{page}");
         }
         check_conventions(&page);
     }

@@ -157,6 +157,7 @@ fn http_options(config: &Config, memory: MemoryLimits) -> Result<http::HttpOptio
         body_timeout: ms(key!(config.server.body_timeout_ms), MS_MIN..=HOUR_MS)?,
         requests_in_flight_max: length(key!(config.server.requests_in_flight_max), 1..=1_000_000)?,
         memory_bytes_max: memory.all,
+        index_memory_bytes_max: memory.index,
         service: ServiceOptions {
             analyses_bytes_max: bodies_held_bytes_max,
             reply_bytes_max,

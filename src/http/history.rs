@@ -16,6 +16,7 @@ use tokio::time::MissedTickBehavior;
 use crate::http::routes::stats;
 use crate::http::service::HttpService;
 use crate::metrics;
+use crate::process;
 
 /// A day.
 pub(crate) const ROWS_MAX: usize = 1_440;
@@ -138,7 +139,7 @@ fn row(stats: &Stats, counted: Option<&Totals>) -> Row {
     let levels = [
         Some(stats.documents),
         Some(stats::memory_bytes(&stats.memory)),
-        stats::resident_bytes(),
+        process::resident_bytes(),
         Some(stats.journal_bytes),
         Some(stats.disk.free_bytes),
     ];

@@ -37,6 +37,8 @@ pub struct HttpOptions {
     /// The memory of index, bodies and replies together; 0 is no limit. Only shown here: each part
     /// has a limit of its own.
     pub memory_bytes_max: u64,
+    /// What the index and its merges may take of it; 0 is no limit. Only shown here, too.
+    pub index_memory_bytes_max: u64,
     /// Those of the service behind it, and the defaults of a request.
     pub service: ServiceOptions,
 }

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use crate::DEADLINE;
 use crate::nodes::{Cluster, NODES, PASSING, document, fingerprint};
-use crate::support::server::{Client, Reply};
+use crate::support::server::{Client, Reply, series};
 
 fn code(reply: &Value) -> &str {
     reply["code"].as_str().unwrap_or_default()
@@ -62,6 +62,13 @@ fn whoever_is_asked_has_what_it_has_passed_on_and_fresh_answers_have_all() {
 #[test]
 fn every_node_says_who_leads_and_that_it_takes_writes() {
     let Some(mut cluster) = Cluster::start(1) else { return };
+    cluster.until("each at rest has at most 420 series", |cluster| {
+        (0..NODES).all(|at| {
+            let Ok(series) = series(&cluster.url(at)) else { return false };
+            assert!(series.len() <= 420, "{} series\n{}", series.len(), series.join("\n"));
+            series.iter().any(|line| line.starts_with("nearprint_cluster_"))
+        })
+    });
     cluster.write("first");
     cluster.until("all agree", |cluster| {
         let leader = cluster.leader();
@@ -72,16 +79,14 @@ fn every_node_says_who_leads_and_that_it_takes_writes() {
             let stats = get("/v1/stats");
             let shown = (&stats["cluster"]["address"], &stats["cluster"]["leader"]);
             let fresh = get("/v1/stats?fresh=true");
-            let metrics = ureq::get(format!("{}/metrics", cluster.url(at))).call();
-            let metrics = metrics.and_then(|reply| reply.into_body().read_to_string());
-            let metrics = metrics.unwrap_or_default();
+            let metrics = series(&cluster.url(at)).unwrap_or_default();
             let leads = format!("nearprint_cluster_leads {}", u8::from(at == leader));
             is_ready("/readyz")
                 && is_ready("/readyz/writes")
                 && is_ready("/readyz/reads?max_lag_ms=5000")
                 && shown == (&json!(cluster.url(at)), &json!(cluster.url(leader)))
                 && fresh["cluster"]["address"] == cluster.url(leader)
-                && metrics.lines().any(|line| line == leads)
+                && metrics.contains(&leads)
         })
     });
 }

@@ -2,6 +2,7 @@
 
 use serde_json::json;
 
+use crate::process;
 use crate::support::{Server, hex, text};
 
 #[test]
@@ -70,15 +71,21 @@ fn metrics_count_what_happens() {
     assert!(reply.header("content-type").unwrap().starts_with("text/plain; version=0.0.4"));
     let page = reply.text();
     for series in [
-        "nearprint_requests_total{route=\"/v1/query\",status=\"2xx\"}",
-        "nearprint_requests_total{route=\"none\",status=\"4xx\"}",
-        "nearprint_request_seconds_bucket{route=\"/v1/check-and-insert\",le=\"0.25\"}",
+        "nearprint_build_info{version=\"",
+        "nearprint_requests_total{route=\"/v1/query\",method=\"POST\",status=\"2xx\"}",
+        "nearprint_requests_total{route=\"none\",method=\"GET\",status=\"4xx\"}",
+        "nearprint_request_seconds_bucket{route=\"/v1/check-and-insert\",method=\"POST\",le=\"0.25\"}",
         "nearprint_write_outcomes_total{outcome=\"inserted\"}",
         "nearprint_hits_total{distance=\"0\"}",
         "nearprint_journal_sync_seconds_count",
         "nearprint_documents",
         "nearprint_index_memory_bytes{part=\"deltas\"}",
         "nearprint_ready 1",
+        "nearprint_memory_max_bytes",
+        "nearprint_index_memory_max_bytes",
+        "nearprint_disk_free_bytes",
+        "nearprint_disk_needed_bytes",
+        "process_open_fds",
     ] {
         let line = page.lines().find(|line| line.starts_with(series));
         let value = line.and_then(|line| line.rsplit(' ').next());
@@ -87,6 +94,42 @@ fn metrics_count_what_happens() {
     // Labels are bounded: what a client puts into a path is in none.
     server.get("/v1/documents/secret-of-a-client");
     assert!(!server.get("/metrics").text().contains("secret-of-a-client"));
+}
+
+#[test]
+fn the_manual_explains_every_metric() {
+    let server = Server::start();
+    let page = server.get("/metrics").text();
+    let manual = include_str!("../../docs/operations.md");
+    for line in page.lines().filter_map(|line| line.strip_prefix("# TYPE ")) {
+        let name = line.split(' ').next().unwrap();
+        let named = [format!("`{name}`"), format!("`{name}{{")];
+        assert!(named.iter().any(|named| manual.contains(named)), "{name}");
+    }
+}
+
+#[test]
+fn a_service_at_rest_has_at_most_400_series() {
+    let directory = tempfile::tempdir().unwrap();
+    let server = process::Server::start(&directory.path().join("data"));
+    let probe = || process::Client::expect(server.client().get("/readyz"));
+    // The page itself is asked for again and again, and so are probes.
+    for _ in 0..3 {
+        probe();
+        let series = process::series(server.url()).unwrap();
+        assert!(series.len() <= 400, "{} series\n{}", series.len(), series.join("\n"));
+    }
+}
+
+/// A usual alert divides by the limit: it must not fire where there is none.
+#[test]
+fn a_service_without_a_limit_of_memory_has_no_series_of_it() {
+    let directory = tempfile::tempdir().unwrap();
+    let mut command = process::Server::command(&directory.path().join("data"));
+    command.env("NEARPRINT_ENGINE__MEMORY_BYTES_MAX", "0");
+    let server = process::Server::of(command).unwrap();
+    let series = process::series(server.url()).unwrap();
+    assert!(!series.iter().any(|line| line.contains("memory_max_bytes")), "{series:?}");
 }
 
 #[test]

@@ -225,6 +225,13 @@ pub(crate) fn log(data: &Path) -> String {
     std::fs::read_to_string(data.with_extension("log")).unwrap_or_default()
 }
 
+/// The series of the metrics of the service at a URL, each with its value.
+pub(crate) fn series(url: &str) -> Result<Vec<String>, ureq::Error> {
+    let page = ureq::get(format!("{url}/metrics")).call()?.into_body().read_to_string()?;
+    let is_series = |line: &&str| !line.is_empty() && !line.starts_with('#');
+    Ok(page.lines().filter(is_series).map(str::to_owned).collect())
+}
+
 /// Keeps its connection between requests.
 #[derive(Clone)]
 pub(crate) struct Client {

@@ -40,7 +40,7 @@ const LONG_FUNCTIONS: &[&str] = &[
 /// The most lines of code of each layer, in the order in which a document passes them.
 const LAYERS: &[(&str, usize)] = &[
     ("src/server", 1_290),
-    ("src/http", 7_150),
+    ("src/http", 7_190),
     ("src/access", 440),
     ("src/cli", 7_800),
     ("python", 3_240),
@@ -56,7 +56,7 @@ const LAYERS: &[(&str, usize)] = &[
     ("crates/fingerprint", 710),
     ("src/replicas", 1_300),
     ("src/config", 970),
-    ("src", 630),
+    ("src", 690),
 ];
 
 /// A layer this far below its number shows that the number can be lowered.

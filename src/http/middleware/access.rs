@@ -58,9 +58,11 @@ impl RouteRules {
         }
     }
 
-    /// The paths of all routes.
-    pub(crate) fn paths(&self) -> impl Iterator<Item = &str> {
-        self.0.keys().map(String::as_str)
+    /// The paths of all routes, and the methods of each.
+    pub(crate) fn methods(&self) -> impl Iterator<Item = (&str, impl Iterator<Item = &str>)> {
+        self.0
+            .iter()
+            .map(|(path, rules)| (path.as_str(), rules.iter().map(|(method, _)| method.as_str())))
     }
 
     /// Whether a request may change what is stored.

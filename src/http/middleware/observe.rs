@@ -65,8 +65,11 @@ impl RequestObserver {
         Arc::new(Self {
             http,
             rules,
-            routes: rules.paths().map(|path| (path, metrics::Route::new(path))).collect(),
-            unrouted: metrics::Route::new("none"),
+            routes: rules
+                .methods()
+                .map(|(path, methods)| (path, metrics::Route::new(path, methods)))
+                .collect(),
+            unrouted: metrics::Route::new("none", []),
             request_numbers: AtomicU64::new(0),
             request_keys: RandomState::new(),
             reply_headers: reply_headers(),
@@ -230,7 +233,8 @@ impl Drop for Observed {
         drop(self.place.take());
         let took = self.started.elapsed();
         let metrics = self.route.and_then(|route| self.observer.routes.get(route));
-        metrics.unwrap_or(&self.observer.unrouted).answered(self.status.as_u16(), took);
+        let metrics = metrics.unwrap_or(&self.observer.unrouted);
+        metrics.answered(self.method.as_str(), self.status.as_u16(), took);
         self.log(u64::try_from(took.as_micros()).unwrap_or(u64::MAX));
     }
 }

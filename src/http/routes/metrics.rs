@@ -6,12 +6,14 @@ use axum::extract::State;
 use axum::http::header::CONTENT_TYPE;
 use axum::response::IntoResponse;
 use nearprint_engine::replica::{LeadCounts, NodeState, NodeStatus};
-use nearprint_engine::{MemoryStats, Readiness, Stats};
+use nearprint_engine::{DiskStats, MemoryStats, Readiness, Stats};
 
+use crate::http::options::HttpOptions;
 use crate::http::role::Copies;
 use crate::http::routes::stats;
 use crate::http::service::HttpService;
 use crate::metrics::{self, float};
+use crate::process;
 
 /// The metrics, in the text format of Prometheus.
 #[utoipa::path(get, path = "/metrics", tag = "operations",
@@ -26,7 +28,7 @@ pub(crate) async fn get_metrics(State(http): State<Arc<HttpService>>) -> impl In
             set_cluster_metrics(&status);
         }
     }
-    let page = metrics::render(stats.space.reclaimed_bytes);
+    let page = metrics::render(stats.space.reclaimed_bytes) + &process::metrics();
     ([(CONTENT_TYPE, "text/plain; version=0.0.4; charset=utf-8")], page)
 }
 
@@ -74,11 +76,7 @@ fn set_gauges(http: &HttpService, stats: &Stats) {
         replies as u64,
         "Memory of replies that wait for their clients.",
     );
-    set(
-        "nearprint_memory_max_bytes",
-        http.options.memory_bytes_max,
-        "The limit of index, merges, bodies and replies together; 0 without one.",
-    );
+    set_memory_limits(&http.options);
     let in_flight = http.in_flight.taken() as u64;
     set("nearprint_requests_in_flight", in_flight, "Requests being worked on.");
     set("nearprint_journal_bytes", stats.journal_bytes, "Size of all journal files.");
@@ -87,6 +85,7 @@ fn set_gauges(http: &HttpService, stats: &Stats) {
         stats.space.live_bytes,
         "Records of stored documents in the journal files, at least.",
     );
+    set_disk(&stats.disk);
     let is_ready = http.service.engine().readiness() == Readiness::Ready;
     set("nearprint_ready", is_ready.into(), "1 when writes are accepted, else 0.");
     metrics::set(
@@ -95,19 +94,50 @@ fn set_gauges(http: &HttpService, stats: &Stats) {
         float(stats.clock_behind_ms) / 1_000.0,
     );
     metrics::set(
-        "nearprint_resident_memory_bytes",
-        "Memory of the process, as the operating system counts it; NaN where it does not.",
-        stats::resident_bytes().map_or(f64::NAN, float),
-    );
-    metrics::set(
         "nearprint_snapshot_age_seconds",
         "Age of the newest snapshot; NaN before the first one.",
         stats::age_ms(stats.last_snapshot.as_ref()).map_or(f64::NAN, |ms| float(ms) / 1_000.0),
     );
 }
 
+/// Sets the limits of memory. Without one there is nothing that a share of it could be compared
+/// with, so there is no series.
+fn set_memory_limits(options: &HttpOptions) {
+    for (name, bytes, help) in [
+        (
+            "nearprint_memory_max_bytes",
+            options.memory_bytes_max,
+            "The limit of index, merges, bodies and replies together, if there is one.",
+        ),
+        (
+            "nearprint_index_memory_max_bytes",
+            options.index_memory_bytes_max,
+            "What index and merges may take of nearprint_memory_max_bytes, if there is a limit.",
+        ),
+    ] {
+        if bytes > 0 {
+            metrics::set(name, help, float(bytes));
+        }
+    }
+}
+
+fn set_disk(disk: &DiskStats) {
+    metrics::set(
+        "nearprint_disk_free_bytes",
+        "Free space of the disk of the data directory, for users other than root; NaN where the \
+         operating system does not tell.",
+        if disk.free_bytes == u64::MAX { f64::NAN } else { float(disk.free_bytes) },
+    );
+    metrics::set(
+        "nearprint_disk_needed_bytes",
+        "Free space below which writes that add documents are refused.",
+        float(disk.needed_bytes),
+    );
+}
+
 /// Sets the metrics of a copy of others.
 fn set_replica_metrics(status: &NodeStatus) {
+    metrics::show_forwarded();
     metrics::set(
         "nearprint_replica_lag_seconds",
         "How far this follower or node is behind its primary or the log; 0 while it has everything.",
@@ -127,6 +157,7 @@ fn set_replica_metrics(status: &NodeStatus) {
 
 /// Sets the metrics of a node of a cluster.
 fn set_cluster_metrics(status: &NodeStatus) {
+    metrics::show_append();
     metrics::set(
         "nearprint_cluster_position",
         "The last entry of the log that this node has read.",
@@ -241,6 +272,8 @@ mod tests {
             "nearprint_cluster_fit_to_lead 0",
             "nearprint_cluster_clock_ahead_seconds -1.5",
             "nearprint_cluster_log_left_bytes NaN",
+            "nearprint_cluster_append_seconds_count 0",
+            "nearprint_forwarded_requests_total{outcome=\"failed\"} 0",
         ] {
             assert!(page.lines().any(|found| found == line), "{line}\nis not in\n{page}");
         }

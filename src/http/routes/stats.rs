@@ -10,7 +10,6 @@ use nearprint_engine::replica::{LogHolding, NodeState, NodeStatus, RefusedEntry}
 use nearprint_engine::{Durability, MemoryStats, SegmentStats, SnapshotInfo, Stats};
 use nearprint_service::answers;
 use nearprint_wire::answer::{NamespaceReply, SnapshotReply};
-use procfs::process::Process;
 use serde::Serialize;
 use utoipa::ToSchema;
 
@@ -20,6 +19,7 @@ use crate::http::request::parameters;
 use crate::http::request::selection::NamespaceParameter;
 use crate::http::role::{self, Copies};
 use crate::http::service::HttpService;
+use crate::process;
 
 /// The state of the service in numbers, or the number of documents in a namespace.
 #[utoipa::path(get, path = "/v1/stats", tag = "operations",
@@ -325,12 +325,6 @@ pub(crate) fn memory_bytes(memory: &MemoryStats) -> u64 {
     documents.iter().chain(&parts).sum()
 }
 
-/// The resident memory of this process, if the operating system reports it.
-pub(crate) fn resident_bytes() -> Option<u64> {
-    let kib = Process::myself().ok()?.status().ok()?.vmrss?;
-    kib.checked_mul(1_024)
-}
-
 /// The journal.
 #[derive(Debug, Serialize, ToSchema)]
 pub(crate) struct JournalReply {
@@ -398,7 +392,7 @@ impl StatsReply {
                 merging_bytes: memory.merging,
                 bodies_bytes: http.bodies.bytes_in_memory() as u64,
                 replies_bytes: http.service.replies().bytes_in_memory() as u64,
-                resident_bytes: resident_bytes(),
+                resident_bytes: process::resident_bytes(),
                 max_bytes: Some(http.options.memory_bytes_max).filter(|&bytes| bytes > 0),
             },
             journal: JournalReply {
