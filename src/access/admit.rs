@@ -100,6 +100,18 @@ impl Access {
         self.source.is_on()
     }
 
+    /// How many tokens are in effect.
+    pub fn tokens(&self) -> usize {
+        self.table.load().as_ref().map_or(0, |table| table.length())
+    }
+
+    /// The name of a token, if it is in effect.
+    pub fn name_of(&self, presented: &str) -> Option<Arc<str>> {
+        let table = self.table.load();
+        let entry = table.as_ref()?.find(&TokenDigest::of(presented))?;
+        Some(Arc::clone(&entry.name))
+    }
+
     /// Admits a request with this token, and counts it towards the token's rate.
     ///
     /// # Errors

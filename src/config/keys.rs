@@ -121,6 +121,7 @@ sections! {
     /// `[log]`: what is logged.
     log: LogKeys {
         format: String,
+        access: String,
         level: String,
     }
 }

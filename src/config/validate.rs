@@ -158,6 +158,7 @@ fn http_options(config: &Config, memory: MemoryLimits) -> Result<http::HttpOptio
         requests_in_flight_max: length(key!(config.server.requests_in_flight_max), 1..=1_000_000)?,
         memory_bytes_max: memory.all,
         index_memory_bytes_max: memory.index,
+        access_log: access_log(config)?,
         service: ServiceOptions {
             analyses_bytes_max: bodies_held_bytes_max,
             reply_bytes_max,
@@ -283,6 +284,17 @@ fn log_options(config: &Config) -> Result<telemetry::LogOptions, ConfigError> {
             }
         },
     })
+}
+
+fn access_log(config: &Config) -> Result<http::AccessLog, ConfigError> {
+    let one_in = |number: &str| number.parse().ok().map(http::AccessLog::OneIn);
+    match config.log.access.as_str() {
+        "all" => Ok(http::AccessLog::All),
+        "errors" => Ok(http::AccessLog::Errors),
+        other => other.strip_prefix("1 in ").and_then(one_in).ok_or_else(|| {
+            wrong("log.access", other, "\"all\", \"errors\" or \"1 in N\", such as \"1 in 100\"")
+        }),
+    }
 }
 
 fn distance(key: Key, max: Distance) -> Result<Distance, ConfigError> {

@@ -42,7 +42,7 @@ pub(crate) use crate::http::middleware::guard::Guarded;
 pub(crate) use crate::http::middleware::observe::is_probe;
 pub(crate) use history::record as record_history;
 pub use host::{BadHostNames, HostNames};
-pub use options::{EXPORT_STALL, HISTORY_INTERVAL, HttpOptions};
+pub use options::{AccessLog, EXPORT_STALL, HISTORY_INTERVAL, HttpOptions};
 pub(crate) use problem::too_many_connections;
 pub(crate) use request::body::ReadingStopped;
 pub(crate) use request::caller::PeerAddress;

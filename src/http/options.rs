@@ -1,5 +1,6 @@
 //! The limits of the API. [`crate::config`] checks every range.
 
+use std::num::NonZero;
 use std::time::Duration;
 
 use nearprint_service::ServiceOptions;
@@ -12,6 +13,16 @@ pub const EXPORT_STALL: Duration = Duration::from_secs(5);
 
 /// The time from one row of [`crate::http::history`] to the next.
 pub const HISTORY_INTERVAL: Duration = Duration::from_mins(1);
+
+/// Which requests have a line in the log.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum AccessLog {
+    All,
+    /// Those that are answered with 4xx or 5xx.
+    Errors,
+    /// Errors, and of the others one in so many.
+    OneIn(NonZero<u64>),
+}
 
 /// The limits of the API.
 #[derive(Debug, Clone)]
@@ -39,6 +50,8 @@ pub struct HttpOptions {
     pub memory_bytes_max: u64,
     /// What the index and its merges may take of it; 0 is no limit. Only shown here, too.
     pub index_memory_bytes_max: u64,
+    /// Which requests have a line in the log.
+    pub access_log: AccessLog,
     /// Those of the service behind it, and the defaults of a request.
     pub service: ServiceOptions,
 }

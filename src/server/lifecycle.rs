@@ -20,6 +20,7 @@ use super::credentials::Credentials;
 use super::descriptors;
 use super::error::ServeError;
 use super::options::{ServerOptions, Settings};
+use super::start_message::{Listening, StartMessage};
 use super::supervisor::Supervisor;
 use crate::http::{ReplicaRole, Role};
 use crate::metrics::{self, EngineMetrics};
@@ -90,7 +91,8 @@ impl Process {
     /// Runs the service until SIGTERM, Ctrl-C or a fault. A second signal ends it at once. Blocks.
     /// `copies` says that it fills its directory from another service, whatever it has.
     ///
-    /// Prints one line on standard output when requests are accepted: `listening on ADDRESS`.
+    /// Prints `listening on ADDRESS` on standard output when requests are accepted; in the text
+    /// format of the log also some lines for people ([`StartMessage`]).
     ///
     /// # Errors
     /// [`ServeError`]; the process should exit with a failure.
@@ -136,6 +138,7 @@ async fn start(
     }
     // 5. Recover. Whatever ends a recovery, the next start begins it again.
     let role = role(&settings)?;
+    let message = StartMessage::of(&settings);
     let of_engine = settings.replica.as_ref().map(|it| it.of_engine(&Handle::current()));
     let recovery = spawn_blocking(move || match of_engine {
         Some(replica) => Engine::open_replica(settings.engine, replica, Arc::new(EngineMetrics)),
@@ -150,7 +153,7 @@ async fn start(
     };
     // 6. Accept connections, and announce it.
     let listener = socket.listen(BACKLOG).map_err(listen)?;
-    announce(&listener, supervisor).map_err(listen)?;
+    announce(&listener, supervisor, &message, &engine, &credentials).map_err(listen)?;
     let mut options = settings.server;
     options.connections_max = connections_max(options.connections_max);
     let (http, replica) = (settings.http, settings.replica);
@@ -345,13 +348,25 @@ fn check_own_address(replica: &Replica) {
     drop(spawn_blocking(move || replica.check_own_address()));
 }
 
-fn announce(listener: &TcpListener, supervisor: &Supervisor) -> std::io::Result<()> {
+fn announce(
+    listener: &TcpListener,
+    supervisor: &Supervisor,
+    message: &StartMessage,
+    engine: &Engine,
+    credentials: &Credentials,
+) -> std::io::Result<()> {
     let address = listener.local_addr()?;
-    tracing::info!(%address, "listening");
+    let listening = Listening {
+        address,
+        has_tls: credentials.tls.is_some(),
+        tokens: credentials.access.tokens(),
+        documents: engine.stats().documents,
+    };
+    message.log(&listening);
     supervisor.ready(&format!("listening on {address}"));
     // The parent process may have closed our standard output; that is not a reason to stop.
     let mut out = std::io::stdout().lock();
-    drop(writeln!(out, "listening on {address}").and_then(|()| out.flush()));
+    drop(out.write_all(message.text(&listening).as_bytes()).and_then(|()| out.flush()));
     Ok(())
 }
 

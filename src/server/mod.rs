@@ -13,6 +13,7 @@ mod error;
 pub(crate) mod filling;
 mod lifecycle;
 mod options;
+mod start_message;
 mod supervisor;
 #[cfg(test)]
 mod tests;

@@ -10,8 +10,8 @@
 //! full (`disk_full`), its files are removed (`data_files`), the power goes (`power_cut`, and
 //! `power_states` from a record of its calls), it is killed while it removes documents
 //! (`removals`), it is followed by another one (`follower`), it is stopped while it works (`stop`),
-//! and its clock is set (`clock`). What its clients can do to it is in `edge`.
-//! `NEARPRINT_TEST_SEED` repeats a run.
+//! and its clock is set (`clock`). What its log has is in `log_lines`, and what its clients can do
+//! to it in `edge`. `NEARPRINT_TEST_SEED` repeats a run.
 
 mod clock;
 mod commands;
@@ -22,6 +22,7 @@ mod edge;
 mod follower;
 mod kill;
 mod load;
+mod log_lines;
 mod power_cut;
 mod power_states;
 mod random;

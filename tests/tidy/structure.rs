@@ -39,8 +39,8 @@ const LONG_FUNCTIONS: &[&str] = &[
 
 /// The most lines of code of each layer, in the order in which a document passes them.
 const LAYERS: &[(&str, usize)] = &[
-    ("src/server", 1_290),
-    ("src/http", 7_190),
+    ("src/server", 1_400),
+    ("src/http", 7_250),
     ("src/access", 440),
     ("src/cli", 7_800),
     ("python", 3_240),

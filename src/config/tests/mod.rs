@@ -10,7 +10,7 @@ use nearprint_text::Recipe;
 use super::*;
 use crate::replicas::{Peers, Replica, ReplicaKind};
 use crate::server::Settings;
-use crate::telemetry;
+use crate::{http, telemetry};
 
 mod replicas;
 
@@ -152,6 +152,10 @@ fn every_key_has_an_effect() {
         }),
         ("DOCUMENTS__EXPIRES_IN_S", "115", |s| {
             s.http.service.defaults.expires_in_s.unwrap_or_default().to_string()
+        }),
+        ("LOG__ACCESS", "1 in 20", |s| match s.http.access_log {
+            http::AccessLog::OneIn(number) => format!("1 in {number}"),
+            http::AccessLog::All | http::AccessLog::Errors => String::new(),
         }),
         ("ENGINE__LOOKUP_THREADS", "9", |s| s.engine.lookup_threads.to_string()),
         ("ENGINE__JOURNAL_FILE_BYTES", "70000", |s| s.engine.journal_file_bytes.to_string()),
@@ -356,6 +360,11 @@ fn a_value_outside_its_range_is_refused_by_name() {
         ("QUERY__MIN_SIMILARITY", "1.1", "`query.min_similarity` is 1.1; it must be 0 to 1"),
         ("QUERY__MIN_NUMBERS", "1.5", "`query.min_numbers` is 1.5; it must be 0 to 1"),
         ("QUERY__MIN_SIMILARITY", "nan", "`query.min_similarity` is NaN; it must be 0 to 1"),
+        (
+            "LOG__ACCESS",
+            "1 in 0",
+            "`log.access` is 1 in 0; it must be \"all\", \"errors\" or \"1 in N\", such as \"1 in 100\"",
+        ),
         (
             "LOG__LEVEL",
             "loud",

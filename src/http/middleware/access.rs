@@ -108,6 +108,10 @@ pub(crate) fn check(
     let need = if ends_search { Permission::Read.into() } else { rule.need };
     let presented = presented(request.headers());
     let admitted = http.access.admit(presented.as_deref(), need).map_err(|denied| {
+        // The log names the token of a request that is refused, too.
+        if let Some(name) = presented.as_deref().and_then(|token| http.access.name_of(token)) {
+            request.extensions_mut().insert(Client::Token(name));
+        }
         let problem = problem(denied);
         // For the web page, make the browser ask for the token; it then sends it with every
         // request.

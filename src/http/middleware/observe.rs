@@ -1,9 +1,10 @@
 //! What happens around every request: the checks of its head, its request id, the limit on requests
 //! in flight, its line in the access log, its metrics, and the containment of a panic.
 //!
-//! The access log has one line for each request: method, matched route, status, duration and
-//! request id; for an error also its code, and for a 5xx its cause, which is never sent to a
-//! client. It contains no path, document id or text.
+//! The access log has one line for each request, or for some of them ([`AccessLog`]): method,
+//! matched route, status, duration, request id and the name of the token; for an error also its
+//! code, and for a 5xx its cause, which is never sent to a client. It contains no path, document id
+//! or text.
 
 use std::collections::HashMap;
 use std::hash::{BuildHasher as _, RandomState};
@@ -21,6 +22,7 @@ use axum::http::{HeaderMap, HeaderValue, Method, StatusCode};
 use axum::middleware::Next;
 use axum::response::{IntoResponse as _, Response};
 use futures_util::FutureExt as _;
+use nearprint_engine::Client;
 use nearprint_service::shares::RequestPlace;
 use nearprint_wire::answer::Hex;
 use tokio::time::Instant;
@@ -31,6 +33,7 @@ use crate::http::middleware::access::RouteRules;
 use crate::http::middleware::freshness::{self, Freshness};
 use crate::http::middleware::guard::Guarded;
 use crate::http::middleware::head;
+use crate::http::options::AccessLog;
 use crate::http::problem::{Code, Failure, Problem};
 use crate::http::request::body::lingering;
 use crate::http::request::caller::client_of;
@@ -54,6 +57,8 @@ pub(crate) struct RequestObserver {
     rules: &'static RouteRules,
     routes: HashMap<&'static str, metrics::Route>,
     unrouted: metrics::Route,
+    /// Requests without an error, if only some of them have a line in the log.
+    unlogged: AtomicU64,
     request_numbers: AtomicU64,
     request_keys: RandomState,
     reply_headers: HeaderMap,
@@ -70,6 +75,7 @@ impl RequestObserver {
                 .map(|(path, methods)| (path, metrics::Route::new(path, methods)))
                 .collect(),
             unrouted: metrics::Route::new("none", []),
+            unlogged: AtomicU64::new(0),
             request_numbers: AtomicU64::new(0),
             request_keys: RandomState::new(),
             reply_headers: reply_headers(),
@@ -88,6 +94,7 @@ pub(crate) async fn observe(
     let admitted = head::check(http, observed.route, &request)
         .and_then(|()| access::check(http, observer.rules, observed.route, &mut request))
         .and_then(|()| observed.take_place(&mut request));
+    observed.token = token_of(&request);
     let (head, body) = request.into_parts();
     let expects_continue = head.headers.contains_key(EXPECT);
     let (body, rest) = lingering(body, observed.place.clone());
@@ -162,6 +169,14 @@ async fn answer(
     Ok(response)
 }
 
+/// The name of the token of a request.
+fn token_of(request: &Request) -> Option<Arc<str>> {
+    match request.extensions().get() {
+        Some(Client::Token(name)) => Some(Arc::clone(name)),
+        Some(Client::Address(_)) | None => None,
+    }
+}
+
 /// Whether the requests of a route write many documents each.
 fn is_of_many(route: Option<&str>) -> bool {
     route.is_some_and(|route| route.ends_with("/batch"))
@@ -179,6 +194,7 @@ struct Observed {
     method: Method,
     route: Option<&'static str>,
     request_id: HeaderValue,
+    token: Option<Arc<str>>,
     status: StatusCode,
     failure: Option<Failure>,
     place: Option<Arc<RequestPlace>>,
@@ -194,6 +210,7 @@ impl Observed {
             method: request.method().clone(),
             route: route.map(|(name, _)| *name),
             request_id: request_id(observer, request),
+            token: None,
             // The status in the log if the client leaves before the reply.
             status: StatusCode::REQUEST_TIMEOUT,
             failure: None,
@@ -240,19 +257,41 @@ impl Drop for Observed {
 }
 
 impl Observed {
+    /// Whether the log has a line of it.
+    fn is_logged(&self) -> bool {
+        let is_error = self.status.is_client_error() || self.status.is_server_error();
+        is_error
+            || match self.observer.http.options.access_log {
+                AccessLog::All => true,
+                AccessLog::Errors => false,
+                AccessLog::OneIn(number) => self
+                    .observer
+                    .unlogged
+                    .fetch_add(1, Ordering::Relaxed)
+                    .is_multiple_of(number.get()),
+            }
+    }
+
     fn log(&self, duration_us: u64) {
+        if !self.is_logged() {
+            return;
+        }
+        let token = self.token.as_deref();
         let method = self.method.as_str();
         let route = self.route.unwrap_or("none");
         let status = self.status.as_u16();
         let request_id = self.request_id.to_str().unwrap_or_default();
         match &self.failure {
-            None => tracing::info!(method, route, status, duration_us, request_id, "request"),
+            None => {
+                tracing::info!(method, route, status, duration_us, request_id, token, "request");
+            }
             Some(Failure { code, cause: Some(cause) }) => tracing::error!(
                 method,
                 route,
                 status,
                 duration_us,
                 request_id,
+                token,
                 code,
                 cause,
                 "request"
@@ -262,10 +301,28 @@ impl Observed {
             Some(Failure { code, cause: None })
                 if self.status.is_server_error() && !is_shed(code) && !PROBES.contains(&route) =>
             {
-                tracing::warn!(method, route, status, duration_us, request_id, code, "request");
+                tracing::warn!(
+                    method,
+                    route,
+                    status,
+                    duration_us,
+                    request_id,
+                    token,
+                    code,
+                    "request"
+                );
             }
             Some(Failure { code, cause: None }) => {
-                tracing::info!(method, route, status, duration_us, request_id, code, "request");
+                tracing::info!(
+                    method,
+                    route,
+                    status,
+                    duration_us,
+                    request_id,
+                    token,
+                    code,
+                    "request"
+                );
             }
         }
     }

@@ -128,8 +128,8 @@ pub(super) fn replay(
         );
     }
     let replayed = machine.view().sequence().get() - snapshot.get();
-    let (recipe, distance_max) = (directory.identity.recipe(), directory.distance_max);
-    tracing::info!(%snapshot, replayed, recipe, %distance_max, "recovered");
+    let (recipe, distance_max) = (directory.identity.recipe(), directory.distance_max.get());
+    tracing::info!(snapshot = snapshot.get(), replayed, recipe, distance_max, "recovered");
     Ok((machine, tail))
 }
 

@@ -255,7 +255,7 @@ impl RecordReader {
 
 /// Logs damage where the facts are known; callers get no details.
 fn unreadable(sequence: Sequence, error: &str) -> Refused {
-    tracing::error!(%sequence, error, "a stored record could not be read");
+    tracing::error!(sequence = sequence.get(), error, "a stored record could not be read");
     Refused::Unreadable
 }
 

@@ -209,10 +209,8 @@ impl Snapshotter {
             Ok(info) => {
                 self.shared.observer.snapshot_taken(took);
                 self.shared.disk.snapshot_failed.store(false, Ordering::Relaxed);
-                tracing::info!(
-                    sequence = %info.sequence, bytes = info.bytes,
-                    duration_ms = took.as_millis() as u64, "snapshot taken"
-                );
+                let (sequence, duration_ms) = (info.sequence.get(), took.as_millis() as u64);
+                tracing::info!(sequence, bytes = info.bytes, duration_ms, "snapshot taken");
                 Some(info)
             }
             Err(error) => {

@@ -225,7 +225,7 @@ impl ReclaimerThread {
         self.last = Arc::new(survey);
         self.shared.survey.store(Arc::clone(&self.last));
         self.surveyed = (upto, self.garbage_at_most());
-        tracing::debug!(%upto, garbage = self.surveyed.1, "surveyed the records");
+        tracing::debug!(upto = upto.get(), garbage = self.surveyed.1, "surveyed the records");
         Ok(true)
     }
 
@@ -245,7 +245,7 @@ impl ReclaimerThread {
         self.shared.disk.sweep_failed.store(false, Ordering::Relaxed);
         self.surveyed.1 = self.garbage_at_most();
         self.publish();
-        tracing::info!(%upto, reclaimed, "space of old records reclaimed");
+        tracing::info!(upto = upto.get(), reclaimed, "space of old records reclaimed");
         Ok(())
     }
 
