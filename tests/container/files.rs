@@ -109,20 +109,26 @@ fn the_service_accepts_the_variables_of_compose() {
 
 #[test]
 fn compose_names_files_and_volumes_that_exist() {
-    let Some(documents) = documents("docker/compose-cluster.yaml") else { return };
-    let services = documents[0]["services"].as_object().expect("compose has services");
-    let mounted = services.values().filter_map(|service| service["volumes"].as_array());
-    for mount in mounted.flatten().map(|mount| mount.as_str().expect("a mount is text")) {
-        let (source, _) = mount.split_once(':').expect("a source and a target");
-        let is_there = match source.strip_prefix("./") {
-            Some(file) => root().join("docker").join(file).is_file(),
-            None => documents[0]["volumes"].get(source).is_some(),
-        };
-        assert!(is_there, "{source}");
-    }
-    let waited_for = services.values().filter_map(|service| service["depends_on"].as_object());
-    for name in waited_for.flat_map(serde_json::Map::keys) {
-        assert!(services.contains_key(name), "{name}");
+    for (name, expected) in [("docker/compose.yaml", 7), ("docker/compose-cluster.yaml", 10)] {
+        let Some(documents) = documents(name) else { return };
+        let services = documents[0]["services"].as_object().expect("compose has services");
+        let mounted = services.values().filter_map(|service| service["volumes"].as_array());
+        let mounts = mounted.flatten().map(|mount| mount.as_str().expect("a mount is text"));
+        let mounts: Vec<_> = mounts.collect();
+        assert_eq!(mounts.len(), expected, "{mounts:?}");
+        for mount in mounts {
+            let (source, _) = mount.split_once(':').expect("a source and a target");
+            let is_there = if source.starts_with('.') {
+                root().join("docker").join(source).exists()
+            } else {
+                documents[0]["volumes"].get(source).is_some()
+            };
+            assert!(is_there, "{source}");
+        }
+        let waited_for = services.values().filter_map(|service| service["depends_on"].as_object());
+        for name in waited_for.flat_map(serde_json::Map::keys) {
+            assert!(services.contains_key(name), "{name}");
+        }
     }
 }
 
