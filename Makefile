@@ -6,7 +6,7 @@ help:
 	@echo "make run          build, start the service, import the documents of this machine, show the groups"
 	@echo "make run-cluster  three nodes and the log between them on this machine; one winner everywhere, while the leader is killed"
 	@echo "make test         formatting, lints, all tests, documentation, a run of the release binary"
-	@echo "make test-ecosystem  the Python package, the JavaScript client, the page for Java, the OpenAPI document, the dashboard and the alerts, with the packages that people use them with"
+	@echo "make test-ecosystem  the Python package, the JavaScript client, the web console, the page for Java, the OpenAPI document, the dashboard and the alerts, with the packages that people use them with"
 	@echo "make python       the Python package: a wheel and a source distribution in target/wheels (docs/python.md)"
 	@echo "make dist         what is given out: programs, Debian packages and wheels for amd64 and arm64, the npm package (packaging/README.md)"
 	@echo "make test-dist    try each file that make dist has made in an empty root (Debian, root)"

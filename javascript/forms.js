@@ -14,11 +14,11 @@
  */
 export const forms = {
   "GET /": {"text/html":{}},
+  "GET /console/{file}": {"text/javascript":{},"text/css":{}},
+  "GET /favicon.ico": {"image/svg+xml":{}},
   "GET /healthz": {"application/json":{"status":"string"}},
   "GET /metrics": {"text/plain":{}},
   "GET /openapi.json": {"application/json":{}},
-  "GET /page.css": {"text/css":{}},
-  "GET /page.js": {"text/javascript":{}},
   "GET /readyz": {"application/json":{"status":"string"}},
   "GET /readyz/reads": {"application/json":{"status":"string"}},
   "GET /readyz/writes": {"application/json":{"status":"string"}},

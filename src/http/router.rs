@@ -19,8 +19,8 @@ use crate::access::{Need, Permission};
 use crate::http::description;
 use crate::http::description::problems::{
     self, ADDITION, BODY, BUSY, CHANGE, CHANGES, DISTANCE, DOCUMENT, ErrorGroup, FINGERPRINT,
-    FOUND_GROUPS, JSON, METADATA, NAMESPACE, NEW_JOB, OF_NODE, ONE_DOCUMENT, ONE_JOB, ONE_SEARCH,
-    PACKED, PARAMETERS, PASSES_ON, READ, READINESS, TYPES, WHILE_RUNNING,
+    FOUND_GROUPS, JSON, METADATA, NAMESPACE, NEW_JOB, OF_NODE, ONE_DOCUMENT, ONE_FILE, ONE_JOB,
+    ONE_SEARCH, PACKED, PARAMETERS, PASSES_ON, READ, READINESS, TYPES, WHILE_RUNNING,
 };
 use crate::http::middleware::access::{self, Concerned, RouteRules, Rule};
 use crate::http::middleware::freshness::Freshness;
@@ -33,8 +33,8 @@ use crate::http::routes::about::{history, me, nodes};
 use crate::http::routes::copies::{changes, lead, snapshots};
 use crate::http::routes::documents::{fingerprints, groups, list, originals, removals, single};
 use crate::http::routes::{
-    check_and_insert, compare, fingerprint, health, insert, jobs, metrics, namespaces, page, query,
-    stats,
+    check_and_insert, compare, console, fingerprint, health, insert, jobs, metrics, namespaces,
+    query, stats,
 };
 use crate::http::service::HttpService;
 
@@ -121,19 +121,19 @@ fn routes() -> Routes {
     .add(Read, All, routes!(metrics::get_metrics), &[])
     .add(Token, Named, routes!(me::get_me), &[&[PARAMETERS, BUSY]])
     .add(Token, Named, routes!(get_openapi), &[&[PARAMETERS, BUSY]])
-    .add(Token, Named, page_file(routes!(page::get_page)), &[&[BUSY]])
-    .add(Token, Named, page_file(routes!(page::get_style)), &[&[BUSY]])
-    .add(Token, Named, page_file(routes!(page::get_script)), &[&[BUSY]])
+    .add(Nothing, Named, console_file(routes!(console::get_page)), &[&[BUSY]])
+    .add(Nothing, Named, console_file(routes!(console::get_file)), &[&[ONE_FILE, BUSY]])
+    .add(Nothing, Named, console_file(routes!(console::get_icon)), &[&[BUSY]])
 }
 
-/// A file of the web page, with headers of its own where other replies have those of [`observe`].
-fn page_file(
+/// A file of the console, with headers of its own where other replies have those of [`observe`].
+fn console_file(
     (schemas, paths, methods): UtoipaMethodRouter<Arc<HttpService>>,
 ) -> UtoipaMethodRouter<Arc<HttpService>> {
     let header =
         |name, value| SetResponseHeaderLayer::overriding(name, HeaderValue::from_static(value));
-    let policy = header(CONTENT_SECURITY_POLICY, page::CONTENT_POLICY);
-    (schemas, paths, methods.layer((policy, header(CACHE_CONTROL, page::CACHING))))
+    let policy = header(CONTENT_SECURITY_POLICY, console::CONTENT_POLICY);
+    (schemas, paths, methods.layer((policy, header(CACHE_CONTROL, console::CACHING))))
 }
 
 /// The routes, and what each asks of a token.

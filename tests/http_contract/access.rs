@@ -50,15 +50,27 @@ fn described() -> Vec<(String, Option<Vec<String>>)> {
 fn operations() -> Vec<(String, Option<Vec<String>>)> {
     let named = |line: String| {
         let line = line.replace("{id}", "x").replace("{hex}", &hex(1));
-        line.replace("{job}", &"0".repeat(32)).replace("{group}", "0")
+        let line = line.replace("{job}", &"0".repeat(32)).replace("{group}", "0");
+        line.replace("{file}", "main.js")
     };
     described().into_iter().map(|(line, needs)| (named(line), needs)).collect()
 }
 
 /// Every route with the scope that it needs. A new route stands here, too.
 const NEEDED: [(&str, &[&str]); 5] = [
-    ("nothing", &["GET /healthz", "GET /readyz", "GET /readyz/reads", "GET /readyz/writes"]),
-    ("any token", &["GET /", "GET /openapi.json", "GET /page.css", "GET /page.js", "GET /v1/me"]),
+    (
+        "nothing",
+        &[
+            "GET /",
+            "GET /console/{file}",
+            "GET /favicon.ico",
+            "GET /healthz",
+            "GET /readyz",
+            "GET /readyz/reads",
+            "GET /readyz/writes",
+        ],
+    ),
+    ("any token", &["GET /openapi.json", "GET /v1/me"]),
     (
         "read",
         &[
@@ -130,7 +142,7 @@ fn every_route_needs_the_scope_that_is_listed_here() {
 }
 
 #[test]
-fn every_route_of_the_description_asks_for_its_scope_and_only_health_is_open() {
+fn every_route_of_the_description_asks_for_its_scope_or_is_health_or_a_file_of_the_console() {
     let (server, tokens) = guarded();
     let (mut open, mut closed) = (Vec::new(), 0);
     for (line, needs) in operations() {
@@ -159,7 +171,9 @@ fn every_route_of_the_description_asks_for_its_scope_and_only_health_is_open() {
         }
         closed += 1;
     }
-    assert_eq!(open, ["GET /healthz", "GET /readyz", "GET /readyz/reads", "GET /readyz/writes"]);
+    let console = ["GET /", "GET /console/main.js", "GET /favicon.ico"];
+    let health = ["GET /healthz", "GET /readyz", "GET /readyz/reads", "GET /readyz/writes"];
+    assert_eq!(open, [&console[..], &health[..]].concat());
     assert!(closed > 20, "{closed}");
 }
 
@@ -225,10 +239,10 @@ fn a_limited_token_reaches_neither_the_default_namespace_nor_all_of_them() {
     open.sort();
     let expected = [
         "GET /",
+        "GET /console/main.js",
+        "GET /favicon.ico",
         "GET /healthz",
         "GET /openapi.json",
-        "GET /page.css",
-        "GET /page.js",
         "GET /readyz",
         "GET /readyz/reads",
         "GET /readyz/writes",
@@ -276,23 +290,23 @@ fn a_rate_is_answered_429_with_the_time_to_wait() {
 }
 
 #[test]
-fn a_browser_asks_for_the_token_at_the_page() {
+fn a_token_comes_as_a_password_too_but_no_reply_makes_a_browser_ask_for_it() {
     let (server, tokens) = guarded();
-    let refused = server.connect().send_head("GET /");
-    assert_eq!(refused.status, 401);
-    let challenges = refused.headers("www-authenticate");
-    assert_eq!(challenges.len(), 2);
-    assert!(challenges[1].starts_with("Basic "), "{challenges:?}");
-    assert_eq!(server.get("/v1/stats").headers("www-authenticate").len(), 1);
+    for line in ["GET /v1/stats", "GET /openapi.json"] {
+        let refused = server.connect().send_head(line);
+        let challenges = refused.headers("www-authenticate");
+        assert_eq!((refused.status, challenges.len()), (401, 1), "{line}");
+        assert!(challenges[0].starts_with("Bearer "), "{challenges:?}");
+    }
     let basic = |token: &str| {
         let line = format!("printf '%s' 'me:{token}' | base64 -w 0");
         let out = std::process::Command::new("sh").args(["-c", &line]).output().unwrap();
         format!("Basic {}", String::from_utf8(out.stdout).unwrap())
     };
-    let known = basic(tokens[0].1.reveal());
-    assert_eq!(server.send("GET /", &[("authorization", &known)], b"").status, 200);
-    let unknown = basic("guess");
-    assert_eq!(server.send("GET /", &[("authorization", &unknown)], b"").status, 401);
+    let status = |token: &str| {
+        server.send("GET /openapi.json", &[("authorization", &basic(token))], b"").status
+    };
+    assert_eq!((status(tokens[0].1.reveal()), status("guess")), (200, 401));
 }
 
 #[test]

@@ -172,7 +172,7 @@ fn content_types_that_are_not_taken_are_415_and_say_what_is() {
 #[test]
 fn a_path_that_is_not_there_is_404_and_a_wrong_method_405_with_allow() {
     let server = Server::start();
-    for path in ["/v1", "/v2/query", "/v1/query/", "/v1/documents/a/b", "/favicon.ico"] {
+    for path in ["/v1", "/v2/query", "/v1/query/", "/v1/documents/a/b", "/robots.txt"] {
         assert_eq!(server.get(path).problem(), (404, "not_found".to_owned()), "{path}");
     }
     let reply = server.get("/v1/insert");

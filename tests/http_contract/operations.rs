@@ -140,6 +140,7 @@ fn the_description_is_openapi_3_1() {
     for (path, item) in document["paths"].as_object().unwrap() {
         for method in item.as_object().unwrap().keys() {
             let path = path.replace("{id}", "x").replace("{hex}", &hex(1));
+            let path = path.replace("{file}", "main.js");
             let reply = server.send(&format!("{} {path}", method.to_uppercase()), &[], b"");
             let is_unknown = reply.status == 404 && reply.problem().1 == "not_found";
             assert!(!is_unknown && reply.status != 405, "{method} {path}");
@@ -148,22 +149,32 @@ fn the_description_is_openapi_3_1() {
 }
 
 #[test]
-fn the_page_needs_nothing_from_elsewhere() {
+fn the_console_needs_nothing_from_elsewhere() {
     let server = Server::start();
     let page = server.get("/");
     assert_eq!(page.header("content-type"), Some("text/html; charset=utf-8"));
-    let policy = page.header("content-security-policy").unwrap();
-    assert!(policy.starts_with("default-src 'none'") && !policy.contains("unsafe"), "{policy}");
     let html = page.text();
     assert!(!html.contains("http://") && !html.contains("style=") && !html.contains("onclick"));
-    for file in ["/page.css", "/page.js"] {
-        assert!(html.contains(file));
-        assert_eq!(server.get(file).status, 200);
+    let kind = |file: &str| match file.rsplit('.').next() {
+        Some("js") => "text/javascript; charset=utf-8",
+        Some("css") => "text/css; charset=utf-8",
+        _ => "image/svg+xml",
+    };
+    let files: Vec<_> = html.split('"').filter(|part| part.starts_with('/')).collect();
+    for needed in ["/console/main.js", "/console/style.css", "/favicon.ico"] {
+        assert!(files.contains(&needed), "{files:?}");
     }
-    assert_eq!(
-        server.get("/page.js").header("content-type"),
-        Some("text/javascript; charset=utf-8")
-    );
+    for file in files {
+        let reply = server.get(file);
+        assert_eq!((reply.status, reply.header("content-type")), (200, Some(kind(file))), "{file}");
+        let policy = reply.header("content-security-policy").unwrap();
+        assert!(policy.starts_with("default-src 'none'") && !policy.contains("unsafe"), "{policy}");
+        assert_eq!(reply.header("cache-control"), Some("no-cache"));
+    }
+    for missing in ["page.js", "", "..%2Findex.html", "main.js/x"] {
+        let reply = server.get(&format!("/console/{missing}"));
+        assert_eq!(reply.problem(), (404, "not_found".to_owned()), "{missing}");
+    }
 }
 
 #[test]

@@ -137,8 +137,8 @@ mod tests {
             "GET /metrics",
             "GET /openapi.json",
             "GET /",
-            "GET /page.css",
-            "GET /page.js",
+            "GET /console/{file}",
+            "GET /favicon.ico",
         ];
         expected.sort_unstable();
         assert_eq!(found, expected);
@@ -149,7 +149,6 @@ mod tests {
         let document = document().to_string();
         let elsewhere = [
             // No operation is asked for.
-            Code::NotFound,
             Code::MethodNotAllowed,
             // Only lines of a batch have them.
             Code::LineTooLarge,

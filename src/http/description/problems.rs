@@ -139,6 +139,9 @@ pub(crate) const WHILE_RUNNING: ErrorGroup = &[Code::Stopping, Code::StorageFail
 /// Those of a request for one document.
 pub(crate) const ONE_DOCUMENT: ErrorGroup = &[Code::DocumentNotFound];
 
+/// Those of a request for a file.
+pub(crate) const ONE_FILE: ErrorGroup = &[Code::NotFound];
+
 /// Those of a request for a job.
 pub(crate) const ONE_JOB: ErrorGroup = &[Code::JobNotFound];
 

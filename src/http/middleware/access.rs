@@ -112,14 +112,7 @@ pub(crate) fn check(
         if let Some(name) = presented.as_deref().and_then(|token| http.access.name_of(token)) {
             request.extensions_mut().insert(Client::Token(name));
         }
-        let problem = problem(denied);
-        // For the web page, make the browser ask for the token; it then sends it with every
-        // request.
-        if route == Some("/") && matches!(denied, Denied::NoToken | Denied::UnknownToken) {
-            let basic = HeaderValue::from_static("Basic realm=\"nearprint\", charset=\"UTF-8\"");
-            return problem.with_header(WWW_AUTHENTICATE, basic);
-        }
-        problem
+        problem(denied)
     })?;
     let Admitted { namespaces, token } = admitted;
     if let Some(name) = token {

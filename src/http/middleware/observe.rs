@@ -335,7 +335,7 @@ fn reply_headers() -> HeaderMap {
         (X_FRAME_OPTIONS, "DENY"),
         (REFERRER_POLICY, "no-referrer"),
         (CROSS_ORIGIN_RESOURCE_POLICY, "same-origin"),
-        // Only the web page is anything that a browser should run, and it has a policy of its own.
+        // Only the console is anything that a browser should run, and it has a policy of its own.
         (CONTENT_SECURITY_POLICY, "default-src 'none'; frame-ancestors 'none'"),
         (CACHE_CONTROL, "no-store"),
     ]

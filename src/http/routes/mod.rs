@@ -5,6 +5,7 @@
 pub(crate) mod about;
 pub(crate) mod check_and_insert;
 pub(crate) mod compare;
+pub(crate) mod console;
 pub(crate) mod copies;
 pub(crate) mod documents;
 pub(crate) mod fingerprint;
@@ -13,6 +14,5 @@ pub(crate) mod insert;
 pub(crate) mod jobs;
 pub(crate) mod metrics;
 pub(crate) mod namespaces;
-pub(crate) mod page;
 pub(crate) mod query;
 pub(crate) mod stats;
