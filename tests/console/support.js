@@ -19,9 +19,6 @@ const FLAGS = ["--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", 
 export const corpus = (name) => readFileSync(join(ROOT, "tests/corpus", name), "utf8");
 export const root = (path) => join(ROOT, path);
 
-// The console does without these.
-const ABSENT = /\/v1\/(me|nodes|history)\b/;
-
 // Each view is seen so.
 export const LOOKS = [[1280, "light"], [1280, "dark"], [400, "light"], [400, "dark"]];
 
@@ -75,7 +72,7 @@ export function makeToken(name, scopes, namespaces = []) {
 }
 
 // A page of the console that notes what it must not do. `expects` are statuses of replies that the test provokes.
-export async function open(browser, url, { hash = "#/compare", width = 1280, scheme = "light", token, me, expects = [] } = {}) {
+export async function open(browser, url, { hash = "#/compare", width = 1280, scheme = "light", token, expects = [] } = {}) {
   const context = await browser.newContext({ viewport: { width, height: 900 }, colorScheme: scheme, reducedMotion: "reduce" });
   if (process.env.NEARPRINT_TEST_CONSOLE) await context.route(/^[^?#]*\/(console\/[^?]*|favicon\.ico)?$/, fromSource);
   const page = await context.newPage();
@@ -89,13 +86,11 @@ export async function open(browser, url, { hash = "#/compare", width = 1280, sch
     if (!request.url().startsWith(`${url}/`)) faults.push(`a request elsewhere: ${request.url()}`);
   });
   page.on("response", (reply) => {
-    if (reply.status() === 404 && ABSENT.test(reply.url())) return;
     if (reply.status() >= 400 && !expects.includes(reply.status())) faults.push(`${reply.status()} ${reply.url()}`);
   });
   page.on("requestfailed", (request) => {
     if (!expects.includes("failed") && request.failure()?.errorText !== "net::ERR_ABORTED") faults.push(`${request.failure()?.errorText} ${request.url()}`);
   });
-  await page.route("**/v1/me", (route) => standIn(route, me));
   if (token) await page.addInitScript((secret) => sessionStorage.setItem("nearprint-token", secret), token);
   page.faults = faults;
   await page.goto(`${url}/${hash}`);
@@ -111,24 +106,6 @@ function fromSource(route) {
   const name = { "/": "index.html", "/favicon.ico": "icon.svg" }[pathname] ?? pathname.slice("/console/".length);
   const contentType = { html: "text/html; charset=utf-8", css: "text/css", svg: "image/svg+xml" }[name.split(".")[1]] ?? "text/javascript";
   return route.fulfill({ body: readFileSync(root(`src/http/routes/console/${name}`)), contentType, headers: { "content-security-policy": POLICY } });
-}
-
-// `/v1/me` of a service that has none yet: `tokens` are what each may do, and its statistics tell its role.
-async function standIn(route, tokens) {
-  const reply = await route.fetch().catch(() => null);
-  if (!reply) return route.abort();
-  if (reply.status() !== 404) return route.fulfill({ response: reply });
-  const { authorization } = route.request().headers();
-  const all = { name: null, scopes: ["read", "write", "admin"] };
-  const known = tokens?.[authorization?.slice("Bearer ".length)] ?? all;
-  const url = new URL("/v1/stats", route.request().url()).href;
-  const stats = await fetch(url, { headers: authorization ? { authorization } : {} }).then((found) => found.json(), () => ({}));
-  const { following, cluster } = stats;
-  const leads = cluster?.state === "leading";
-  const role = following ? { kind: "follower", decides: false, decider: following.primary, forwards: false }
-    : cluster ? { kind: "node", decides: leads, decider: leads ? null : cluster.leader, forwards: true }
-      : { kind: "alone", decides: true, decider: null, forwards: false };
-  return route.fulfill({ json: { namespaces: null, rate: null, role, version: "0.1.0", limits: { distance_max: 3 }, ...known } });
 }
 
 // Nothing was done that must not be, axe finds nothing, and nothing is wider than its card or the page.

@@ -10,11 +10,6 @@ const LAMP = "The lamp on the second floor flickers when the lift starts, and no
 const full = makeToken("keeper", "read,write,admin");
 const reader = makeToken("reader", "read");
 const news = makeToken("news", "read,write", ["news"]);
-const me = {
-  [full.secret]: { name: "keeper", scopes: ["read", "write", "admin"] },
-  [reader.secret]: { name: "reader", scopes: ["read"] },
-  [news.secret]: { name: "news", scopes: ["read", "write"], namespaces: ["news"] },
-};
 let browser;
 let service;
 
@@ -31,7 +26,7 @@ after(async () => {
 const dialog = (page) => page.getByRole("dialog", { name: "Access" });
 
 test("without a token the console asks for one, says what is wrong with it, and keeps what was typed", async () => {
-  const page = await open(browser, service.url, { me, hash: "#/lookup", expects: [401] });
+  const page = await open(browser, service.url, { hash: "#/lookup", expects: [401] });
   await dialog(page).getByText("This service needs a token.").waitFor();
   await soundInAllLooks(page);
   await dialog(page).getByLabel("Token").fill("nearprint_guess");
@@ -56,7 +51,7 @@ test("without a token the console asks for one, says what is wrong with it, and 
 });
 
 test("a token that may do everything sees everything", async () => {
-  const page = await open(browser, service.url, { me, hash: "#/index", token: full.secret });
+  const page = await open(browser, service.url, { hash: "#/index", token: full.secret });
   await service.post("/v1/snapshots", undefined, full.secret);
   await page.reload();
   await page.getByRole("region", { name: "Snapshots" }).waitFor();
@@ -65,7 +60,7 @@ test("a token that may do everything sees everything", async () => {
 });
 
 test("a token that reads is not offered what it may not do", async () => {
-  const page = await open(browser, service.url, { me, hash: "#/lookup", token: reader.secret });
+  const page = await open(browser, service.url, { hash: "#/lookup", token: reader.secret });
   await page.getByRole("button", { name: "Look up" }).waitFor();
   assert.equal(await page.getByRole("button", { name: "Store it if it is new" }).isVisible(), false);
   await page.goto(`${service.url}/#/browse?id=lamp`);
@@ -80,7 +75,7 @@ test("a token that reads is not offered what it may not do", async () => {
 });
 
 test("a token for one namespace works in it, and is told where it does not", async () => {
-  const page = await open(browser, service.url, { me, hash: "#/lookup", token: news.secret, expects: [403] });
+  const page = await open(browser, service.url, { hash: "#/lookup", token: news.secret, expects: [403] });
   assert.deepEqual(await page.locator("#views a").allTextContents(), ["Compare", "Look up", "Browse", "Jobs", "Originals"]);
   await enter(page, TEXT, LAMP);
   await page.getByRole("button", { name: "Look up" }).click();
@@ -102,7 +97,7 @@ test("a token for one namespace works in it, and is told where it does not", asy
 });
 
 test("a token that is withdrawn while the console is open is asked for again", async () => {
-  const page = await open(browser, service.url, { me, hash: "#/lookup", token: full.secret, expects: [401] });
+  const page = await open(browser, service.url, { hash: "#/lookup", token: full.secret, expects: [401] });
   await enter(page, TEXT, LAMP);
   await page.route("**/v1/**", (route) => route.continue({ headers: { ...route.request().headers(), authorization: "Bearer nearprint_gone" } }));
   await dialog(page).getByText("does not know this token").waitFor();

@@ -37,11 +37,8 @@ export function create(app) {
   const failed = (error) => put(trouble, app.problemBox(error));
 
   async function draw() {
-    const reply = await app.api.get("/v1/history", { minutes: minutes.value }).catch((error) => {
-      if (error.status === 404) return null;
-      throw error;
-    });
-    if (reply) put(history, h("div.row", h("h2", "By minute"), h("span.grow"), minutes), charts(reply));
+    const reply = await app.api.get("/v1/history", { minutes: minutes.value });
+    put(history, h("div.row", h("h2", "By minute"), h("span.grow"), minutes), charts(reply));
   }
 
   async function listSnapshots() {

@@ -203,10 +203,7 @@ function askForToken(problem) {
 const reason = (problem) => REASONS[problem.code] ?? problem.detail ?? problem.message;
 
 async function learn(options) {
-  me = await api.get("/v1/me", {}, options).catch((error) => {
-    if (error.status === 404) return { ...ALL, limits: {} };
-    throw error;
-  });
+  me = await api.get("/v1/me", {}, options);
   inputs.forEach(fitNamespace);
   distances.forEach(fitDistance);
   showFrame();

@@ -24,10 +24,7 @@ export function create(app) {
 
   async function draw() {
     put(role, h("h2", "This service"), h("p", sentence(app.me.role)), passes(app.me.role));
-    const reply = await app.api.get("/v1/nodes").catch((error) => {
-      if (error.status === 404) return { nodes: [] };
-      throw error;
-    });
+    const reply = await app.api.get("/v1/nodes");
     put(nodes, reply.nodes.map((node) => h("li", shown(node))));
   }
 
