@@ -40,7 +40,7 @@ const LONG_FUNCTIONS: &[&str] = &[
 /// The most lines of code of each layer, in the order in which a document passes them.
 const LAYERS: &[(&str, usize)] = &[
     ("src/server", 1_400),
-    ("src/http", 7_270),
+    ("src/http", 7_290),
     ("src/access", 440),
     ("src/cli", 7_800),
     ("python", 3_240),

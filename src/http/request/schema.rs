@@ -89,6 +89,12 @@ const CONTENTS: [&str; 5] = ["text", "html", "features", "vector", "fingerprint"
 /// The forms for which no id can be made from the text.
 const WITHOUT_TEXT: [&str; 3] = ["features", "vector", "fingerprint"];
 
+/// Whether a document with an id and without content is the one that is stored: its namespace is
+/// part of that name, and no option of a look-up or of a write.
+fn may_be_stored(has: &dyn Fn(&str) -> bool) -> bool {
+    has("namespace") && !has("distance") && !has("metadata")
+}
+
 /// What the fields of an object demand of each other, in JSON Schema. It stands in an `allOf`,
 /// because tools that make types of a schema pass over that, and those that check values do not.
 fn demands(has: &dyn Fn(&str) -> bool) -> Vec<Json> {
@@ -97,7 +103,16 @@ fn demands(has: &dyn Fn(&str) -> bool) -> Vec<Json> {
     let pairs = EXCLUSIONS.iter().filter(|pair| pair.applies(has));
     let mut demands: Vec<_> = pairs.map(Exclusion::in_schema).collect();
     if CONTENTS.iter().all(|name| has(name)) {
-        demands.push(json!({"oneOf": one_of(&CONTENTS)}));
+        let mut forms = one_of(&CONTENTS);
+        if may_be_stored(has) {
+            let others = [&CONTENTS[..], &["recipe", "sketch"]].concat();
+            let made = json!({"properties": {"id": {"type": "object"}}});
+            let no = [one_of(&others), vec![json!({"allOf": [made, {"required": ["id"]}]})]];
+            forms.push(json!({"required": ["id"], "not": {"anyOf": no.concat()}}));
+            let given = json!({"required": ["namespace"], "anyOf": one_of(&CONTENTS)});
+            demands.push(json!({"not": given}));
+        }
+        demands.push(json!({"oneOf": forms}));
         demands.push(json!({"dependentRequired": {"sketch": ["fingerprint", "recipe"]}}));
         let of_text = json!({
             "type": "object", "properties": {"from": {"const": "text-hash"}}, "required": ["from"],
