@@ -43,7 +43,7 @@ pub(super) fn facts(stored: &Stored, seed: u64) -> Vec<Fact> {
     let each = |count: u64| ratio(count, documents.len().max(1) as u64);
     let fact = |what: String, count| Fact::number(what, stored.count(), each(count), "a look-up");
     let mut facts = vec![fact("documents that share a 16-bit block".into(), in_block)];
-    let within = |distance| format!("neighbours within {distance} that are no near-copies");
+    let within = |distance| format!("neighbours within {distance} that are not near-copies");
     facts.extend(
         DISTANCES.into_iter().zip(near).map(|(distance, near)| fact(within(distance), near)),
     );

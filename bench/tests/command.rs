@@ -115,7 +115,7 @@ fn lookup_draws_fingerprints_like_text_and_says_how_crowded_they_are() {
         kinds.map(|kind| ["single", "batch"].map(|how| format!("{how}, like text, {kind}")));
     assert_eq!(rows(&report), expected.concat());
     assert!(fact(&report, "documents that share a 16-bit block") > 0.0);
-    assert!(fact(&report, "neighbours within 8 that are no near-copies") < 100.0);
+    assert!(fact(&report, "neighbours within 8 that are not near-copies") < 100.0);
     let (checked, hits) = verified(&report);
     assert_eq!(checked, 432);
     assert!(hits >= 200, "every plant is found, and members of families find each other: {hits}");

@@ -294,7 +294,7 @@ fn groups_are_awaited_listed_and_removed() {
             vec!["00000000000000ff", stored, "a"],
             vec!["00000000000000fe", "(gone)"],
             vec![],
-            vec!["1", "groups,", "3", "documents", "in", "them"],
+            vec!["1", "group,", "3", "documents", "in", "total"],
         ],
         "{}",
         err(&output)

@@ -150,8 +150,8 @@ class AsyncClient:
 
     async def compare(
         self,
-        a: str | m.FingerprintDocument,
-        b: str | m.FingerprintDocument,
+        a: str | m.ComparedDocument,
+        b: str | m.ComparedDocument,
         *,
         timeout: float | None = None,
         **options: Unpack[m.CompareOptions],

@@ -148,8 +148,8 @@ class Client:
 
     def compare(
         self,
-        a: str | m.FingerprintDocument,
-        b: str | m.FingerprintDocument,
+        a: str | m.ComparedDocument,
+        b: str | m.ComparedDocument,
         *,
         timeout: float | None = None,
         **options: Unpack[m.CompareOptions],

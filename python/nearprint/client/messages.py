@@ -85,6 +85,13 @@ class FingerprintDocument(FingerprintOptions, total=False):
     text: str | None
 
 
+class ComparedDocument(FingerprintDocument, total=False):
+    """A document; with an id and no content, the one that is stored."""
+
+    id: str | int | None
+    namespace: str | None
+
+
 class QueryDocument(_LookOptions, total=False):
     text: str | None
     explain: bool | None

@@ -162,8 +162,8 @@ def snapshots() -> Call[Any]:
 
 
 def compare(
-    a: str | m.FingerprintDocument,
-    b: str | m.FingerprintDocument,
+    a: str | m.ComparedDocument,
+    b: str | m.ComparedDocument,
     options: Mapping[str, Any],
 ) -> Call[Any]:
     sides = {

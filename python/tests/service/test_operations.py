@@ -145,6 +145,9 @@ def test_texts_are_compared_and_explained(service: Service, connect: Connect) ->
     client = connect(service.url)
     assert client.compare(text(1), {"text": text(1) + " end"})["duplicate"] is True
     assert client.compare(text(1), text(2), explain=True)["explanation"]["differing_bits"]
+    client.insert(text(3), id="compared", namespace="compare")
+    stored = {"id": "compared", "namespace": "compare"}
+    assert client.compare(text(3), stored)["similarity"] == 1
     made = client.fingerprint(text(1), explain=True)
     assert made["explanation"]["tokens"] == 40
     assert client.fingerprint(features={"lamp": 3, "wire": 1.5})["features"] == 2

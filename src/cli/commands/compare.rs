@@ -142,7 +142,7 @@ fn reason(reply: &CompareReply, args: &CompareArgs) -> String {
         }
         Some(FoundByReply::Distance) => format!("the distance is at most {distance}"),
         Some(FoundByReply::Likely) => {
-            format!("the distance is above {distance}, but the texts share a label")
+            format!("the distance is above {distance} and the texts share a label")
         }
     };
     match reply.confirmed {

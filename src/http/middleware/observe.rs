@@ -281,27 +281,12 @@ impl Observed {
         let route = self.route.unwrap_or("none");
         let status = self.status.as_u16();
         let request_id = self.request_id.to_str().unwrap_or_default();
-        match &self.failure {
-            None => {
-                tracing::info!(method, route, status, duration_us, request_id, token, "request");
-            }
-            Some(Failure { code, cause: Some(cause) }) => tracing::error!(
-                method,
-                route,
-                status,
-                duration_us,
-                request_id,
-                token,
-                code,
-                cause,
-                "request"
-            ),
-            // The client sees that its request was shed. A warning for each would add to the load.
-            // Nor is one due for each probe: the engine logs why it is not ready, once.
-            Some(Failure { code, cause: None })
-                if self.status.is_server_error() && !is_shed(code) && !PROBES.contains(&route) =>
-            {
-                tracing::warn!(
+        let code = self.failure.as_ref().map(|failure| failure.code);
+        let cause = self.failure.as_ref().and_then(|failure| failure.cause.as_deref());
+        // The level of an event is fixed where it is written.
+        macro_rules! line {
+            ($level:ident) => {
+                tracing::$level!(
                     method,
                     route,
                     status,
@@ -309,21 +294,20 @@ impl Observed {
                     request_id,
                     token,
                     code,
+                    cause,
                     "request"
-                );
-            }
-            Some(Failure { code, cause: None }) => {
-                tracing::info!(
-                    method,
-                    route,
-                    status,
-                    duration_us,
-                    request_id,
-                    token,
-                    code,
-                    "request"
-                );
-            }
+                )
+            };
+        }
+        // The client sees that its request was shed. A warning for each would add to the load.
+        // Nor is one due for each probe: the engine logs why it is not ready, once.
+        let is_told = code.is_some_and(is_shed) || PROBES.contains(&route);
+        if cause.is_some() {
+            line!(error);
+        } else if self.failure.is_some() && self.status.is_server_error() && !is_told {
+            line!(warn);
+        } else {
+            line!(info);
         }
     }
 }

@@ -61,6 +61,20 @@ test("equal texts, pages, fingerprints and short texts are compared, too", async
   await sound(page);
 });
 
+test("stored documents are compared by their ids", async () => {
+  const text = corpus("en-bees.txt");
+  const namespace = "compared";
+  await service.post("/v1/insert", { id: "first", namespace, text });
+  await service.post("/v1/insert", { id: "second", namespace, text: text.replace("the", "this") });
+  const page = await open(browser, service.url, { hash: `#/compare?a_id=first&b_id=second&namespace=${namespace}` });
+  await page.getByRole("button", { name: "Compare", exact: true }).click();
+  await titled(page, "These are near-duplicates");
+  await page.locator(SEEN).getByText("The service keeps no texts").waitFor();
+  const request = await page.getByRole("region", { name: "The same request" }).textContent();
+  assert.match(request, /"a":\s*\{\s*"id":\s*"first",\s*"namespace":\s*"compared"\s*\}/);
+  await sound(page);
+});
+
 test("two texts of a megabyte are compared while the page stays usable", async () => {
   const page = await open(browser, service.url);
   const words = Array.from({ length: 150_000 }, (_, at) => `w${(at * 7919) % 60_013}`);

@@ -153,7 +153,8 @@ fn show(job: &JobReply, groups: &[Group], out: &mut dyn Write) -> Result<()> {
     } else {
         let [found, documents] =
             [job.groups, job.documents].map(|number| count(number.unwrap_or_default()));
-        writeln!(out, "\n{found} groups, {documents} documents in them")?;
+        let groups = if job.groups == Some(1) { "group" } else { "groups" };
+        writeln!(out, "\n{found} {groups}, {documents} documents in total")?;
     }
     if let Some(partly) = job.partly_compared {
         let partly = count(partly);

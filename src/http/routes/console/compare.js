@@ -23,8 +23,7 @@ export function create(app) {
   const button = h("button", { type: "submit" }, "Compare");
   const status = h("p.status", { role: "status" });
   const result = h("section.result", { "aria-label": "Result", hidden: true });
-  const panel = requestPanel(app, () => ({ method: "POST", path: "/v1/compare", json: body(seen("a"), seen("b")) }));
-  const read = {};
+  const panel = requestPanel(app, () => ({ method: "POST", path: "/v1/compare", json: body(a.named ?? a.sketched("a"), b.named ?? b.sketched("b")) }));
   const run = app.runner({ status, result, button });
 
   const form = h("form.stack", { onsubmit: submitted, onkeydown: app.submitKey },
@@ -45,11 +44,9 @@ export function create(app) {
     extract: extract.value === "content" ? undefined : extract.value, explain: true });
   const body = (first, second) => ({ a: first, b: second, ...options() });
 
-  function seen(name) {
-    const source = name === "a" ? a : b;
-    const known = read[name];
-    if (source.kind === "id" && known?.id === source.id) return known.body;
-    return source.sketched(name);
+  // The service finds what is stored by its id.
+  async function given(source, task) {
+    return source.named ? { body: source.named, text: null } : source.read(task);
   }
 
   function submitted(event) {
@@ -61,10 +58,9 @@ export function create(app) {
       return;
     }
     run("Comparing\u2026", async (task) => {
-      [read.a, read.b] = [await a.read(task), await b.read(task)];
-      const reply = await app.api.post("/v1/compare", body(read.a.body, read.b.body), { ...task, reads: true });
-      panel.refresh();
-      await show(reply, read.a, read.b);
+      const [first, second] = [await given(a, task), await given(b, task)];
+      const reply = await app.api.post("/v1/compare", body(first.body, second.body), { ...task, reads: true });
+      await show(reply, first, second);
     });
   }
 

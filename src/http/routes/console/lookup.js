@@ -125,8 +125,9 @@ export function create(app) {
       searching.textContent = `Nothing that is stored here is near: no fingerprint within ${plural(wider.distance, "bit")}, the largest distance of this service, and no text that shares a label with this one.`;
       return;
     }
-    const sketch = await sketchOf(app, best.fingerprint, asked.namespace, () => true, task);
-    const other = { fingerprint: best.fingerprint, ...sketch };
+    const [stored] = best.documents.filter((document) => document.id !== null);
+    const other = stored ? { id: stored.id, namespace: asked.namespace }
+      : { fingerprint: best.fingerprint, ...await sketchOf(app, best.fingerprint, asked.namespace, () => true, task) };
     const criteria = { distance: asked.distance, min_similarity: asked.min_similarity, min_numbers: asked.min_numbers };
     const compared = await app.api.post("/v1/compare", { a: body, b: other, ...criteria }, { ...task, reads: true });
     searching.replaceWith(h("section.stack", { "aria-label": "The nearest stored document" }, h("h2", "The nearest stored document"),

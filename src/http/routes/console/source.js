@@ -157,6 +157,10 @@ export function createSource(app, { label, onchange, namespace, rows = 9 }) {
     get kind() { return kinds.value; },
     get file() { return file; },
     get id() { return inputs.id.value; },
+    // What names a stored document in a comparison, if it is one.
+    get named() {
+      return kinds.value === "id" ? { id: inputs.id.value, namespace: inputs.namespace.value || undefined } : null;
+    },
     // What a hand-over to another view takes.
     get given() {
       const kind = kinds.value;
