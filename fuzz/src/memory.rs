@@ -96,6 +96,10 @@ impl DiskFile for MemoryFile {
         Ok(read)
     }
 
+    fn read_in_memory(&self, offset: u64, buffer: &mut [u8]) -> Option<usize> {
+        self.read_at(offset, buffer).ok()
+    }
+
     fn sync_data(&self) -> Result<(), StorageError> {
         Ok(())
     }

@@ -89,6 +89,10 @@ pub enum StorageError {
     /// an old view has not pinned the records of that view.
     #[error("the record of sequence {sequence} was reclaimed")]
     Reclaimed { sequence: u64 },
+    /// A reader of what is in memory ([`super::Records::in_memory`]) would have to wait for the
+    /// disk. Read it from there.
+    #[error("it is not in memory")]
+    NotInMemory,
     /// The payload is longer than [`super::PAYLOAD_BYTES_MAX`]. Nothing was written; the limits of
     /// the caller are wrong.
     #[error("a payload of {bytes} bytes is above the limit of the journal")]

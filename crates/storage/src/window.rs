@@ -5,10 +5,20 @@ use crate::error::{BadFrame, StorageError};
 use crate::frame::{FRAME_HEADER_BYTES, Frame, decode, decode_header};
 use crate::header::Seed;
 
+/// Where bytes of a file are read from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum ReadFrom {
+    /// The disk, unless they are in memory.
+    Disk,
+    /// What the operating system has in memory, and nothing else.
+    Memory,
+}
+
 /// The part of a file that is in memory.
 #[derive(Debug)]
 pub struct FileWindow<'a> {
     file: &'a dyn DiskFile,
+    read_from: ReadFrom,
     chunk_bytes: usize,
     buffer: Vec<u8>,
     offset: u64,
@@ -18,14 +28,21 @@ pub struct FileWindow<'a> {
 impl<'a> FileWindow<'a> {
     /// An empty window that reads at least `chunk_bytes` at a time.
     pub fn new(file: &'a dyn DiskFile, chunk_bytes: usize) -> Self {
-        Self { file, chunk_bytes, buffer: Vec::new(), offset: 0, filled: 0 }
+        let read_from = ReadFrom::Disk;
+        Self { file, read_from, chunk_bytes, buffer: Vec::new(), offset: 0, filled: 0 }
+    }
+
+    /// The same window, which reads from there.
+    pub(crate) fn from(mut self, read_from: ReadFrom) -> Self {
+        self.read_from = read_from;
+        self
     }
 
     /// The bytes from `offset`: at least `needed`, fewer only at the end of the file. Reads if they
     /// are not in memory.
     ///
     /// # Errors
-    /// [`StorageError::Io`].
+    /// [`StorageError::Io`]; [`StorageError::NotInMemory`] if it reads from memory alone.
     pub fn at(&mut self, offset: u64, needed: usize) -> Result<&[u8], StorageError> {
         if self.loaded(offset).len() < needed {
             let bytes = needed.max(self.chunk_bytes);
@@ -34,7 +51,13 @@ impl<'a> FileWindow<'a> {
             }
             let target = self.buffer.get_mut(..bytes).unwrap_or_default();
             self.filled = 0;
-            self.filled = self.file.read_at(offset, target)?;
+            self.filled = match self.read_from {
+                ReadFrom::Disk => self.file.read_at(offset, target)?,
+                ReadFrom::Memory => {
+                    let read = self.file.read_in_memory(offset, target);
+                    read.ok_or(StorageError::NotInMemory)?
+                }
+            };
             self.offset = offset;
         }
         Ok(self.loaded(offset))

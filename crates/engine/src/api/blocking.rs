@@ -1,5 +1,7 @@
 //! Work that blocks or takes long: on which threads it runs, and how much they give way.
 
+use nearprint_storage::Records;
+
 use crate::api::error::Refused;
 
 /// Runs `work` on a thread of the runtime that may block.
@@ -10,6 +12,24 @@ pub(crate) async fn off_async<T: Send + 'static>(
     work: impl FnOnce() -> Result<T, Refused> + Send + 'static,
 ) -> Result<T, Refused> {
     tokio::task::spawn_blocking(work).await.unwrap_or(Err(Refused::Failed))
+}
+
+/// Runs `work` with records: here with what the operating system has in memory, as it has most
+/// records of a crawl, and else, once more, on a thread that may block. A hand-over to that thread
+/// costs more than a hit.
+///
+/// # Errors
+/// Those of the work, and [`Refused::Failed`] if it panicked.
+pub(crate) async fn with_records<T: Send + 'static>(
+    records: &Records,
+    work: impl Fn(&Records) -> Result<T, Refused> + Send + 'static,
+) -> Result<T, Refused> {
+    if let Ok(done) = work(&records.in_memory()) {
+        return Ok(done);
+    }
+    // What else is wrong is found again.
+    let records = records.clone();
+    off_async(move || work(&records)).await
 }
 
 /// Lowers the priority of the calling thread by this niceness, so that it gives way to threads that

@@ -9,14 +9,15 @@ use nearprint_index::id_key::IdKey;
 use nearprint_index::namespace_key::NamespaceKey;
 use nearprint_machine::document::{Document, DocumentId, Namespace};
 use nearprint_machine::search::{Probe, nearest};
+use nearprint_storage::Records;
 
-use crate::api::blocking::off_async;
+use crate::api::blocking::{off_async, with_records};
 use crate::api::clock;
 use crate::api::error::Refused;
 use crate::api::replies::{Findings, PackedQuery, QueryOptions, StoredDocument};
 use crate::handle::Engine;
 use crate::read::found::{Found, Unread};
-use crate::read::reader::{self, HitLimits, RecordLookup};
+use crate::read::reader::{self, HitLimits, RECORDS_READ_HERE_MAX, RecordLookup};
 use crate::state::published::Published;
 use crate::state::scheduler::{Share, piece};
 
@@ -26,9 +27,6 @@ const CELLS_ON_ASYNC_THREADS_MAX: usize = 4_096;
 
 /// The same for a single look-up that finds more than this, counted in every table.
 const FOUND_ON_ASYNC_THREADS_MAX: usize = 1_024;
-
-/// A single look-up that may read more records is a piece of work, too.
-const RECORDS_READ_AT_ONCE_MAX: usize = 64;
 
 impl Engine {
     /// Looks up near-duplicates of a document, without the stored document with its id.
@@ -118,21 +116,24 @@ impl Engine {
             state.view.visibility(self.namespace_key(namespace), clock::now_ms(), None);
         let found = state.view.find_id(key).filter(|found| !visibility.has_expired(found.posting));
         let Some(found) = found else { return Ok(None) };
-        off_async(move || reader::stored(&state.records, found.posting.sequence).map(Some)).await
+        let sequence = found.posting.sequence;
+        let read = move |records: &Records| reader::stored(records, sequence).map(Some);
+        with_records(&state.records, read).await
     }
 
     pub(super) fn namespace_key(&self, namespace: Option<&Namespace>) -> Option<NamespaceKey> {
         namespace.map(|namespace| NamespaceKey::of(namespace, &self.shared.id_secret))
     }
 
-    /// Finds the matches of a document, and finishes the look-up: off the async threads if that
-    /// reads records, and in turn with long work of other clients if it takes long.
+    /// Finds the matches of a document, and finishes the look-up: here, if that reads no records or
+    /// few that are in memory; else off the async threads, and in turn with long work of other
+    /// clients if it takes long.
     pub(crate) async fn look_up<T: Send + 'static>(
         &self,
         document: &Document,
         options: QueryOptions,
         at_ms: u64,
-        finish: impl FnOnce(&Published, &Probe<'_>, RecordLookup) -> Result<T, Refused> + Send + 'static,
+        finish: impl Fn(&Published, &Probe<'_>, RecordLookup) -> Result<T, Refused> + Send + 'static,
     ) -> Result<T, Refused> {
         let QueryOptions { criteria, limit, with_metadata } = options;
         let probe = Probe::new(document, criteria, at_ms, &self.shared.id_secret);
@@ -150,8 +151,12 @@ impl Engine {
         let records = |lookup: &RecordLookup| {
             lookup.search.sketches_to_read() + lookup.search.matches.len().min(limit)
         };
-        let is_long =
-            begun.as_ref().is_none_or(|lookup| records(lookup) > RECORDS_READ_AT_ONCE_MAX);
+        let is_long = begun.as_ref().is_none_or(|lookup| records(lookup) > RECORDS_READ_HERE_MAX);
+        if let Some(lookup) = begun.take_if(|_| !is_long)
+            && let Ok(done) = finish(&state.in_memory(), &probe, lookup)
+        {
+            return Ok(done);
+        }
         let (state, document) = (Guard::into_inner(state), document.clone());
         let (key, namespace) = (probe.key, probe.namespace);
         let look_up = move || {
@@ -189,5 +194,49 @@ fn finish_query(
     if !findings.is_cut {
         return Ok(Found::read(findings));
     }
-    Ok(Unread { published: state.clone(), lookup, short, limit }.into())
+    Ok(Unread { published: state.on_disk(), lookup, short, limit }.into())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicUsize, Ordering};
+    use std::thread;
+
+    use nearprint_fingerprint::recipe::Recipe;
+    use nearprint_machine::query::Criteria;
+
+    use super::*;
+    use crate::api::options::Options;
+    use crate::api::replies::Admission;
+
+    #[tokio::test]
+    async fn a_hit_is_read_here_if_it_is_in_memory_and_else_where_waiting_is_no_harm() {
+        let directory = tempfile::tempdir().unwrap();
+        let engine = Engine::open(Options::new(directory.path(), Recipe::Features)).unwrap();
+        let fingerprint = Fingerprint::new(0xff);
+        let document = Document { id: DocumentId::new("a").ok(), ..Document::bare(fingerprint) };
+        engine.begin_insert(document, Admission::Wait).await.unwrap().wait().await.unwrap();
+        let criteria = Criteria::within(Distance::new(3).unwrap());
+        let options = QueryOptions { criteria, limit: 1, with_metadata: false };
+        let (tries, here) = (Arc::new(AtomicUsize::new(0)), thread::current().id());
+        for in_memory in [true, false] {
+            tries.store(0, Ordering::Relaxed);
+            let counted = Arc::clone(&tries);
+            let finish = move |state: &Published, probe: &Probe<'_>, lookup: RecordLookup| {
+                let first = counted.fetch_add(1, Ordering::Relaxed) == 0;
+                if first && !in_memory {
+                    return Err(Refused::Unreadable);
+                }
+                assert_eq!(first, thread::current().id() == here);
+                finish_query(state, probe, lookup, 1)
+            };
+            let bare = Document::bare(fingerprint);
+            let found = engine.look_up(&bare, options, clock::now_ms(), finish).await.unwrap();
+            let hits = found.show(usize::MAX).await.unwrap().into_findings().hits;
+            let id = hits[0].documents[0].id.as_ref();
+            assert_eq!(id.map(DocumentId::as_str), Some("a"));
+            assert_eq!(tries.load(Ordering::Relaxed), 1 + usize::from(!in_memory));
+        }
+        tokio::task::spawn_blocking(move || engine.close()).await.unwrap();
+    }
 }

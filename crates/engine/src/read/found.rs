@@ -13,7 +13,7 @@ use crate::api::error::Refused;
 use crate::api::replies::{Findings, Written};
 use crate::read::previous::PreviousUnread;
 use crate::read::reader;
-use crate::read::reader::{HitLimits, RecordLookup};
+use crate::read::reader::{HitLimits, RECORDS_READ_HERE_MAX, RecordLookup};
 use crate::state::published::Published;
 
 /// What a look-up has found.
@@ -105,7 +105,7 @@ impl Found {
     pub(crate) fn read_now(self) -> Result<Findings, Refused> {
         match self.0 {
             State::Read(findings) => Ok(findings),
-            State::Unread(unread) => unread.show(usize::MAX).map(Shown::into_findings),
+            State::Unread(unread) => unread.findings(&unread.published, usize::MAX),
         }
     }
 
@@ -126,33 +126,45 @@ impl Found {
         }
     }
 
-    /// The first hits, as many as fit in about `bytes_max` bytes of a reply. If there are
-    /// documents to read, it reads their records off the async threads.
+    /// The first hits, as many as fit in about `bytes_max` bytes of a reply. Reads the records of
+    /// their documents off the async threads, unless they are few and in memory.
     ///
     /// # Errors
     /// [`Refused::Unreadable`].
     pub async fn show(self, bytes_max: usize) -> Result<Shown, Refused> {
         match self.0 {
             State::Read(findings) => Ok(Shown::All(findings)),
-            State::Unread(unread) if unread.reads_records() => {
-                off_async(move || unread.show(bytes_max)).await
+            State::Unread(unread) => {
+                if unread.records_to_read() <= RECORDS_READ_HERE_MAX
+                    && let Ok(findings) = unread.findings(&unread.published.in_memory(), bytes_max)
+                {
+                    return Ok(unread.show(findings));
+                }
+                let show = move || {
+                    let findings = unread.findings(&unread.published, bytes_max)?;
+                    Ok(unread.show(findings))
+                };
+                off_async(show).await
             }
-            State::Unread(unread) => unread.show(bytes_max),
         }
     }
 }
 
 impl Unread {
-    fn reads_records(&self) -> bool {
-        self.lookup.reads_documents(&self.published.view, (self.limit, self.short))
+    fn records_to_read(&self) -> usize {
+        self.lookup.documents_to_read(&self.published.view, (self.limit, self.short))
     }
 
-    fn show(self, bytes_max: usize) -> Result<Shown, Refused> {
+    fn findings(&self, state: &Published, bytes_max: usize) -> Result<Findings, Refused> {
         let listing = HitLimits { short: self.short, limit: self.limit, bytes_max };
-        let findings = self.lookup.show(&self.published, listing)?;
-        if !findings.is_cut {
-            return Ok(Shown::All(findings));
+        self.lookup.show(state, listing)
+    }
+
+    fn show(self, findings: Findings) -> Shown {
+        if findings.is_cut {
+            Shown::Cut(findings, Box::new(self.into()))
+        } else {
+            Shown::All(findings)
         }
-        Ok(Shown::Cut(findings, Box::new(self.into())))
     }
 }

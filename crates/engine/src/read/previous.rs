@@ -7,7 +7,8 @@ use nearprint_fingerprint::{Distance, Fingerprint, NumberAgreement, Resemblance,
 use nearprint_machine::document::{Document, Sequence};
 use nearprint_storage::Records;
 
-use crate::api::blocking::off_async;
+use crate::api::blocking::with_records;
+use crate::api::error::Refused;
 use crate::read::reader;
 
 /// How a document that was to be stored differs from the one that its id had.
@@ -63,20 +64,22 @@ impl PreviousUnread {
         self.records = records.clone();
     }
 
-    /// Reads the record off the async threads. `None` if it cannot be read: the write has been
-    /// done, and does not fail because of it.
+    /// Reads the record. `None` if it cannot be read: the write has been done, and does not fail
+    /// because of it.
     pub async fn read(self: Box<Self>) -> Option<Previous> {
-        off_async(move || Ok(self.read_now())).await.ok().flatten()
+        let Self { records, sequence, written } = *self;
+        with_records(&records, move |records| written.compared(records, sequence)).await.ok()
     }
+}
 
-    /// The same on a thread that may block.
-    pub fn read_now(self) -> Option<Previous> {
-        let Self { records, sequence, written } = self;
-        let stored = reader::stored(&records, sequence).ok()?;
+impl ComparedDocument {
+    /// How it differs from the document of a change.
+    fn compared(&self, records: &Records, sequence: Sequence) -> Result<Previous, Refused> {
+        let stored = reader::stored(records, sequence)?;
         let previous = stored.document;
-        let sketches = written.sketch.as_ref().zip(previous.sketch.as_deref());
-        Some(Previous {
-            distance: written.fingerprint.distance(previous.fingerprint),
+        let sketches = self.sketch.as_ref().zip(previous.sketch.as_deref());
+        Ok(Previous {
+            distance: self.fingerprint.distance(previous.fingerprint),
             resemblance: sketches.map(|(one, other)| one.resemblance(other)),
             numbers: sketches.and_then(|(one, other)| one.numbers().agreement(other.numbers())),
             stored_at_ms: stored.stored_at_ms,

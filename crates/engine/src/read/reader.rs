@@ -13,12 +13,15 @@ use nearprint_machine::change::{Change, Record};
 use nearprint_machine::document::{Document, Namespace, Sequence};
 use nearprint_machine::query::{DOCUMENTS_SHOWN_MAX, Hit, HitDocument};
 use nearprint_machine::search::{Match, Probe, Search, others};
-use nearprint_storage::Records;
+use nearprint_storage::{Records, StorageError};
 
 use crate::api::error::Refused;
 use crate::api::replies::{Findings, StoredDocument};
 use crate::read::page::string_bytes;
 use crate::state::published::Published;
+
+/// At most this many records are read on an async thread, if they are in memory: about 100 us.
+pub(crate) const RECORDS_READ_HERE_MAX: usize = 64;
 
 /// The matches of a document, and the documents that were read to verify them.
 #[derive(Debug)]
@@ -69,12 +72,11 @@ impl RecordLookup {
             || self.search.matches.iter().any(|found| found.counts.listed > 0)
     }
 
-    /// Whether showing the matches reads records that were not read before.
-    pub(crate) fn reads_documents(&self, view: &View, (limit, short): (usize, bool)) -> bool {
-        self.search.shown(short).iter().take(limit).any(|found| {
-            let mut shown = shown(view, &self.search, found);
-            shown.any(|posting| !self.documents.known.contains_key(&posting.sequence))
-        })
+    /// How many records that were not read before showing the matches reads.
+    pub(crate) fn documents_to_read(&self, view: &View, (limit, short): (usize, bool)) -> usize {
+        let matches = self.search.shown(short).iter().take(limit);
+        let shown = matches.flat_map(|found| shown(view, &self.search, found));
+        shown.filter(|posting| !self.documents.known.contains_key(&posting.sequence)).count()
     }
 
     /// Memory that it takes, in bytes.
@@ -244,6 +246,10 @@ impl RecordReader {
         let is_known = |(range, _): &(Range<u64>, _)| range.contains(&sequence.get());
         if !self.last.as_ref().is_some_and(is_known) {
             let read = self.records.read(sequence.get());
+            // Who asked for what is in memory asks again.
+            if matches!(read, Err(StorageError::NotInMemory)) {
+                return Err(Refused::Unreadable);
+            }
             let read = read.map_err(|error| unreadable(sequence, &error.to_string()))?;
             let record = Record::decode(&read.payload);
             let record = record.map_err(|error| unreadable(sequence, &error.to_string()))?;

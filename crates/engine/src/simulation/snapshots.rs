@@ -183,9 +183,9 @@ fn a_record_that_was_compared_is_not_read_again_for_its_id() {
     let criteria = Criteria { threshold, ..Criteria::within(Distance::default()) };
     let probe = Probe::new(&document, criteria, 0, &[0; 16]);
     let mut lookup = RecordLookup::begin(&state.view, &probe, false);
-    assert!(lookup.reads_documents(&state.view, (10, false)));
+    assert_ne!(lookup.documents_to_read(&state.view, (10, false)), 0);
     lookup.verify(&state, &probe).unwrap();
-    assert!(!lookup.reads_documents(&state.view, (10, false)));
+    assert_eq!(lookup.documents_to_read(&state.view, (10, false)), 0);
     let records = empty(&SimulatedDisk::new()).core.published().records;
     let without_records = Published { records, ..state };
     let findings = lookup.show(&without_records, TEN).unwrap();

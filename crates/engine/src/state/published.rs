@@ -22,4 +22,14 @@ impl Published {
     pub(crate) fn new(machine: &Machine, records: Records) -> Self {
         Self { view: machine.view().clone(), jobs: Arc::clone(machine.jobs()), records }
     }
+
+    /// The same state for a reader that may wait for the disk.
+    pub(crate) fn on_disk(&self) -> Self {
+        Self { records: self.records.on_disk(), ..self.clone() }
+    }
+
+    /// The same state for a reader that must not wait ([`Records::in_memory`]).
+    pub(crate) fn in_memory(&self) -> Self {
+        Self { records: self.records.in_memory(), ..self.clone() }
+    }
 }

@@ -95,6 +95,10 @@ pub trait DiskFile: Send + Sync + Debug {
     /// [`StorageError::Io`].
     fn read_at(&self, offset: u64, buffer: &mut [u8]) -> Result<usize, StorageError>;
 
+    /// The same without waiting for the disk: `None` if not all of it is in memory, or if it cannot
+    /// be read.
+    fn read_in_memory(&self, offset: u64, buffer: &mut [u8]) -> Option<usize>;
+
     /// Makes the length and all bytes written so far durable.
     ///
     /// # Errors

@@ -74,6 +74,10 @@ impl DiskFile for ReadingFile {
         self.0.as_ref().map_or(Ok(0), |file| file.read_at(offset, buffer))
     }
 
+    fn read_in_memory(&self, offset: u64, buffer: &mut [u8]) -> Option<usize> {
+        self.0.as_ref().map_or(Some(0), |file| file.read_in_memory(offset, buffer))
+    }
+
     fn sync_data(&self) -> Result<(), StorageError> {
         Ok(())
     }

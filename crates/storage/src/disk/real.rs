@@ -15,6 +15,8 @@ use std::path::{Path, PathBuf};
 
 use rustix::fs::{Access, FallocateFlags, OFlags, StatVfsMountFlags, access, fallocate, fstatvfs};
 use rustix::io::Errno;
+#[cfg(target_os = "linux")]
+use rustix::io::ReadWriteFlags;
 
 use crate::disk::{Disk, DiskFile};
 use crate::error::StorageError;
@@ -185,24 +187,49 @@ impl RealFile {
     }
 }
 
+/// Fills a buffer from `offset` on, as far as there is something to read.
+fn filled(
+    offset: u64,
+    buffer: &mut [u8],
+    read: impl Fn(&mut [u8], u64) -> io::Result<usize>,
+) -> io::Result<usize> {
+    let mut filled = 0;
+    while let Some(rest) = buffer.get_mut(filled..)
+        && !rest.is_empty()
+    {
+        match read(rest, offset.saturating_add(filled as u64)) {
+            Ok(0) => break,
+            Ok(bytes) => filled += bytes,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(filled)
+}
+
+/// Reads what the page cache has. Fails where it has nothing, and on file systems that cannot tell.
+#[cfg(target_os = "linux")]
+fn read_from_cache(file: &File, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
+    let mut buffers = [io::IoSliceMut::new(buffer)];
+    Ok(rustix::io::preadv2(file, &mut buffers, offset, ReadWriteFlags::NOWAIT)?)
+}
+
+#[cfg(not(target_os = "linux"))]
+fn read_from_cache(_: &File, _: &mut [u8], _: u64) -> io::Result<usize> {
+    Err(io::ErrorKind::WouldBlock.into())
+}
+
 impl DiskFile for RealFile {
     fn write_at(&self, offset: u64, bytes: &[u8]) -> Result<(), StorageError> {
         self.named("write", self.file.write_all_at(bytes, offset))
     }
 
     fn read_at(&self, offset: u64, buffer: &mut [u8]) -> Result<usize, StorageError> {
-        let mut filled = 0;
-        while let Some(rest) = buffer.get_mut(filled..)
-            && !rest.is_empty()
-        {
-            match self.file.read_at(rest, offset.saturating_add(filled as u64)) {
-                Ok(0) => break,
-                Ok(bytes) => filled += bytes,
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                Err(error) => return Err(failed("read", &self.path, error)),
-            }
-        }
-        Ok(filled)
+        self.named("read", filled(offset, buffer, |rest, at| self.file.read_at(rest, at)))
+    }
+
+    fn read_in_memory(&self, offset: u64, buffer: &mut [u8]) -> Option<usize> {
+        filled(offset, buffer, |rest, at| read_from_cache(&self.file, rest, at)).ok()
     }
 
     fn sync_data(&self) -> Result<(), StorageError> {

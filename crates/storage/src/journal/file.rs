@@ -10,7 +10,7 @@ use crate::header::Seed;
 use crate::journal::header::{JOURNAL_HEADER_BYTES, RecordHeader};
 use crate::journal::index::{STRIDE_BYTES, SparseIndex};
 use crate::sizes::Sizes;
-use crate::window::FileWindow;
+use crate::window::{FileWindow, ReadFrom};
 
 /// One read covers the distance of two index entries and a usual record after it.
 const READ_BYTES: usize = STRIDE_BYTES as usize + 1024;
@@ -142,12 +142,15 @@ impl JournalFile {
     /// The record that covers `sequence`. `next_file` is the first sequence of the next file.
     pub(crate) fn read(
         &self,
-        sequence: u64,
-        next_file: Option<u64>,
+        (sequence, next_file): (u64, Option<u64>),
         seed: Seed,
+        read_from: ReadFrom,
     ) -> Result<StoredRecord, StorageError> {
-        let mut offset = self.locate(sequence, next_file, seed)?;
-        let mut window = FileWindow::new(&*self.file, READ_BYTES);
+        let mut offset = match read_from {
+            ReadFrom::Disk => self.locate(sequence, next_file, seed)?,
+            ReadFrom::Memory => self.locate_in_memory(sequence, next_file)?,
+        };
+        let mut window = FileWindow::new(&*self.file, READ_BYTES).from(read_from);
         let bad = |offset, why| self.damaged(offset, sequence, Damage::Frame(why));
         loop {
             let bytes = window.at(offset, FRAME_HEADER_BYTES)?;
@@ -187,6 +190,13 @@ impl JournalFile {
             None => self.build_index(seed)?,
         };
         self.locate_in(slot.insert(index), sequence, next_file)
+    }
+
+    /// The same, if there is an index that nobody writes now.
+    fn locate_in_memory(&self, sequence: u64, next_file: Option<u64>) -> Result<u64, StorageError> {
+        let Ok(index) = self.index.try_read() else { return Err(StorageError::NotInMemory) };
+        let index = index.as_ref().ok_or(StorageError::NotInMemory)?;
+        self.locate_in(index, sequence, next_file)
     }
 
     fn locate_in(

@@ -17,6 +17,7 @@ use crate::header::Seed;
 use crate::journal::file::JournalFile;
 use crate::names::record_range;
 use crate::sizes::Sizes;
+use crate::window::ReadFrom;
 
 /// The size of the journal, packs included.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -48,6 +49,7 @@ pub struct Extent {
 #[derive(Debug, Clone)]
 pub struct Records {
     shared: Arc<Shared>,
+    read_from: ReadFrom,
 }
 
 #[derive(Debug)]
@@ -68,7 +70,20 @@ pub(crate) struct ClosedFile {
 impl Records {
     pub(crate) fn new(seed: Seed, files: Vec<Arc<JournalFile>>) -> Self {
         let files = ArcSwap::from_pointee(files);
-        Self { shared: Arc::new(Shared { seed, files }) }
+        Self { shared: Arc::new(Shared { seed, files }), read_from: ReadFrom::Disk }
+    }
+
+    /// The same records for a caller that must not wait: each read fails with
+    /// [`StorageError::NotInMemory`] unless the operating system has the bytes in memory.
+    #[must_use]
+    pub fn in_memory(&self) -> Self {
+        Self { read_from: ReadFrom::Memory, ..self.clone() }
+    }
+
+    /// The same records, which are read from the disk unless they are in memory.
+    #[must_use]
+    pub fn on_disk(&self) -> Self {
+        Self { read_from: ReadFrom::Disk, ..self.clone() }
     }
 
     /// Publishes a new live file. Called by the writer only.
@@ -159,7 +174,7 @@ impl Records {
     #[must_use]
     pub fn pin(&self) -> Self {
         let files = ArcSwap::new(self.shared.files.load_full());
-        Self { shared: Arc::new(Shared { seed: self.shared.seed, files }) }
+        Self { shared: Arc::new(Shared { seed: self.shared.seed, files }), ..self.clone() }
     }
 
     /// The record that covers `sequence`, after its checksums were verified.
@@ -169,14 +184,15 @@ impl Records {
     ///
     /// # Errors
     /// [`StorageError::NoRecord`], [`StorageError::Reclaimed`], [`StorageError::Damaged`],
-    /// [`StorageError::Io`].
+    /// [`StorageError::Io`], [`StorageError::NotInMemory`].
     pub fn read(&self, sequence: u64) -> Result<StoredRecord, StorageError> {
         let files = self.shared.files.load();
         let after = files.partition_point(|file| file.first() <= sequence);
         let Some(file) = after.checked_sub(1).and_then(|index| files.get(index)) else {
             return Err(StorageError::NoRecord { sequence, last: 0 });
         };
-        file.read(sequence, files.get(after).map(|next| next.first()), self.shared.seed)
+        let next = files.get(after).map(|next| next.first());
+        file.read((sequence, next), self.shared.seed, self.read_from)
     }
 
     /// The size of all files.

@@ -96,6 +96,7 @@ pub struct SimulatedDisk {
 struct State {
     files: BTreeMap<u64, Contents>,
     next_file: u64,
+    reads_in_memory: u64,
     names: BTreeMap<String, u64>,
     durable_names: BTreeMap<String, u64>,
     /// The operations on the directory since its last sync.
@@ -477,6 +478,15 @@ impl DiskFile for SimulatedFile {
         let read = buffer.len().min(bytes.len() - start);
         buffer[..read].copy_from_slice(&bytes[start..start + read]);
         Ok(read)
+    }
+
+    /// Every other read has to wait for the disk.
+    fn read_in_memory(&self, offset: u64, buffer: &mut [u8]) -> Option<usize> {
+        let mut state = self.disk.state();
+        state.reads_in_memory += 1;
+        let is_there = state.reads_in_memory.is_multiple_of(2);
+        drop(state);
+        is_there.then(|| self.read_at(offset, buffer).ok()).flatten()
     }
 
     fn sync_data(&self) -> Result<(), StorageError> {

@@ -14,6 +14,14 @@ fn behaves_as_a_disk(disk: &dyn Disk) {
     assert_eq!(file.read_at(1, &mut buffer).unwrap(), 5);
     assert_eq!(buffer, *b"\0\0abc\x09\x09\x09\x09\x09");
     assert_eq!(file.read_at(100, &mut buffer).unwrap(), 0);
+    // It was written just now. The simulated disk has to wait for every other read.
+    let in_memory = |offset| {
+        let mut read = [9; 10];
+        let found = (0..2).find_map(|_| file.read_in_memory(offset, &mut read));
+        (found, read)
+    };
+    assert_eq!(in_memory(1), (Some(5), buffer));
+    assert_eq!(in_memory(100).0, Some(0));
     file.reserve(6, 10_000).unwrap();
     assert_eq!(file.len().unwrap(), 6, "reserved space is not length");
     file.truncate(4).unwrap();

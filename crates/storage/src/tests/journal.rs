@@ -26,6 +26,29 @@ fn a_record_is_found_by_every_sequence_it_covers() {
     }
 }
 
+/// Of a file that recovery did not read, it is not known where a record is.
+#[test]
+fn what_is_not_in_memory_is_not_waited_for_and_is_the_same_later() {
+    let (disk, records) = written_journal(60, 2_048);
+    let (tail, _) = recover(&disk, records.last().unwrap().first).unwrap();
+    let journal = Journal::open(Arc::new(disk.clone()), identity(), tail, 2_048).unwrap();
+    let in_memory = journal.records().in_memory();
+    let first = in_memory.read(records[0].first).unwrap_err();
+    assert!(matches!(first, StorageError::NotInMemory), "{first}");
+    let mut outcomes = [0; 2];
+    for expected in &records {
+        let payload = in_memory.on_disk().read(expected.first).unwrap().payload;
+        assert_eq!(payload, expected.payload);
+        let read = in_memory.read(expected.first);
+        outcomes[usize::from(read.is_ok())] += 1;
+        match read {
+            Ok(record) => assert_eq!(record.payload, expected.payload),
+            Err(error) => assert!(matches!(error, StorageError::NotInMemory), "{error}"),
+        }
+    }
+    assert!(outcomes.iter().all(|&count| count > 0), "{outcomes:?}");
+}
+
 #[test]
 fn a_sequence_that_is_not_flushed_has_no_record() {
     let disk = SimulatedDisk::new();
