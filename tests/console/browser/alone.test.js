@@ -196,6 +196,44 @@ test("documents are shown page by page, and one is removed after a question", as
   assert.equal((await service.get("/v1/stats?namespace=many")).documents, 119);
 });
 
+test("a late reply does not take the place of what is shown by then", async () => {
+  for (const id of ["late", "early"]) await service.post("/v1/insert", { id, namespace: "late", fingerprint: "00000000000000ff" });
+  const page = await open(browser, service.url);
+  let send;
+  const held = new Promise((resolve) => { send = resolve; });
+  await page.route("**/v1/documents/late?*", async (route) => {
+    await held;
+    await route.continue();
+  });
+  await page.goto(`${service.url}/#/browse?id=late&namespace=late`);
+  await page.goto(`${service.url}/#/browse?id=early&namespace=late`);
+  await page.getByRole("button", { name: "Remove", exact: true }).waitFor();
+  const came = page.waitForResponse("**/v1/documents/late?*");
+  send();
+  await (await came).finished();
+  await page.evaluate(() => new Promise((resolve) => { setTimeout(resolve, 50); }));
+  assert.equal(await page.getByRole("heading", { level: 2, name: "early" }).count(), 1);
+  await page.getByRole("button", { name: "Remove", exact: true }).click();
+  await page.getByRole("button", { name: "Remove it" }).click();
+  await page.getByText("It is removed.").waitFor();
+  assert.equal(await page.evaluate(() => document.activeElement.textContent), "Back to the documents");
+  await page.getByRole("link", { name: "Back to the documents" }).click();
+  await page.getByRole("link", { name: "late", exact: true }).first().waitFor();
+});
+
+test("an address is looked up where it says, and what another view hands over is compared at once", async () => {
+  await service.post("/v1/insert", { id: "both", text: corpus("de-ofen-1.txt") });
+  await service.post("/v1/insert", { id: "both", namespace: "handed", text: corpus("fr-jardin.txt") });
+  const page = await open(browser, service.url, { hash: "#/lookup?id=both&namespace=handed" });
+  await titled(page, "No near-duplicate is stored");
+  await page.goto(`${service.url}/#/lookup?id=both`);
+  await page.locator("#main").getByText("/v1/query").waitFor();
+  assert.equal(await page.getByLabel("Namespace").first().inputValue(), "");
+  await page.goto(`${service.url}/#/compare?a_id=both&b_id=both`);
+  await titled(page, "These are near-duplicates");
+  await sound(page);
+});
+
 test("the index, the nodes, the jobs and the originals are shown", async () => {
   await service.post("/v1/snapshots");
   await service.post("/v1/purge", { namespace: "many", dry_run: true });
@@ -206,7 +244,7 @@ test("the index, the nodes, the jobs and the originals are shown", async () => {
   await page.locator(SEEN).getByText("Writes: ready").waitFor();
   await soundInAllLooks(page);
   await page.getByRole("link", { name: "Nodes" }).click();
-  await page.locator(SEEN).getByText("It is alone").waitFor();
+  await page.locator(SEEN).getByText("It runs alone").waitFor();
   await soundInAllLooks(page);
   await page.getByRole("link", { name: "Jobs" }).click();
   await page.locator(SEEN).getByText("Count of what would be removed").waitFor();
@@ -260,9 +298,10 @@ test("a job that runs is cancelled after a question, and keeps the focus while i
     progress: 0.1, begun_at_ms: Date.now(), ended_at_ms: null };
   let asked = 0;
   const cancelled = [];
-  await page.route("**/v1/jobs?*", (route) => {
+  await page.route("**/v1/jobs", (route) => {
     asked += 1;
-    return route.fulfill({ json: { jobs: [{ ...job, progress: asked / 100, state: cancelled.length > 0 ? "cancelled" : "running" }], next: null } });
+    const earlier = { ...job, state: "done", begun_at_ms: job.begun_at_ms - 9000 };
+    return route.fulfill({ json: { jobs: [earlier, { ...job, progress: asked / 100, state: cancelled.length > 0 ? "cancelled" : "running" }], next: null } });
   });
   await page.route("**/v1/jobs/*", (route) => {
     cancelled.push(`${route.request().method()} ${new URL(route.request().url()).pathname}`);
@@ -271,6 +310,7 @@ test("a job that runs is cancelled after a question, and keeps the focus while i
   await page.getByRole("link", { name: "Jobs" }).click();
   await page.getByRole("button", { name: "Cancel" }).focus();
   await page.getByRole("progressbar").waitFor();
+  assert.equal(await page.locator(".jobs li").first().getByRole("progressbar").count(), 1, "the latest is the first");
   const before = asked;
   await page.waitForFunction(() => document.querySelector("progress").value >= 0.03);
   assert.ok(asked > before);

@@ -10,11 +10,12 @@ const LAMP = "The lamp on the second floor flickers when the lift starts, and no
 const full = makeToken("keeper", "read,write,admin");
 const reader = makeToken("reader", "read");
 const news = makeToken("news", "read,write", ["news"]);
+const shops = makeToken("shops", "read", ["shop/*"]);
 let browser;
 let service;
 
 before(async () => {
-  [browser, service] = await Promise.all([startBrowser(), startService({ tokens: [full, reader, news] })]);
+  [browser, service] = await Promise.all([startBrowser(), startService({ tokens: [full, reader, news, shops] })]);
   await service.post("/v1/insert", { id: "lamp", text: LAMP }, full.secret);
   await service.post("/v1/insert", { id: "lamp", namespace: "news", text: LAMP }, full.secret);
 });
@@ -32,6 +33,10 @@ test("without a token the console asks for one, says what is wrong with it, and 
   await dialog(page).getByLabel("Token").fill("nearprint_guess");
   await dialog(page).getByRole("button", { name: "Use it" }).click();
   await dialog(page).getByText("does not know this token").waitFor();
+  await dialog(page).getByLabel("Token").fill("nearprint_\u0430\u0431\u0432");
+  await dialog(page).getByRole("button", { name: "Use it" }).click();
+  await dialog(page).getByText("it is mistyped").waitFor();
+  assert.equal(await page.locator("#banner").textContent(), "");
   await page.keyboard.press("Escape");
   await dialog(page).waitFor({ state: "detached" });
   // Who has said no is not asked again by what happens by itself.
@@ -92,7 +97,22 @@ test("a token for one namespace works in it, and is told where it does not", asy
   await page.getByRole("link", { name: "lamp" }).click();
   await page.getByRole("button", { name: "Remove", exact: true }).waitFor();
   await page.goto(`${service.url}/#/index`);
-  await page.locator(SEEN).getByText("reaches some namespaces only").waitFor();
+  await page.locator(SEEN).getByText("This view needs all namespaces").waitFor();
+  await sound(page);
+});
+
+test("a token for all namespaces with a prefix is asked for one of them", async () => {
+  await service.post("/v1/insert", { id: "lamp", namespace: "shop/de", text: LAMP }, full.secret);
+  const page = await open(browser, service.url, { hash: "#/browse", token: shops.secret });
+  for (const view of ["Browse", "Originals"]) {
+    await page.getByRole("link", { name: view }).click();
+    await page.locator("#main").getByText("Enter a namespace: this token reaches shop/*.").waitFor();
+    await sound(page);
+  }
+  await page.getByRole("link", { name: "Browse" }).click();
+  await page.getByLabel("Namespace", { exact: true }).fill("shop/de");
+  await page.getByRole("button", { name: "Show" }).click();
+  await page.getByRole("link", { name: "lamp" }).waitFor();
   await sound(page);
 });
 

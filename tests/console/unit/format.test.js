@@ -56,7 +56,7 @@ const REPLY = { fingerprint: "0".repeat(16), short: false, duplicate: false, hit
 test("a hit beyond the distance is not said to be within it", () => {
   const near = lookedUp({ ...REPLY, duplicate: true, hits: [HIT], hit_count: 1 }, 3);
   const far = lookedUp({ ...REPLY, duplicate: true, hits: [{ ...HIT, distance: 4 }], hit_count: 1 }, 3);
-  assert.equal(near.text, "The fingerprints differ in 2 of 64 bits, and 97 % of the two texts agrees.");
+  assert.equal(near.text, "The fingerprints differ in 2 of 64 bits, and the texts are 97 % alike.");
   assert.match(far.text, /differ in 4 of 64 bits, beyond the distance of 3: a likely search found it/);
 });
 
@@ -72,9 +72,9 @@ test("each outcome of a check-and-insert has a verdict of its own", () => {
 test("each reason that keeps two documents apart has words of its own", () => {
   const pair = { a: {}, b: {}, distance: 2, similarity: 0.5, numbers: 0.1, confirmed: false, duplicate: false, found_by: "distance" };
   const texts = ["distance", "labels", "similarity", "numbers", "length"].map((why) => comparison({ ...pair, kept_apart_by: why }, { distance: 3 }).text);
-  [/not both texts/, /share no label/, /only 50 % of the two texts/, /only 10 % of their numbers/, /so short/].forEach((words, at) => assert.match(texts[at], words));
+  [/not both texts/, /share no label/, /texts are 50 % alike, which is too little/, /only 10 % of their numbers/, /so short/].forEach((words, at) => assert.match(texts[at], words));
   const likely = comparison({ ...pair, distance: 9, kept_apart_by: "similarity", found_by: "likely" }, { distance: 3, minSimilarity: 0.83 });
-  assert.match(likely.text, /share a label.*only 50 %.*at least 83 % must/);
+  assert.match(likely.text, /share a label.*50 % alike; they must be 83 %/);
   const same = comparison({ ...pair, duplicate: true, similarity: 1, kept_apart_by: null });
   assert.equal(same.title, "Near-duplicates, but their numbers differ");
 });

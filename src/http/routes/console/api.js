@@ -32,7 +32,7 @@ async function problemOf(reply) {
 }
 
 export function address(path, query = {}) {
-  const pairs = Object.entries(query).filter(([, value]) => value !== undefined && value !== null && value !== "");
+  const pairs = Object.entries(query).filter(([, value]) => value != null && value !== "");
   const parameters = new URLSearchParams(pairs).toString();
   return parameters ? `${path}?${parameters}` : path;
 }

@@ -17,6 +17,7 @@ export function create(app) {
   const namespaces = h("section.card");
   const content = h("div.stack");
   let request = { path: "/v1/documents" };
+  let turn = 0;
   const panel = requestPanel(app, () => request);
   const form = h("form.card.bar", { onsubmit: submitted }, h("div.wide", field("Namespace", namespace)),
     h("div.wide", field("Ids that begin with", prefix)), h("button", { type: "submit" }, "Show"));
@@ -55,8 +56,7 @@ export function create(app) {
     request = { path, query: { namespace: where } };
     const shown = pager(app, { label: "Documents of this fingerprint",
       load: (after, options) => app.api.get(path, { namespace: where, include: "metadata", limit: PAGE, after }, options),
-      show: (reply) => [bitRows([["", reply.fingerprint]]), table("Documents", ["Id", "Stored", "Metadata"], reply.documents.map((document) => row(document, where).toSpliced(1, 1)))] });
-    namespaces.hidden = true;
+      show: (reply) => reply.documents.length === 0 ? note("No document.") : [bitRows([["", reply.fingerprint]]), table("Documents", ["Id", "Stored", "Metadata"], reply.documents.map((document) => row(document, where).toSpliced(1, 1)))] });
     put(content, h("section.card", h("h2", "Documents with the fingerprint ", h("code", fingerprint)), shown.element));
     shown.first();
   }
@@ -64,21 +64,18 @@ export function create(app) {
   async function one({ id, namespace: where }) {
     const path = `/v1/documents/${encodeURIComponent(id)}`;
     request = { path, query: { namespace: where } };
-    namespaces.hidden = true;
     const status = h("p.status", { role: "status" }, "Reading\u2026");
     put(content, h("section.card", h("h2.wrap", shorten(id, 300)), status));
-    try {
-      const found = await app.api.get(path, { namespace: where }, waiting(status));
-      put(content, whole(found, where));
-    } catch (error) {
-      put(content, app.problemBox(error));
-    }
+    const mine = turn;
+    const found = await app.api.get(path, { namespace: where }, waiting(status)).then((reply) => whole(reply, where), app.problemBox);
+    // Another one may be shown by now.
+    if (mine === turn) put(content, found);
   }
 
   function whole(document, where) {
     const refuses = app.refusesWrites;
     const named = { id: document.id, ...(where && { namespace: where }) };
-    const remove = app.can("write") ? h("button.danger", { type: "button", disabled: Boolean(refuses), onclick: () => ask(document, where) }, "Remove") : null;
+    const remove = app.can("write") && h("button.danger", { type: "button", disabled: Boolean(refuses), onclick: () => ask(document, where) }, "Remove");
     const link = (view, parameters, text) => h("a.button.second", { href: `#/${view}?${new URLSearchParams(parameters)}` }, text);
     return h("section.card", h("h2.wrap", document.id), bitRows([["", document.fingerprint]]),
       facts([
@@ -91,10 +88,10 @@ export function create(app) {
         document.sequence && ["Change", count(document.sequence)],
         ["Duplicates found", document.duplicates ? `${count(document.duplicates)}, the last ${ago(document.last_duplicate_at_ms)}` : "none counted"],
       ]),
-      document.metadata ? h("pre.code.alone", { tabindex: 0 }, JSON.stringify(document.metadata, null, 2)) : null,
+      document.metadata && h("pre.code.alone", { tabindex: 0 }, JSON.stringify(document.metadata, null, 2)),
       h("div.row", link("lookup", named, "Look up"), link("compare", { a_id: document.id, ...(where && { namespace: where }) }, "Compare"),
         h("span.grow"), remove),
-      refuses && app.can("write") ? note(refuses) : null);
+      refuses && app.can("write") && note(refuses));
   }
 
   async function ask(document, where) {
@@ -106,6 +103,7 @@ export function create(app) {
       const { removed } = await app.api.remove(`/v1/documents/${encodeURIComponent(document.id)}`, { namespace: where }, waiting(status));
       put(content, h("div.card", h("p.wrap", { role: "status" }, removed ? "It is removed." : "It was gone already."),
         h("p", h("a", { href: address({ namespace: where }) }, "Back to the documents"))));
+      content.querySelector("a").focus();
     } catch (error) {
       status.replaceWith(app.problemBox(error));
     }
@@ -113,10 +111,13 @@ export function create(app) {
 
   function show(parameters) {
     const asked = Object.fromEntries(parameters);
+    turn += 1;
     if (asked.namespace === undefined && !app.reachesAll) asked.namespace = namespace.value;
     namespace.value = asked.namespace ?? "";
     prefix.value = asked.prefix ?? "";
-    if (asked.id !== undefined) one(asked);
+    namespaces.hidden = true;
+    if (app.lacks(namespace)) put(content, app.lacks(namespace));
+    else if (asked.id !== undefined) one(asked);
     else if (asked.fingerprint) ofFingerprint(asked);
     else documents(asked);
     panel.refresh();

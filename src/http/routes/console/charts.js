@@ -23,7 +23,7 @@ export function linePath(values, x, y) {
   let path = "";
   let isDown = false;
   values.forEach((value, at) => {
-    if (value === null || value === undefined) {
+    if (value == null) {
       isDown = false;
       return;
     }
@@ -37,7 +37,7 @@ export function linePath(values, x, y) {
 
 // { title, note, at: [ms], series: [{ name, values }], format, unit of round numbers, stacked, fromZero }
 export function chart({ title, note, at, series, format, unit, stacked, fromZero = true }) {
-  const known = series.flatMap(({ values }) => values).filter((value) => value !== null && value !== undefined);
+  const known = series.flatMap(({ values }) => values).filter((value) => value != null);
   const sums = at.map((_, row) => series.reduce((sum, { values }) => sum + (values[row] ?? 0), 0));
   const top = Math.max(0, ...(stacked ? sums : known));
   const bottom = fromZero || known.length === 0 ? 0 : Math.min(...known);
@@ -60,8 +60,9 @@ export function chart({ title, note, at, series, format, unit, stacked, fromZero
   const plot = h("div.plot", { tabindex: 0, role: "slider", "aria-label": title, "aria-valuemin": 0, "aria-valuemax": at.length - 1,
     onkeydown: (event) => {
       const step = { ArrowLeft: -1, ArrowRight: 1 }[event.key];
-      if (step) event.preventDefault();
-      if (step) point(Math.max(0, Math.min(at.length - 1, chosen + step)));
+      if (!step) return;
+      event.preventDefault();
+      point(Math.max(0, Math.min(at.length - 1, chosen + step)));
     },
     onpointermove: (event) => {
       const box = plot.getBoundingClientRect();
@@ -79,7 +80,7 @@ export function chart({ title, note, at, series, format, unit, stacked, fromZero
     cursor.setAttribute("x1", x(row));
     cursor.setAttribute("x2", x(row));
     cursor.setAttribute("visibility", isLast ? "hidden" : "visible");
-    const texts = series.map(({ name, values }) => [name, values[row] === null || values[row] === undefined ? "\u2013" : format(values[row])]);
+    const texts = series.map(({ name, values }) => [name, format(values[row])]);
     plot.setAttribute("aria-valuenow", row);
     plot.setAttribute("aria-valuetext", `${clock(at[row])}: ${texts.map((pair) => pair.join(" ")).join(", ")}`);
     put(legend, texts.map(([name, text], number) => h("li", h(`i.swatch.s${number % 5}`), name, " ", h("strong", text))), h("li.note", clock(at[row])));
@@ -97,12 +98,12 @@ export function parts(rows, most, format) {
   const whole = Math.max(most ?? 0, sum) || 1;
   let from = 0;
   const bars = rows.map(([, value], number) => {
-    const bar = svg("rect", { class: `block s${number % 5}`, x: (1000 * from) / whole, y: 0, width: Math.max(value > 0 ? 1 : 0, (1000 * value) / whole), height: 22 });
+    const bar = svg("rect", { class: `block s${number % 7}`, x: (1000 * from) / whole, y: 0, width: Math.max(value > 0 ? 1 : 0, (1000 * value) / whole), height: 22 });
     from += value;
     return bar;
   });
   const label = rows.map(([name, value]) => `${name} ${format(value)}`).join(", ");
   return h("div.parts", svg("svg", { viewBox: "0 0 1000 22", preserveAspectRatio: "none", role: "img", "aria-label": label },
     svg("rect.track", { x: 0, y: 0, width: 1000, height: 22 }), bars),
-  h("ul.legend", rows.map(([name, value], number) => h("li", h(`i.swatch.s${number % 5}`), name, " ", h("strong", format(value))))));
+  h("ul.legend", rows.map(([name, value], number) => h("li", h(`i.swatch.s${number % 7}`), name, " ", h("strong", format(value))))));
 }

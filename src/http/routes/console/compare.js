@@ -31,7 +31,7 @@ export function create(app) {
       h("section.card", { "aria-label": "First document" }, h("h2.tag", "A"), a.element),
       h("section.card", { "aria-label": "Second document" }, h("h2.tag", "B"), b.element)),
     h("div.bar",
-      field("Distance", distance), field("Similarity from", similarity), field("Numbers from", shared), field("Text of pages", extract),
+      field("Distance", distance), field("Least similarity", similarity), field("Least numbers", shared), field("Text of pages", extract),
       h("span.grow"), button),
     status);
 
@@ -67,12 +67,12 @@ export function create(app) {
   async function show(reply, one, other) {
     const asked = { distance: number(distance), minSimilarity: number(similarity), minNumbers: number(shared) };
     const verdict = comparison(reply, asked);
-    const differences = h("div");
+    const differences = h("div.stack");
     put(result, verdictBox(verdict), h("div.card", measures(reply, asked)), differences,
-      fingerprints(reply), reply.explanation ? explained(reply) : null);
+      fingerprints(reply), reply.explanation && explained(reply));
     result.hidden = false;
     app.announce(`${verdict.title}. ${verdict.text}`);
-    result.scrollIntoView({ block: "nearest", behavior: "smooth" });
+    result.scrollIntoView({ block: "nearest" });
     if (one.text === null || other.text === null) {
       put(differences, note("The service keeps no texts: passages are shown where both texts are given here."));
       return;
@@ -96,6 +96,9 @@ export function create(app) {
       const given = app.handed("compare");
       if (given?.text) a.set(given.kind, given.text, given.namespace);
       if (given?.file) a.take(given.file);
+      if (!given && ![...parameters].length) return;
+      result.hidden = true;
+      if (!a.missing() && !b.missing()) form.requestSubmit();
     },
   };
 }
@@ -131,7 +134,7 @@ function passageRow(all, at, a, b) {
   const side = (text, range, marks, tag, name) => h("div.side", h("span.tag", { "aria-hidden": "true" }, name),
     h("p", { dir: "auto" }, pieces(text, range, marks).map(([piece, differs]) =>
       (differs ? h(tag, {}, piece) : differs === null ? h("span.note", piece) : piece))));
-  return h("li", gap > 0 ? h("p.gap", `${plural(gap, "equal word")}`) : null,
+  return h("li", gap > 0 && h("p.gap", `${plural(gap, "equal word")}`),
     h("div.sides", side(a, inA, changes.map((change) => change.slice(0, 2)), "del", "A"),
       side(b, inB, changes.map((change) => change.slice(2)), "ins", "B")));
 }
@@ -144,7 +147,7 @@ function disagreeing(first, second) {
   const both = a.size - inA.length;
   const column = (name, items) => h("div", h("h4", `Only in ${name}`),
     items.length === 0 ? note("none") : h("ul.chips", items.slice(0, NUMBERS_SHOWN).map((item) => h("li", item))),
-    items.length > NUMBERS_SHOWN ? note(`and ${count(items.length - NUMBERS_SHOWN)} more`) : null);
+    items.length > NUMBERS_SHOWN && note(`and ${count(items.length - NUMBERS_SHOWN)} more`));
   return card("Numbers that disagree",
     note(inA.length + inB.length === 0 ? `Both have the same ${plural(both, "number")}.` : `${plural(both, "number")} in both.`),
     inA.length + inB.length === 0 ? null : h("div.sides", column("A", inA), column("B", inB)));
@@ -156,7 +159,7 @@ function fingerprints(reply) {
   return card("Fingerprints",
     bitRows([["A", a.fingerprint], ["B", b.fingerprint]]),
     h("p.row.note", h("span", "A ", h("code", a.fingerprint)), h("span", "B ", h("code", b.fingerprint))),
-    short.length > 0 ? note(`${short.join(" and ")} ${short.length > 1 ? "are" : "is"} short: fewer than 10 words.`) : null);
+    short.length > 0 && note(`${short.join(" and ")} ${short.length > 1 ? "are" : "is"} short: fewer than 10 words.`));
 }
 
 const signed = (value) => `${value > 0 ? "+" : ""}${Math.round(value * 10) / 10}`;
@@ -164,7 +167,7 @@ const signed = (value) => `${value > 0 ? "+" : ""}${Math.round(value * 10) / 10}
 function explained({ explanation }) {
   const bits = explanation.differing_bits;
   return card("Features that decided",
-    bits === null ? note("Of a bare fingerprint the features are not known.")
+    bits === null ? note("The features of a stored document or a fingerprint are not known.")
       : bits.length === 0 ? note("No bit differs.")
         : [note("A bit is 1 where the weights of the features sum up to more than 0. The features that pull the two sums apart most decide it."),
           table("Bits that differ", ["#Bit", "#Sum in A", "#Sum in B", "Features that pull them apart"], bits.map((bit) => [

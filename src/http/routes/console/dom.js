@@ -24,7 +24,7 @@ function fill(node, spec, attributes, children) {
   const names = spec.split(".").slice(1);
   if (names.length > 0) node.setAttribute("class", names.join(" "));
   for (const [name, value] of Object.entries(attributes)) {
-    if (value === undefined || value === null || value === false) continue;
+    if (value == null || value === false) continue;
     if (name.startsWith("on")) node.addEventListener(name.slice(2), value);
     else if (PROPERTIES.has(name)) node[name] = value;
     else node.setAttribute(name, value === true ? "" : value);
@@ -34,7 +34,7 @@ function fill(node, spec, attributes, children) {
 }
 
 function flat(children) {
-  return children.flat(Infinity).filter((child) => child !== null && child !== undefined && child !== false);
+  return children.flat(Infinity).filter((child) => child != null && child !== false);
 }
 
 // Replaces what is in a node. What has the focus gives it to what takes its place, so that a view that
@@ -49,7 +49,7 @@ export function put(node, ...children) {
 }
 
 let lastId = 0;
-export const newId = (stem) => `${stem}-${(lastId += 1)}`;
+export const newId = (stem) => `${stem}-${lastId += 1}`;
 
 // A label with its control, and perhaps a line of help.
 export function field(label, control, help) {

@@ -3,14 +3,14 @@
 const NUMBER = new Intl.NumberFormat("en");
 const ONE_DECIMAL = new Intl.NumberFormat("en", { maximumFractionDigits: 1 });
 
-export const count = (value) => (value === null || value === undefined ? "\u2013" : NUMBER.format(value));
+export const count = (value) => (value == null ? "\u2013" : NUMBER.format(value));
 
 export function plural(number, one, many = `${one}s`) {
   return `${count(number)} ${number === 1 ? one : many}`;
 }
 
 export function bytes(value) {
-  if (value === null || value === undefined) return "\u2013";
+  if (value == null) return "\u2013";
   const units = ["B", "KiB", "MiB", "GiB", "TiB"];
   let unit = 0;
   while (value >= 1024 && unit < units.length - 1) {
@@ -22,12 +22,12 @@ export function bytes(value) {
 
 // Rounded down, as the service rounds: 82.99 % is not 83 %.
 export function percent(share) {
-  if (share === null || share === undefined) return "\u2013";
+  if (share == null) return "\u2013";
   return `${ONE_DECIMAL.format(Math.floor(share * 1000 + 1e-9) / 10)} %`;
 }
 
 export function duration(ms) {
-  if (ms === null || ms === undefined) return "\u2013";
+  if (ms == null) return "\u2013";
   if (ms < 1) return `${ONE_DECIMAL.format(ms * 1000)} \u00b5s`;
   if (ms < 1000) return `${ONE_DECIMAL.format(ms)} ms`;
   const steps = [[60, "s"], [60, "min"], [24, "h"], [Infinity, "d"]];
@@ -36,7 +36,6 @@ export function duration(ms) {
     if (value < most) return `${value < 10 ? ONE_DECIMAL.format(value) : count(Math.floor(value))} ${unit}`;
     value /= most;
   }
-  return "";
 }
 
 export function ago(ms, now = Date.now()) {
@@ -48,8 +47,7 @@ const two = (value) => String(value).padStart(2, "0");
 
 // In the time zone of the reader.
 export function time(ms) {
-  if (ms === null || ms === undefined) return "\u2013";
-  const date = new Date(ms);
+  const date = new Date(ms ?? NaN);
   if (Number.isNaN(date.getTime())) return "\u2013";
   const day = `${date.getFullYear()}-${two(date.getMonth() + 1)}-${two(date.getDate())}`;
   return `${day} ${two(date.getHours())}:${two(date.getMinutes())}:${two(date.getSeconds())}`;

@@ -7,8 +7,7 @@ import { requestPanel } from "./request.js";
 
 const POLL_MS = 5000;
 const MINUTES = [["60", "1 hour"], ["360", "6 hours"], ["1440", "24 hours"]];
-// The columns of the history that are no outcomes of writes.
-const NO_OUTCOMES = new Set(["at", "documents", "memory_bytes", "resident_bytes", "journal_bytes", "disk_free_bytes", "requests", "refused", "errors", "p50_us", "p99_us"]);
+const OUTCOMES = ["inserted", "duplicate", "already_present", "refreshed", "replaced", "removed"];
 
 export const title = "Index";
 
@@ -17,24 +16,16 @@ export function create(app) {
   const rest = h("div.stack");
   const history = h("div.stack");
   const snapshots = h("div.stack");
-  const trouble = h("div");
-  const minutes = h("select.narrow", { "aria-label": "How far back", onchange: () => draw().catch(failed) }, MINUTES.map(([value, name]) => h("option", { value }, name)));
+  const minutes = h("select.narrow", { "aria-label": "How far back", onchange: () => polling.tried(draw()) }, MINUTES.map(([value, name]) => h("option", { value }, name)));
   const panel = requestPanel(app, () => ({ path: "/v1/stats" }));
   let rounds = 0;
   const polling = app.poll(POLL_MS, async () => {
-    try {
-      const stats = await app.api.get("/v1/stats");
-      put(now, figures(stats, await health(app)));
-      put(rest, details(stats));
-      if (rounds % 6 === 0) await Promise.all([draw(), listSnapshots()]);
-      rounds += 1;
-      put(trouble);
-    } catch (error) {
-      failed(error);
-    }
+    const stats = await app.api.get("/v1/stats");
+    put(now, figures(stats, await health(app)));
+    put(rest, details(stats));
+    if (rounds % 6 === 0) await Promise.all([draw(), listSnapshots()]);
+    rounds += 1;
   });
-
-  const failed = (error) => put(trouble, app.problemBox(error));
 
   async function draw() {
     const reply = await app.api.get("/v1/history", { minutes: minutes.value });
@@ -51,7 +42,7 @@ export function create(app) {
   }
 
   return {
-    element: h("div.view", app.heading(title, "How large it is, how it grows, and what it needs."), trouble, now, history, rest, snapshots, panel.element),
+    element: h("div.view", app.heading(title, "How large it is, how it grows, and what it needs."), polling.trouble, now, history, rest, snapshots, panel.element),
     refresh: panel.refresh,
     show() {
       rounds = 0;
@@ -72,7 +63,7 @@ function figures(now, states) {
   const { policy, interval_ms: interval } = now.durability;
   const figure = (value, name) => h("div", h("dd", value), h("dt", name));
   return [
-    h("dl.figures", figure(count(now.documents), "documents"), figure(count(now.namespaces), now.namespaces === 1 ? "other namespace" : "other namespaces"),
+    h("dl.figures", figure(count(now.documents), "documents"), figure(count(now.namespaces), now.namespaces === 1 ? "namespace besides the default" : "namespaces besides the default"),
       figure(bytes(memory.total_bytes), "memory of the index"), figure(bytes(journal.bytes), "journal"), figure(duration(now.uptime_seconds * 1000), "since the start")),
     h("section.card", h("h2.unseen", "Health"), h("div.row", states.map(([name, problem]) =>
       h(`span.pill${problem ? ".warn" : ""}`, `${name}: ${problem ? "not ready" : "ready"}`)), h("span.grow"),
@@ -90,9 +81,8 @@ function details({ memory, journal, disk, index }) {
     parts(rows.filter(([, value]) => value > 0), memory.max_bytes, bytes)),
     h("div.pair",
       card("Journal", facts([["Size", `${bytes(journal.bytes)} in ${plural(journal.files, "file")}`], ["Of stored documents", `at least ${bytes(journal.live_bytes)}`],
-        ["Packs", count(journal.packs)], ["Freed since the start", bytes(journal.reclaimed_bytes)],
-        journal.sweep && ["Sweep", `${count(journal.sweep.done)} of ${count(journal.sweep.upto)}`]])),
-      card("Disk", facts([["Free", bytes(disk.free_bytes)], ["Must stay free", bytes(disk.needed_bytes)]]), note(disk.freeing))),
+        ["Packs", count(journal.packs)], ["Freed since the start", bytes(journal.reclaimed_bytes)]])),
+      card("Disk", facts([["Free", bytes(disk.free_bytes)], ["Must stay free", bytes(disk.needed_bytes)]]), disk.free_bytes < 2 * disk.needed_bytes && note(disk.freeing))),
     card("Segments", note(`${plural(index.segments.length, "immutable part")}, and ${plural(index.delta_events, "change")} that ${index.delta_events === 1 ? "is" : "are"} in none yet.`),
       index.segments.length === 0 ? null : table("Segments", ["#Documents", "#Fingerprints", "#Memory", "Tables"], index.segments.slice(0, 100).map((one) =>
         [count(one.documents), count(one.fingerprints), bytes(one.bytes), h("code", one.plan)]))),
@@ -110,11 +100,10 @@ function charts(reply) {
   const at = all.get("at").map((text) => Date.parse(text));
   const of = (name, shown = word(name)) => ({ name: shown, values: all.get(name) ?? at.map(() => null) });
   const thousandth = ({ name, values }) => ({ name, values: values.map((value) => (value === null ? null : value / 1000)) });
-  const outcomes = [...all.keys()].filter((name) => !NO_OUTCOMES.has(name));
-  const used = outcomes.filter((name) => all.get(name).some((value) => value > 0));
+  const used = OUTCOMES.filter((name) => all.get(name)?.some((value) => value > 0));
   const shown = [
     { title: "Documents", series: [of("documents")], format: count, fromZero: false },
-    { title: "Writes by outcome", note: "a minute", series: (used.length > 0 ? used : outcomes.slice(0, 1)).map((name) => of(name)), format: count, stacked: true },
+    { title: "Writes by outcome", note: "a minute", series: (used.length > 0 ? used : ["inserted"]).map((name) => of(name)), format: count, stacked: true },
     { title: "Latency", series: [thousandth(of("p50_us", "median")), thousandth(of("p99_us", "99 %"))], format: duration },
     { title: "Requests", note: "a minute", series: ["requests", "errors", "refused"].map((name) => of(name)), format: count },
     { title: "Memory", series: [of("memory_bytes", "index"), of("resident_bytes", "resident")], format: bytes, unit: 1024 },

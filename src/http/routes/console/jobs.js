@@ -2,31 +2,29 @@
 
 import { button, h, note, put, question } from "./dom.js";
 import { ago, duration, percent, plural, time, word } from "./format.js";
-import { pager } from "./pages.js";
 import { requestPanel } from "./request.js";
 
 const POLL_MS = 2000;
-const PAGE = 50;
 
 export const title = "Jobs";
 
 export function create(app) {
-  const trouble = h("div");
   let busy = false;
-  const pages = pager(app, { label: "Jobs",
-    load: (after, options) => app.api.get("/v1/jobs", { limit: PAGE, after }, options),
-    show: (reply) => {
-      busy = reply.jobs.some(runs);
-      return reply.jobs.length === 0 ? note("No job runs, and none has ended lately.") : h("ul.jobs", reply.jobs.map((job) => h("li", shown(job))));
-    } });
+  const jobs = h("ul.jobs");
   const panel = requestPanel(app, () => ({ path: "/v1/jobs" }));
   let rounds = 0;
   const polling = app.poll(POLL_MS, async () => {
     // What has ended does not change: a list at rest is read less often, so that it can be read.
-    if (rounds === 0) await pages.first();
-    else if (busy || rounds % 5 === 0) await pages.again();
+    if (busy || rounds % 5 === 0) await draw();
     rounds += 1;
   });
+
+  async function draw() {
+    const reply = await app.api.get("/v1/jobs");
+    busy = reply.jobs.some(runs);
+    const latest = reply.jobs.toSorted((one, other) => other.begun_at_ms - one.begun_at_ms);
+    put(jobs, latest.length === 0 ? h("li", note("No job runs, and none has ended lately.")) : latest.map((job) => h("li", shown(job))));
+  }
 
   const runs = ({ state }) => state === "running" || state === "waiting";
 
@@ -34,29 +32,23 @@ export function create(app) {
   const mayEnd = ({ kind }) => (kind === "groups" ? app.can("read") : !app.refusesWrites);
 
   function shown(job) {
-    const cancel = runs(job) && mayEnd(job) ? button("Cancel", () => end(job)) : null;
+    const cancel = runs(job) && mayEnd(job) && button("Cancel", () => end(job));
     return h("article.card",
       h("div.row", h("h2.plain", heading(job)), h("span.grow"), h(`span.pill${job.state === "failed" ? ".warn" : runs(job) ? "" : ".quiet"}`, job.state), cancel),
       h("p.wrap", scope(job)),
-      runs(job) && job.progress !== undefined ? h("div.progress", h("progress", { max: 1, value: job.progress, "aria-label": "Progress" }), h("span", percent(job.progress))) : null,
+      runs(job) && job.progress !== undefined && h("div.progress", h("progress", { max: 1, value: job.progress, "aria-label": "Progress" }), h("span", percent(job.progress))),
       note(outcome(job), ` Begun ${time(job.begun_at_ms)}, ${ago(job.begun_at_ms)}`, job.ended_at_ms ? `; it took ${duration(job.ended_at_ms - job.begun_at_ms)}` : "", ". ", h("code", job.job)),
-      job.error ? h("p.fault.wrap", job.error) : null);
+      job.error && h("p.fault.wrap", job.error));
   }
 
   async function end(job) {
     const text = job.kind === "purge" ? "What it has removed stays removed; the rest stays stored." : "It begins anew when it is asked for again.";
     if (!(await question("Cancel this job?", text, "Cancel it"))) return;
-    try {
-      await app.api.remove(`/v1/jobs/${job.job}`);
-      put(trouble);
-    } catch (error) {
-      put(trouble, app.problemBox(error));
-    }
-    await pages.again();
+    await polling.tried(app.api.remove(`/v1/jobs/${job.job}`).then(draw));
   }
 
   return {
-    element: h("div.view", app.heading(title, "Removals and searches for groups."), trouble, pages.element, panel.element),
+    element: h("div.view", app.heading(title, "Removals and searches for groups."), polling.trouble, jobs, panel.element),
     refresh: panel.refresh,
     show() {
       rounds = 0;

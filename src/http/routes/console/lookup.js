@@ -17,6 +17,7 @@ export function create(app) {
   const namespace = app.namespaceInput(changed);
   const source = createSource(app, { label: "Document", onchange: changed, namespace, rows: 10 });
   const id = h("input", { type: "text", autocomplete: "off", placeholder: "https://a.example/1", oninput: changed });
+  const own = h("div.wide", field("Its id, if it has one", id));
   const distance = app.distanceInput(changed);
   const similarity = app.shareInput(changed);
   const shared = app.shareInput(changed);
@@ -30,14 +31,16 @@ export function create(app) {
   const run = app.runner({ status, result, button: ask });
   const panel = requestPanel(app, described);
   let read = null;
+  let stores = false;
 
   const form = h("form.card.stack", { onsubmit: submitted, onkeydown: app.submitKey }, source.element,
-    h("div.bar", h("div.wide", field("Namespace", namespace)), h("div.wide", field("Its id, if it has one", id)), field("Distance", distance)),
-    h("details", h("summary", "More options"), h("div.bar.inset", field("Similarity from", similarity), field("Numbers from", shared),
+    h("div.bar", h("div.wide", field("Namespace", namespace)), own, field("Distance", distance)),
+    h("details", h("summary", "More options"), h("div.bar.inset", field("Least similarity", similarity), field("Least numbers", shared),
       field("Search", search), field("Stored in the last seconds", age))),
     h("div.row", ask, store, refused), status);
 
   function changed() {
+    stores = false;
     allowed();
     panel.refresh();
   }
@@ -48,7 +51,8 @@ export function create(app) {
     ask.hidden = !app.can("read");
     store.hidden = !app.can("write");
     store.disabled = Boolean(why) || isStored;
-    put(refused, app.can("write") && why);
+    own.hidden = isStored;
+    put(refused, app.can("write") && (why ?? (isStored && "It is stored already.")));
   }
 
   const number = (input) => (input.value === "" ? undefined : Number(input.value));
@@ -58,7 +62,8 @@ export function create(app) {
     search: search.value === "default" ? undefined : search.value });
 
   function described() {
-    const path = "/v1/query";
+    if (source.kind === "id" && read?.id !== source.id) return { path: `/v1/documents/${encodeURIComponent(source.id)}`, query: { namespace: namespace.value } };
+    const path = pathOf();
     const asked = { ...options(), limit: HITS };
     if (source.kind === "file" && source.file) {
       return { method: "POST", path, query: asked, file: source.file.name, type: isPage(source.file) ? "text/html" : "text/plain" };
@@ -66,11 +71,12 @@ export function create(app) {
     return { method: "POST", path, json: { ...seen(), ...asked } };
   }
 
+  const pathOf = () => (stores || !app.can("read") ? "/v1/check-and-insert" : "/v1/query");
   const seen = () => (source.kind === "id" && read?.id === source.id ? read.body : source.sketched("document"));
 
   function submitted(event) {
     event.preventDefault();
-    const stores = event.submitter?.name === "store" || !app.can("read");
+    stores = event.submitter?.name === "store" || !app.can("read");
     const missing = source.missing();
     if (missing) {
       status.textContent = missing.text;
@@ -80,7 +86,7 @@ export function create(app) {
     remember();
     run(stores ? "Storing\u2026" : "Looking up\u2026", async (task) => {
       read = await source.read(task);
-      const path = stores ? "/v1/check-and-insert" : "/v1/query";
+      const path = pathOf();
       const asked = { ...options(), limit: HITS, counts: stores ? true : undefined };
       const sent = { ...task, reads: !stores };
       // The service decodes a file as it decodes any body.
@@ -104,13 +110,13 @@ export function create(app) {
 
   function show(reply, asked) {
     const verdict = lookedUp(reply, asked);
-    const rest = reply.truncated ? note(`${plural(reply.hit_count, "fingerprint")} match; the first ${count(reply.hits.length)} are listed.`) : null;
+    const rest = reply.truncated && note(`${plural(reply.hit_count, "fingerprint")} match; the first ${count(reply.hits.length)} are listed.`);
     put(result, verdictBox(verdict), h("ol.hits", reply.hits.map((hit) => h("li", hitCard(hit, reply, asked)))), rest,
       reply.hits.length === 0 ? card("Fingerprint", bitRows([["", reply.fingerprint]]),
         h("p.row.note", h("code", reply.fingerprint), reply.short ? "short: fewer than 10 words" : null)) : null);
     result.hidden = false;
     app.announce(`${verdict.title}. ${verdict.text}`);
-    result.scrollIntoView({ block: "nearest", behavior: "smooth" });
+    result.scrollIntoView({ block: "nearest" });
   }
 
   // The nearest stored document, and what keeps it from counting.
@@ -122,7 +128,7 @@ export function create(app) {
     const reply = await app.api.post("/v1/query", { ...body, ...wider }, { ...task, reads: true });
     const [best] = reply.hits.toSorted((one, other) => (other.similarity ?? 0) - (one.similarity ?? 0) || one.distance - other.distance);
     if (!best) {
-      searching.textContent = `Nothing that is stored here is near: no fingerprint within ${plural(wider.distance, "bit")}, the largest distance of this service, and no text that shares a label with this one.`;
+      searching.textContent = `Nothing else that is stored here is near: no fingerprint within ${plural(wider.distance, "bit")}, and no text that shares a label with this one.`;
       return;
     }
     const [stored] = best.documents.filter((document) => document.id !== null);
@@ -158,7 +164,7 @@ export function create(app) {
       bitRows([["", reply.fingerprint], ["", hit.fingerprint]]),
       h("ul.documents", hit.documents.map((document) => documentLine(document, namespace.value))),
       others > 0 ? note(h("a", { href: address({ fingerprint: hit.fingerprint, namespace: namespace.value }) },
-        `${hit.document_count_is_at_least ? "at least " : ""}${plural(others, "more document")} with this fingerprint`)) : null);
+        `${hit.document_count_is_at_least ? "at least " : ""}${plural(others, hit.documents.length ? "more document" : "document")} with this fingerprint`)) : null);
   }
 
   return {
@@ -167,7 +173,7 @@ export function create(app) {
     show(parameters) {
       allowed();
       const where = parameters.get("namespace");
-      if (where !== null) namespace.value = where;
+      if (where !== null || ["id", "fingerprint"].some((kind) => parameters.has(kind))) namespace.value = where ?? "";
       for (const kind of ["id", "fingerprint"]) {
         const value = parameters.get(kind);
         if (value === null || (source.kind === kind && source.given.text === value)) continue;
@@ -189,6 +195,6 @@ function unconfirmed(hit) {
 function documentLine(document, namespace) {
   const { id, stored_at_ms: storedAt, expires_at: expires, metadata } = document;
   return h("li", id === null ? h("span.note", "without an id") : h("a.wrap", { href: address({ id, namespace }) }, id),
-    h("span.note", { title: time(storedAt) }, ` stored ${ago(storedAt)}`), expires ? h("span.note", `, expires ${time(expires * 1000)}`) : null,
-    metadata ? h("details", h("summary", "Metadata"), h("pre.code.small", JSON.stringify(metadata, null, 2))) : null);
+    h("span.note", { title: time(storedAt) }, ` stored ${ago(storedAt)}`), expires && h("span.note", `, expires ${time(expires * 1000)}`),
+    metadata && h("details", h("summary", "Metadata"), h("pre.code.small", JSON.stringify(metadata, null, 2))));
 }

@@ -21,8 +21,7 @@ const VIEWS = {
   jobs: { module: jobs, scopes: ["read"] },
   originals: { module: originals, scopes: ["read"] },
 };
-const POLL_MS = 4000;
-const POLL_AWAY_MS = 1500;
+const POLL_MS = 3000;
 const KEPT = "nearprint-token";
 
 const at = (id) => document.getElementById(id);
@@ -37,7 +36,6 @@ const session = {
     if (session.isReached === yes) return;
     session.isReached = yes;
     showBanner();
-    schedule();
   },
   ask(problem) {
     // Who has said "not now" is asked again after the next click.
@@ -61,6 +59,8 @@ const app = {
   get limits() { return me.limits; },
   can: (scope) => me.scopes.includes(scope),
   get reachesAll() { return me.namespaces === null; },
+  // What to do first if a token for some namespaces needs the name of one.
+  lacks: (input) => (app.reachesAll || input.value ? null : note(`Enter a namespace: this token reaches ${list(me.namespaces)}.`)),
   announce(text) { at("announcer").textContent = text; },
   heading: (title, lead) => h("div.heading", h("h1", title), h("p.lead", lead)),
   hand(view, value) { handed[view] = value; },
@@ -93,15 +93,20 @@ const app = {
     if (event.key === "Enter" && (event.ctrlKey || event.metaKey)) event.currentTarget.requestSubmit();
   },
   problemBox, runner,
-  // Goes on as long as the view is shown and the page is seen.
+  // Goes on as long as the view is shown and the page is seen; `trouble` shows what went wrong last.
   poll(ms, work) {
     let runs = 0;
+    const trouble = h("div");
+    const tried = (done) => done.then(() => put(trouble), (error) => {
+      if (!(error instanceof Problem)) throw error;
+      put(trouble, problemBox(error));
+    });
     const round = async (mine) => {
       if (mine !== runs) return;
-      if (!document.hidden) await work().catch((error) => { if (!(error instanceof Problem)) throw error; });
+      if (!document.hidden) await tried(work());
       setTimeout(round, ms, mine);
     };
-    return { start: () => round(runs += 1), stop: () => { runs += 1; } };
+    return { trouble, tried, start: () => round(runs += 1), stop: () => { runs += 1; } };
   },
 };
 
@@ -128,11 +133,11 @@ function advice(problem) {
 }
 
 function problemBox(problem) {
-  const again = problem.status === 401 ? button("Enter a token", () => session.ask(problem), "first") : null;
+  const again = problem.status === 401 && button("Enter a token", () => session.ask(problem), "first");
   const help = advice(problem);
   return h("div.verdict.fault", { role: "alert" }, h("div", h("h2", problem.title || "The request failed"),
     h("p.wrap", problem.detail), help && h("p.wrap", help),
-    problem.code && note(h("code", problem.code), problem.status ? ` \u00b7 ${problem.status}` : ""), again));
+    problem.code && note(h("code", problem.code), problem.status ? ` \u00b7 ${problem.status}` : "", problem.field && ` \u00b7 ${problem.field}`), again));
 }
 
 // Runs one piece of work of a form at a time; a new one ends the one before.
@@ -183,6 +188,8 @@ function askForToken(problem) {
       const before = session.token;
       session.token = input.value.trim();
       try {
+        // No header can have other characters.
+        if (/[^!-~]/.test(session.token)) throw new Problem({ code: "token_unknown" });
         await learn({ quiet: true });
         sessionStorage.setItem(KEPT, session.token);
         ok = true;
@@ -236,11 +243,10 @@ function forget() {
 
 function showBanner() {
   const { kind, decides, decider } = me.role;
-  const lines = [];
-  if (!session.isReached) lines.push(`The service at ${location.host} does not answer. The console asks again by itself.`);
-  else if (halted) lines.push(`${halted.title}. ${halted.detail}`);
-  else if (kind === "node" && !decides && !decider) lines.push("No node leads now. Look-ups go on; what is to be stored is sent again until one leads.");
-  const text = lines.join(" ");
+  let text = "";
+  if (!session.isReached) text = `The service at ${location.host} does not answer. The console asks again by itself.`;
+  else if (halted) text = `${halted.title}. ${halted.detail}`;
+  else if (kind === "node" && !decides && !decider) text = "No node leads now. Look-ups go on; what is to be stored is sent again until one leads.";
   if (at("banner").textContent !== text) put(at("banner"), text && h("p.inner", text));
 }
 
@@ -264,7 +270,7 @@ function schedule() {
   timer = setTimeout(async () => {
     await look();
     schedule();
-  }, session.isReached ? POLL_MS : POLL_AWAY_MS);
+  }, POLL_MS);
 }
 
 function render() {
@@ -278,8 +284,8 @@ function render() {
   const came = current !== null && current !== asked;
   current = asked;
   if (!view || !isAllowed(view)) {
-    const why = view?.all && !app.reachesAll ? "reaches some namespaces only" : hasScopes();
-    show(h("div.view", app.heading(view?.module.title ?? "nearprint", `${callerName()} ${why}: this is not shown to it.`)));
+    const why = view?.all && !app.reachesAll ? "all namespaces; the token reaches some only" : `the scope ${view?.scopes[0] ?? "read"}; ${callerName()} ${hasScopes()}`;
+    show(h("div.view", app.heading(view?.module.title ?? "nearprint", `This view needs ${why}.`)));
   } else {
     if (!built.has(asked)) built.set(asked, { view: view.module.create(app) });
     const { view: shown } = built.get(asked);

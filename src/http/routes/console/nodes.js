@@ -11,32 +11,22 @@ export const title = "Nodes";
 export function create(app) {
   const role = h("section.card", { "aria-label": "This service" });
   const nodes = h("ul.nodes");
-  const trouble = h("div");
   const panel = requestPanel(app, () => ({ path: "/v1/nodes" }));
   const polling = app.poll(POLL_MS, async () => {
-    try {
-      await draw();
-      put(trouble);
-    } catch (error) {
-      put(trouble, app.problemBox(error));
-    }
-  });
-
-  async function draw() {
     put(role, h("h2", "This service"), h("p", sentence(app.me.role)), passes(app.me.role));
     const reply = await app.api.get("/v1/nodes");
     put(nodes, reply.nodes.map((node) => h("li", shown(node))));
-  }
+  });
 
   return {
-    element: h("div.view", app.heading(title, "Who decides, who copies, and what is wrong."), trouble, role, nodes, panel.element),
+    element: h("div.view", app.heading(title, "Who decides, who copies, and what is wrong."), polling.trouble, role, nodes, panel.element),
     refresh: panel.refresh, show: polling.start, hide: polling.stop,
   };
 }
 
 function sentence({ kind, decides, decider }) {
-  if (kind === "alone") return "It is alone: it decides everything, and nobody copies what it does not see.";
-  if (kind === "follower") return decides ? "It was a follower, and decides now." : `It follows the primary ${decider ?? "(not known)"}.`;
+  if (kind === "alone") return "It runs alone, without followers or a cluster.";
+  if (kind === "follower") return decides ? "It was a follower, and decides now." : `It follows ${decider ?? "a primary"}.`;
   if (decides) return "It is a node of a cluster, and leads it.";
   return decider ? `It is a node of a cluster; ${decider} leads.` : "It is a node of a cluster, and knows no leader now.";
 }
@@ -56,16 +46,16 @@ function shown(node) {
   const isIll = Boolean(node.fault || node.error) || node.state === "halted";
   const name = node.address ?? "this service";
   return h(`article.card${node.is_self ? ".own" : ""}`,
-    h("div.row", h("h3.wrap", name), node.is_self ? h("span.pill.quiet", "this one") : null, h("span.grow"),
+    h("div.row", h("h3.wrap", name), node.is_self && h("span.pill.quiet", "this one"), h("span.grow"),
       h(`span.pill${isIll ? ".warn" : node.leads ? "" : ".quiet"}`, node.error ? "not reached" : STATES[node.state] ?? word(node.role))),
     node.error ? null : facts([
       ["Role", word(node.role ?? "not known")],
-      node.role === "alone" || node.leads ? null : ["Hears the others", node.connected ? "yes" : "no"],
-      node.lag_ms === null || node.lag_ms === undefined ? null : ["Behind by", node.lag_ms === 0 ? "nothing" : duration(node.lag_ms)],
+      node.role !== "alone" && !node.leads && ["Hears the others", node.connected ? "yes" : "no"],
+      node.lag_ms != null && ["Behind by", node.lag_ms === 0 ? "nothing" : duration(node.lag_ms)],
       ["Position", count(node.position)], ["Documents", count(node.documents)], ["Version", node.version ?? "\u2013"],
     ]),
-    node.fault ? h("p.fault.wrap", node.fault) : null,
-    node.error ? h("p.fault.wrap", node.error) : null,
-    node.next ? h("p.wrap", "What helps: ", node.next) : null,
-    node.address && !node.is_self ? h("p", h("a", { href: `${node.address}/`, rel: "noreferrer" }, "Its console")) : null);
+    node.fault && h("p.fault.wrap", node.fault),
+    node.error && h("p.fault.wrap", node.error),
+    node.next && h("p.wrap", "What helps: ", node.next),
+    node.address && !node.is_self && h("p", h("a", { href: `${node.address}/`, rel: "noreferrer" }, "Its console")));
 }

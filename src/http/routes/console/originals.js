@@ -1,6 +1,6 @@
 // Originals: the documents with the most duplicates.
 
-import { choice, field, h, note, table } from "./dom.js";
+import { choice, field, h, note, put, table } from "./dom.js";
 import { ago, count, shorten, time } from "./format.js";
 import { address, pager } from "./pages.js";
 import { requestPanel } from "./request.js";
@@ -11,6 +11,7 @@ export const title = "Originals";
 
 export function create(app) {
   const namespace = app.namespaceInput();
+  const hint = h("div");
   const order = choice("Order", [["duplicates", "Most duplicates"], ["recent", "Last duplicated"]], "duplicates", ask);
   const query = () => ({ namespace: namespace.value, order: order.value });
   const pages = pager(app, { label: "Originals",
@@ -20,7 +21,8 @@ export function create(app) {
   const panel = requestPanel(app, () => ({ path: "/v1/originals", query: query() }));
 
   function ask() {
-    pages.first();
+    put(hint, app.lacks(namespace));
+    if (!hint.firstChild) pages.first();
     panel.refresh();
   }
 
@@ -35,7 +37,7 @@ export function create(app) {
     ask();
   } }, h("div.wide", field("Namespace", namespace)), order.element, h("button", { type: "submit" }, "Show"));
   return {
-    element: h("div.view", app.heading(title, "Which documents are copied most."), form, h("section.card", pages.element), panel.element),
+    element: h("div.view", app.heading(title, "Which documents are copied most."), form, h("section.card", hint, pages.element), panel.element),
     refresh: panel.refresh, show: ask,
   };
 }

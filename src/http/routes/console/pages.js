@@ -11,13 +11,18 @@ export function pager(app, { label, load, show }) {
   const body = h("div.stack");
   const back = button("Previous page", () => turn(-1));
   const forth = button("Next page", () => turn(1));
-  const buttons = h("nav.row", { "aria-label": `Pages: ${label}` }, back, forth);
+  const buttons = h("nav.row", { "aria-label": `Pages: ${label}`, hidden: true }, back, forth);
   const element = h("div.stack", body, status, buttons);
   // Those of the pages before, of the page that is shown, and of the next one.
   let [before, shown, next] = [[], undefined, null];
   let running = null;
 
-  const turn = (by) => (by < 0 ? go(before.slice(0, -1), before.at(-1)) : go([...before, shown], next));
+  async function turn(by) {
+    await (by < 0 ? go(before.slice(0, -1), before.at(-1)) : go([...before, shown], next));
+    // The first or the last page has one button less.
+    (forth.disabled ? back : forth).focus({ preventScroll: true });
+    element.scrollIntoView();
+  }
 
   async function go(earlier, after) {
     running?.abort();
@@ -45,6 +50,5 @@ export function pager(app, { label, load, show }) {
     // Whether a page before the one that is shown exists.
     get isLater() { return before.length > 0; },
     first: () => go([], undefined),
-    again: () => go(before, shown),
   };
 }

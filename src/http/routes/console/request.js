@@ -64,22 +64,23 @@ function callOf({ path, query = {}, json, file, type }) {
   delete named.include;
   const looksUp = { ...named, limit };
   if (file) return ["query", type === "text/html" ? [] : [new FromFile(file)], { ...(type === "text/html" && { html: new FromFile(file, true) }), ...looksUp }];
-  if (route === "query") {
+  if (route === "query" || route === "check-and-insert") {
     const { text, ...rest } = looksUp;
-    return ["query", text === undefined ? [] : [text], rest];
+    return [route.replaceAll("-", "_"), text === undefined ? [] : [text], rest];
   }
   if (route === "compare") {
     const { a, b, ...rest } = named;
     return ["compare", [a, b], rest];
   }
   if (last) return [route === "documents" ? "get" : "documents_of", [decodeURIComponent(last)], named];
-  return [route === "nodes" ? "stats" : route, [], named];
+  return [route, [], named];
 }
 
 export function python(request, origin) {
+  if (request.path === "/v1/nodes") return "# The Python client has no call for it.";
   const [call, positional, named] = callOf(request);
   const { needsToken } = request;
-  const pairs = Object.entries(named).filter(([, value]) => value !== undefined && value !== null && value !== "");
+  const pairs = Object.entries(named).filter(([, value]) => value != null && value !== "");
   const values = [...positional.map(literal), ...pairs.map(([name, value]) => `${name}=${literal(value)}`)];
   const inside = values.join(", ");
   const called = inside.length > 70 ? `client.${call}(\n        ${values.join(",\n        ")},\n    )` : `client.${call}(${inside})`;

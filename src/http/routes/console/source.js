@@ -149,7 +149,7 @@ export function createSource(app, { label, onchange, namespace, rows = 9 }) {
       const of = file ?? { name: "document.txt", type: "" };
       return { [isPage(of) ? "html" : "text"]: new FromFile(of.name, isPage(of)) };
     }
-    return { fingerprint: "0000000000000000" };
+    return null;
   }
 
   return {

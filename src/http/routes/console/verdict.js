@@ -4,7 +4,7 @@ import { h, svg } from "./dom.js";
 import { bits, percent, plural } from "./format.js";
 
 const ofBits = (distance) => (distance === 0 ? "The fingerprints are equal" : `The fingerprints differ in ${distance} of 64 bits`);
-const agrees = (share) => `${percent(share)} of the two texts agrees`;
+const agrees = (share) => `the texts are ${percent(share)} alike`;
 
 // What a comparison says: { tone, title, text }.
 export function comparison(reply, { distance, minSimilarity } = {}) {
@@ -18,15 +18,15 @@ export function comparison(reply, { distance, minSimilarity } = {}) {
       ? ` That is beyond the distance${distance === undefined ? "" : ` of ${distance}`}: a look-up finds them because their texts share a label.` : "";
     return { tone: "yes", title, text: `${apart}${share}.${found}` };
   }
-  const least = minSimilarity ? `; at least ${percent(minSimilarity)} must` : ", which is too little";
+  const least = minSimilarity ? `; they must be ${percent(minSimilarity)}` : ", which is too little";
   const texts = {
     distance: `${apart}.${within} They are not both texts, so nothing else can be compared.`,
     labels: `${apart}.${within} Their texts share no label either, so no look-up compares them.`
       + (reply.similarity > 0 ? ` If one did: ${agrees(reply.similarity)}.` : ""),
     similarity: reply.distance > (distance ?? 64)
-      ? `Their texts share a label, so a look-up compares them, but only ${agrees(reply.similarity)}${least}.`
-      : `${apart}, but only ${agrees(reply.similarity)}${least}.`,
-    numbers: `${apart}, and ${agrees(reply.similarity)}, but only ${percent(reply.numbers)} of their numbers.`,
+      ? `Their texts share a label, so a look-up compares them, but ${agrees(reply.similarity)}${least}.`
+      : `${apart}, but ${agrees(reply.similarity)}${least}.`,
+    numbers: `${apart}, and ${agrees(reply.similarity)}, but only ${percent(reply.numbers)} of their numbers agree.`,
     length: `${apart}, and one of the texts is so short that only an equal fingerprint or a compared text counts.`,
   };
   return { tone: "no", title: "These are not near-duplicates", text: texts[reply.kept_apart_by] ?? apart };
@@ -84,13 +84,12 @@ export function bitRows(rows) {
 
 // A share or a distance on a line, with the place from which it counts.
 function gauge({ label, shown, share, bound, note }) {
-  const mark = (at, name) => svg(`line.${name}`, { x1: 100 * at, x2: 100 * at, y1: 0, y2: 12 });
   return h("div.gauge", h("div.gaugehead", h("span", label), h("strong", shown)),
-    share === null || share === undefined ? null
+    share == null ? null
       : svg("svg", { viewBox: "0 0 100 12", preserveAspectRatio: "none", "aria-hidden": "true" },
         svg("rect.track", { x: 0, y: 4, width: 100, height: 4, rx: 2 }),
         svg("rect.fill", { x: 0, y: 4, width: Math.max(0.5, 100 * Math.min(1, share)), height: 4, rx: 2 }),
-        bound === undefined ? null : mark(bound, "bound")),
+        bound !== undefined && svg("line.bound", { x1: 100 * bound, x2: 100 * bound, y1: 0, y2: 12 })),
     note && h("span.help", note));
 }
 
