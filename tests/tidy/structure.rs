@@ -47,7 +47,7 @@ const LAYERS: &[(&str, usize)] = &[
     ("crates/files", 8_390),
     ("crates/wire", 2_060),
     ("crates/text", 6_050),
-    ("crates/engine", 10_870),
+    ("crates/engine", 10_940),
     ("crates/service", 2_690),
     ("crates/client", 460),
     ("crates/machine", 2_130),

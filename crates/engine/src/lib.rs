@@ -73,9 +73,9 @@ pub use api::error::{OpenError, Refused};
 pub use api::observer::Observer;
 pub use api::options::{Durability, ModelCheck, Options, SMALL_SEGMENT_MAX};
 pub use api::replies::{
-    Admission, DiskStats, Findings, Freeing, MemoryStats, NamespaceInfo, PackedInserted,
-    PackedQuery, Page, PageOptions, QueryOptions, Readiness, RecordSpace, Removed, SegmentStats,
-    SnapshotInfo, Stats, StoreOptions, StoredDocument, Written,
+    DiskStats, Findings, Freeing, MemoryStats, NamespaceInfo, PackedInserted, PackedQuery, Page,
+    PageOptions, QueryOptions, Readiness, RecordSpace, Removed, SegmentStats, SnapshotInfo, Stats,
+    StoreOptions, StoredDocument, Written,
 };
 pub use handle::Engine;
 pub use handle::listing::DocumentStream;
@@ -98,6 +98,7 @@ pub use snapshot::snapshots::Export;
 pub use snapshot::state_file::StateFile;
 pub use state::jobs::{GroupsRequest, GroupsWork, Job, Work, progress_of};
 pub use state::scheduler::Share;
+pub use write::outbox::{Admission, Outbox};
 pub use write::queued::Pending;
 
 /// How an engine is a copy of others: a node of a cluster, or a follower.

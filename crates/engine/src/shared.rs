@@ -98,6 +98,8 @@ pub(crate) enum Life {
 pub(crate) enum ToWriter {
     /// Decide a command.
     Write(Box<dyn QueuedWrite>),
+    /// Decide these in their order: as one group, if there is time.
+    WriteAll(Vec<Box<dyn QueuedWrite>>),
     /// Install what was built from parts of the published view, and publish. The new view is sent
     /// back.
     Install { built: Built, installed: oneshot::Sender<View> },
@@ -113,6 +115,23 @@ pub(crate) enum ToWriter {
     Fail,
     /// Commit what waits, and end.
     Stop,
+}
+
+impl ToWriter {
+    /// The writes in it.
+    pub(crate) fn into_writes(self) -> Vec<Box<dyn QueuedWrite>> {
+        match self {
+            Self::Write(write) => vec![write],
+            Self::WriteAll(writes) => writes,
+            Self::Install { .. }
+            | Self::Freeze { .. }
+            | Self::Sync { .. }
+            | Self::Log
+            | Self::Halt(_)
+            | Self::Fail
+            | Self::Stop => Vec::new(),
+        }
+    }
 }
 
 impl Shared {

@@ -3,7 +3,7 @@
 use std::sync::{Arc, OnceLock};
 use std::thread;
 
-use nearprint_engine::{Admission, Checked, Engine, Inserted, PreviousUnread};
+use nearprint_engine::{Admission, Checked, Engine, Inserted, Outbox, PreviousUnread};
 use nearprint_text::Recipe;
 use nearprint_wire::answer::{Answer, PreviousReply};
 use nearprint_wire::offer::{Content, Offer, OfferOptions};
@@ -124,13 +124,15 @@ impl OfferBatch {
         documents: Vec<Result<Prepared, Refusal>>,
     ) -> Vec<Result<Answer, Refusal>> {
         // All are in the queue of the writer before the first sync is waited for.
+        let outbox = self.service.engine().outbox();
         let mut begun = Vec::with_capacity(documents.len());
         for document in documents {
             begun.push(match document {
-                Ok(document) => self.begin(document).await,
+                Ok(document) => outbox.wait_for(self.begin(document, &outbox)).await,
                 Err(refusal) => Err(refusal),
             });
         }
+        drop(outbox);
         let mut answers = Vec::with_capacity(begun.len());
         for write in begun {
             answers.push(match write {
@@ -141,12 +143,13 @@ impl OfferBatch {
         answers
     }
 
-    async fn begin(&self, document: Prepared) -> Result<Write, Refusal> {
-        let (service, caller, wait) = (&self.service, Caller::of_process(), Admission::Wait);
+    async fn begin(&self, document: Prepared, outbox: &Outbox) -> Result<Write, Refusal> {
+        let (service, caller) = (&self.service, Caller::of_process());
+        let admission = Admission::Collect(outbox);
         Ok(if self.operation == Operation::CheckAndInsert {
-            Write::Check(service.begin_check_and_insert(&caller, document, wait).await?)
+            Write::Check(service.begin_check_and_insert(&caller, document, admission).await?)
         } else {
-            Write::Insert(service.begin_insert(&caller, document, wait).await?)
+            Write::Insert(service.begin_insert(&caller, document, admission).await?)
         })
     }
 

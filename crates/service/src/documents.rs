@@ -34,7 +34,7 @@ impl Service {
         &self,
         caller: &Caller,
         prepared: Prepared,
-        admission: Admission,
+        admission: Admission<'_>,
     ) -> Result<Begun<Inserted>, Refusal> {
         caller.namespaces.check_document(&prepared.document)?;
         let subject = Subject::from(&prepared);
@@ -51,7 +51,7 @@ impl Service {
         &self,
         caller: &Caller,
         prepared: Prepared,
-        admission: Admission,
+        admission: Admission<'_>,
     ) -> Result<Begun<Checked>, Refusal> {
         caller.namespaces.check_document(&prepared.document)?;
         let subject = Subject::from(&prepared);

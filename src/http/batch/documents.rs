@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use axum::body::Body;
 use futures_util::FutureExt as _;
-use nearprint_engine::{Admission, Checked, Inserted, Shown};
+use nearprint_engine::{Admission, Checked, Inserted, Outbox, Shown};
 use nearprint_service::budget::{ByteShare, OWN_BYTES, SHORT_BYTES, Shorten, WhenSpent};
 use nearprint_service::{Operation, Prepared, answers, prepare, previous};
 use serde::Serialize;
@@ -102,9 +102,11 @@ async fn begin_all(
                 return;
             }
         }
+        // The writes of a piece share a sync.
+        let outbox = batch.http.service.engine().outbox();
         for (line, document) in left {
-            let slot = batch.begin(line, document).await;
-            if to_reply.send(slot).await.is_err() {
+            let slot = outbox.wait_for(batch.begin(line, document, &outbox)).await;
+            if outbox.wait_for(to_reply.send(slot)).await.is_err() {
                 return;
             }
         }
@@ -232,10 +234,11 @@ impl Batch {
         self: &Arc<Self>,
         line: u64,
         document: Result<Prepared, Problem>,
+        outbox: &Outbox,
     ) -> Slot<Reply> {
         let line = Some(line);
         if self.operation.writes() {
-            let begun = self.begin_write(document).await;
+            let begun = self.begin_write(document, outbox).await;
             let (bytes, reply) = begun.unwrap_or_else(|problem| (0, finished(Err(problem))));
             let share = Some(self.reserve(PENDING_BYTES.saturating_add(bytes)).await);
             return Slot { line, share, reply };
@@ -254,10 +257,12 @@ impl Batch {
     async fn begin_write(
         self: &Arc<Self>,
         document: Result<Prepared, Problem>,
+        outbox: &Outbox,
     ) -> Result<(usize, Finishing<Reply>), Problem> {
         let (document, service, batch) = (document?, &self.http.service, Arc::clone(self));
+        let admission = Admission::Collect(outbox);
         if self.operation == Operation::Insert {
-            let begun = service.begin_insert(&self.caller, document, Admission::Wait).await?;
+            let begun = service.begin_insert(&self.caller, document, admission).await?;
             let reply = async move {
                 let (subject, Inserted { written, previous: before }) = begun.done().await?;
                 count_verdict(written.verdict);
@@ -267,7 +272,7 @@ impl Batch {
             };
             return Ok((0, reply.boxed()));
         }
-        let begun = service.begin_check_and_insert(&self.caller, document, Admission::Wait).await?;
+        let begun = service.begin_check_and_insert(&self.caller, document, admission).await?;
         let bytes = begun.bytes();
         let reply = async move {
             let (subject, Checked { written, found, previous: before }) = begun.done().await?;

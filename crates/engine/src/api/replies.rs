@@ -138,16 +138,6 @@ pub struct NamespaceInfo {
     pub documents: u64,
 }
 
-/// What a write does if the queue is full.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Admission {
-    /// It is refused with [`Refused::Overloaded`](crate::Refused::Overloaded): single
-    /// requests.
-    Shed,
-    /// It waits, which slows its client down: batches.
-    Wait,
-}
-
 /// Whether writes are accepted, and if not, why.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Readiness {

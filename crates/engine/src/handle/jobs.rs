@@ -6,9 +6,9 @@ use nearprint_machine::jobs::{self, JobState, Purge, PurgeWork, RUNNING_MAX};
 use crate::api::client::Client;
 use crate::api::clock;
 use crate::api::error::Refused;
-use crate::api::replies::Admission;
 use crate::handle::Engine;
 use crate::state::jobs::{GroupsRequest, Job, Work};
+use crate::write::outbox::Admission;
 
 impl Engine {
     /// Begins a job that removes many documents, one after the other: those that are stored now.

@@ -207,7 +207,7 @@ mod tests {
 
     use super::*;
     use crate::api::options::Options;
-    use crate::api::replies::Admission;
+    use crate::write::outbox::Admission;
 
     #[tokio::test]
     async fn a_hit_is_read_here_if_it_is_in_memory_and_else_where_waiting_is_no_harm() {

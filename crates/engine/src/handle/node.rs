@@ -10,10 +10,10 @@ use crate::api::clock;
 use crate::api::error::{OpenError, Refused};
 use crate::api::observer::Observer;
 use crate::api::options::{Durability, Options};
-use crate::api::replies::Admission;
 use crate::handle::Engine;
 use crate::shared::ToWriter;
 use crate::state::replica::{Membership, NodeStatus, ReplicaOptions};
+use crate::write::outbox::Admission;
 
 impl Engine {
     /// Opens the directory of a node or of a follower, recovers, and starts the threads. It answers

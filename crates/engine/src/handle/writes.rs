@@ -13,7 +13,7 @@ use nearprint_machine::search::{PackedSearch, Probe, nearest};
 
 use crate::api::clock;
 use crate::api::error::Refused;
-use crate::api::replies::{Admission, PackedInserted, QueryOptions, Removed, StoreOptions};
+use crate::api::replies::{PackedInserted, QueryOptions, Removed, StoreOptions};
 use crate::handle::Engine;
 use crate::read::found::{Checked, Inserted};
 use crate::read::reader::RecordLookup;
@@ -21,7 +21,9 @@ use crate::shared::ToWriter;
 use crate::state::published::Published;
 use crate::state::replica::Membership;
 use crate::state::scheduler::{Share, piece};
+use crate::threads::writer::refuse;
 use crate::write::command::{Command, SearchedCheckAndInsert, SearchedCheckAndInsertPacked};
+use crate::write::outbox::{Admission, Outbox};
 use crate::write::queued::{Pending, Queued};
 
 impl Engine {
@@ -32,7 +34,7 @@ impl Engine {
     pub async fn begin_insert(
         &self,
         insert: impl Into<Insert>,
-        admission: Admission,
+        admission: Admission<'_>,
     ) -> Result<Pending<Inserted>, Refused> {
         self.submit(insert.into(), admission, 0).await
     }
@@ -47,7 +49,7 @@ impl Engine {
         document: impl Into<Document>,
         options: QueryOptions,
         storing: impl Into<StoreOptions>,
-        admission: Admission,
+        admission: Admission<'_>,
     ) -> Result<Pending<Checked>, Refused> {
         let QueryOptions { criteria, limit, .. } = options;
         self.check_distance(criteria.distance)?;
@@ -72,7 +74,7 @@ impl Engine {
     pub async fn begin_insert_packed(
         &self,
         packed: impl Into<Packed>,
-        admission: Admission,
+        admission: Admission<'_>,
     ) -> Result<Pending<PackedInserted>, Refused> {
         let packed = packed.into();
         assert!(packed.fingerprints.len() <= PACKED_MAX, "callers cut batches");
@@ -90,7 +92,7 @@ impl Engine {
         share: &Share,
         packed: impl Into<Packed>,
         criteria: Criteria,
-        admission: Admission,
+        admission: Admission<'_>,
     ) -> Result<Pending<Vec<u8>>, Refused> {
         let packed = packed.into();
         assert!(packed.fingerprints.len() <= PACKED_MAX, "callers cut batches");
@@ -130,7 +132,7 @@ impl Engine {
         &self,
         namespace: Option<Namespace>,
         id: DocumentId,
-        admission: Admission,
+        admission: Admission<'_>,
     ) -> Result<Pending<Removed>, Refused> {
         self.submit(Remove { namespace, id }, admission, 0).await
     }
@@ -147,12 +149,22 @@ impl Engine {
         self.submit(Reset { namespace, fingerprint }, Admission::Shed, 0).await?.wait().await
     }
 
+    /// An outbox for writes that shall reach the writer together ([`Admission::Collect`]).
+    pub fn outbox(&self) -> Outbox {
+        let shared = Arc::clone(&self.shared);
+        Outbox::new(Box::new(move |writes| {
+            if let Err(unsent) = shared.writer.send(ToWriter::WriteAll(writes)) {
+                refuse(unsent.0.into_writes(), &shared.end_refusal());
+            }
+        }))
+    }
+
     /// Puts a command that is accepted now in the queue of the writer; its reply takes about
     /// `bytes` bytes.
     pub(super) async fn submit<C: Command>(
         &self,
         command: C,
-        admission: Admission,
+        admission: Admission<'_>,
         bytes: usize,
     ) -> Result<Pending<C::Reply>, Refused> {
         self.submit_at(command, clock::now_ms(), admission, bytes).await
@@ -162,7 +174,7 @@ impl Engine {
         &self,
         command: C,
         at_ms: u64,
-        admission: Admission,
+        admission: Admission<'_>,
         bytes: usize,
     ) -> Result<Pending<C::Reply>, Refused> {
         let bounds = command.bounds();
@@ -178,8 +190,13 @@ impl Engine {
         let room = self.shared.queue.take(admission, bounds.changes).await?;
         let (queued, pending) =
             Queued::new(command, at_ms, (self.client.clone(), Some(room)), bytes);
-        let sent = self.shared.writer.send(ToWriter::Write(queued));
-        sent.map_err(|_| self.shared.end_refusal())?;
+        match admission {
+            Admission::Collect(outbox) => outbox.put(queued),
+            Admission::Shed | Admission::Wait => {
+                let sent = self.shared.writer.send(ToWriter::Write(queued));
+                sent.map_err(|_| self.shared.end_refusal())?;
+            }
+        }
         let wait_max = self.shared.node.as_ref().and_then(Membership::write_timeout);
         Ok(pending.no_longer_than(wait_max))
     }

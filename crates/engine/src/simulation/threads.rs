@@ -17,10 +17,11 @@ use nearprint_storage::{DirectoryLock, Disk, DiskFile, SimulatedDisk, StorageErr
 
 use crate::api::error::Refused;
 use crate::api::options::{Durability, Options};
-use crate::api::replies::{Admission, Findings, QueryOptions, Readiness};
+use crate::api::replies::{Findings, QueryOptions, Readiness};
 use crate::directories::recovery::recover;
 use crate::handle::Engine;
 use crate::threads::pause::Writes;
+use crate::write::outbox::Admission;
 
 const ENTROPY: [u8; 40] = [0x5e; 40];
 /// The maximum number of checks, 10 ms apart, until something happens; a window has 20 ms.

@@ -180,10 +180,11 @@ mod tests {
 
     use super::*;
     use crate::api::options::Options;
-    use crate::api::replies::{Admission, QueryOptions};
+    use crate::api::replies::QueryOptions;
     use crate::handle::Engine;
     use crate::read::reader::RecordLookup;
     use crate::state::published::Published;
+    use crate::write::outbox::Admission;
 
     fn client(name: &str) -> Client {
         Client::Token(name.into())

@@ -96,9 +96,10 @@ mod tests {
     use super::*;
     use crate::api::error::Refused;
     use crate::api::options::{Durability, Options};
-    use crate::api::replies::{Admission, Readiness};
+    use crate::api::replies::Readiness;
     use crate::directories::recovery::recover;
     use crate::handle::Engine;
+    use crate::write::outbox::Admission;
 
     const THREADS: [&str; 9] = [
         "writer",

@@ -48,9 +48,7 @@ impl Writer {
         self.inbox.close();
         let refused = self.shared.end_refusal();
         while let Ok(message) = self.inbox.try_recv() {
-            if let ToWriter::Write(write) = message {
-                self.waiting.push_back(write);
-            }
+            self.waiting.extend(message.into_writes());
         }
         refuse(self.waiting.take_all(), &refused);
     }
@@ -102,6 +100,7 @@ impl Writer {
     fn take(&mut self, message: ToWriter) -> Result<(), StorageError> {
         match message {
             ToWriter::Write(write) => self.waiting.push_back(write),
+            ToWriter::WriteAll(writes) => self.waiting.extend(writes),
             // Whoever sent one of these may have stopped waiting, because the engine is closing.
             ToWriter::Install { built, installed } => {
                 self.core.install(&built);

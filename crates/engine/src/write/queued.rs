@@ -14,9 +14,9 @@ use tokio::time::timeout;
 
 use crate::api::client::Client;
 use crate::api::error::Refused;
-use crate::api::replies::Admission;
 use crate::write::command::{Bounds, Command};
 use crate::write::core::{CommandGroup, Core};
+use crate::write::outbox::Admission;
 
 /// Single writes have this part of the queue to themselves, at least one change.
 const SINGLE_PART: usize = 8;
@@ -52,19 +52,19 @@ impl QueueRoom {
     /// [`Refused::Overloaded`] if a single write would have to wait.
     pub(crate) async fn take(
         &self,
-        admission: Admission,
+        admission: Admission<'_>,
         changes: usize,
     ) -> Result<OwnedSemaphorePermit, Refused> {
         let room = match admission {
             Admission::Shed => &self.singles,
-            Admission::Wait => &self.batches,
+            Admission::Wait | Admission::Collect(_) => &self.batches,
         };
         let (free, changes) = (Arc::clone(&room.free), changes.min(room.max) as u32);
         match admission {
             Admission::Shed => {
                 free.try_acquire_many_owned(changes).map_err(|_| Refused::Overloaded)
             }
-            Admission::Wait => {
+            Admission::Wait | Admission::Collect(_) => {
                 free.acquire_many_owned(changes).await.map_err(|_| Refused::Stopping)
             }
         }

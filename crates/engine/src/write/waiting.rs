@@ -37,6 +37,13 @@ impl WaitingWrites {
         self.writes.insert(client, VecDeque::from([write]));
     }
 
+    /// The same for several.
+    pub(crate) fn extend(&mut self, writes: Vec<Box<dyn QueuedWrite>>) {
+        for write in writes {
+            self.push_back(write);
+        }
+    }
+
     /// Takes the next write if it is wanted.
     pub(crate) fn pop_front_if(
         &mut self,

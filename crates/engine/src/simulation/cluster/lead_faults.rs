@@ -9,9 +9,9 @@ use nearprint_machine::document::DocumentId;
 
 use super::threads::{Cluster, NODES, document, eventually, halted, insert, state, within_3};
 use crate::api::error::Refused;
-use crate::api::replies::Admission;
 use crate::handle::Engine;
 use crate::state::replica::NodeState;
+use crate::write::outbox::Admission;
 
 const OFF_MS: i64 = 60_000;
 

@@ -16,7 +16,7 @@ use tempfile::TempDir;
 
 use crate::api::error::{OpenError, Refused};
 use crate::api::options::Options;
-use crate::api::replies::{Admission, QueryOptions, StoreOptions};
+use crate::api::replies::{QueryOptions, StoreOptions};
 use crate::directories::node;
 use crate::directories::offline::restore;
 use crate::handle::Engine;
@@ -24,6 +24,7 @@ use crate::replication::log::Log;
 use crate::replication::log::required::Required;
 use crate::replication::log::simulated::{CutOff, Faults, SimulatedLog};
 use crate::state::replica::{NodeOptions, NodeState, OpenLog, ReplicaOptions};
+use crate::write::outbox::Admission;
 
 pub(super) const NODES: usize = 3;
 /// A hang is a failure.

@@ -182,6 +182,7 @@ impl NodeWriter {
     fn take(&mut self, message: ToWriter) {
         match message {
             ToWriter::Write(write) => self.waiting.push_back(write),
+            ToWriter::WriteAll(writes) => self.waiting.extend(writes),
             ToWriter::Install { .. } | ToWriter::Freeze { .. } | ToWriter::Sync { .. } => {
                 self.requests.push_back(message);
             }
@@ -504,6 +505,7 @@ impl NodeWriter {
                     drop(synced.send(self.node.settle()?));
                 }
                 ToWriter::Write(_)
+                | ToWriter::WriteAll(_)
                 | ToWriter::Log
                 | ToWriter::Halt(_)
                 | ToWriter::Fail
