@@ -85,6 +85,11 @@ fn original(group: &[u32], scanned: &Scanned, keep: KeepBy) -> u32 {
 }
 
 impl Scanned {
+    /// Whether any document has a number in the field by which documents are chosen.
+    pub const fn has_scores(&self) -> bool {
+        !self.scores.is_empty()
+    }
+
     /// The distance of two documents that have fingerprints.
     pub(super) fn distance(&self, one: u32, other: u32) -> Option<Distance> {
         let fingerprint = |document| self.fingerprints.get(document);

@@ -1,5 +1,9 @@
 //! The formats that there are readers for.
 
+use std::path::Path;
+
+use super::names::NameKind;
+
 /// The format of a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[cfg_attr(feature = "clap", derive(clap::ValueEnum))]
@@ -27,6 +31,24 @@ pub enum Format {
 }
 
 impl Format {
+    /// Whether a file at `path` may have this format by its name. A name without a known ending
+    /// promises nothing.
+    pub fn fits_name(self, path: &Path) -> bool {
+        match NameKind::of(path) {
+            NameKind::Ndjson => self == Self::Ndjson,
+            NameKind::Json => matches!(self, Self::Json | Self::Ndjson),
+            NameKind::Csv => self == Self::Csv,
+            NameKind::Tsv => self == Self::Tsv,
+            NameKind::Parquet => self == Self::Parquet,
+            NameKind::Warc => self == Self::Warc,
+            NameKind::Text
+            | NameKind::Html
+            | NameKind::Hex
+            | NameKind::Foreign(_)
+            | NameKind::Other => true,
+        }
+    }
+
     /// The value of `--format` that stands for it.
     pub(super) const fn name(self) -> &'static str {
         match self {

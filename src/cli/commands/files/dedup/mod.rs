@@ -102,6 +102,14 @@ pub(crate) fn run(mut args: DedupArgs, out: &mut dyn Write) -> Result<()> {
     Ok(printed?)
 }
 
+/// Refuses to choose by a field that no document has.
+fn check_scores(args: &DedupArgs, scanned: &Scanned) -> Result<()> {
+    let is_known = scanned.has_scores() || scanned.is_empty();
+    let Some(field) = args.keep.field.as_deref().filter(|_| !is_known) else { return Ok(()) };
+    let what = format!("no document has a number in the field `{field}`");
+    Err(ErrorReport::usage(what, "name another field, or leave out --keep").into())
+}
+
 /// Writes the files of groups and of pairs.
 fn write_tables(
     args: &DedupArgs,
@@ -159,6 +167,7 @@ fn scan(args: &DedupArgs, options: ReadOptions, interrupt: &Interrupt) -> Result
     if interrupt.is_noted() {
         return Err(interrupted());
     }
+    check_scores(args, &scanned)?;
     Ok(scanned)
 }
 

@@ -159,6 +159,12 @@ fn into_file(
         let report = ErrorReport::new("nothing was read: there is no file", next);
         return Err(report.with_code(exit_code::NOTHING_READ).into());
     };
+    if !format.fits_name(output) {
+        let name = output.display();
+        let what =
+            format!("{name} has the ending of another format than the files, which it keeps");
+        return Err(usage(what, "give it the ending that the files have"));
+    }
     let paths: Vec<PathBuf> = inputs.iter().map(|input| input.path.clone()).collect();
     let layout = Layout::of(&paths, (format, is_marked), options).map_err(|fault| {
         let [one, other] = fault.files.each_ref().map(|path| name_of(path));
