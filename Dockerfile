@@ -11,7 +11,7 @@ ARG BASE_IMAGE=debian:bookworm-slim
 # other services, and time zones. The packages' names and versions are there for scanners.
 FROM ${BASE_IMAGE} AS files
 RUN apt-get update && apt-get install --yes --no-install-recommends ca-certificates tzdata
-RUN mkdir -p /image/etc /image/tmp /image/data /image/var/lib/dpkg/status.d \
+RUN mkdir -p /image/etc /image/tmp /owned/data /image/var/lib/dpkg/status.d \
  && cp --parents --dereference /lib*/ld-linux-* /lib/*-linux-gnu/libc.so.6 /lib/*-linux-gnu/libm.so.6 \
         /lib/*-linux-gnu/libgcc_s.so.1 /etc/ssl/certs/ca-certificates.crt \
         /usr/share/doc/libc6/copyright /usr/share/doc/libgcc-s1/copyright \
@@ -33,7 +33,8 @@ LABEL org.opencontainers.image.title="nearprint" \
       org.opencontainers.image.version="${VERSION}" \
       org.opencontainers.image.licenses="MIT OR Apache-2.0"
 COPY --from=files /image /
-COPY --from=files --chown=10001:10001 /image/data /data
+# The folder itself gets this owner only as part of what is copied.
+COPY --from=files --chown=10001:10001 /owned /
 
 # Nobody outside the container reaches its loopback address, so the service listens on all addresses.
 # It then requires tokens: without NEARPRINT_ACCESS__TOKENS_FILE it does not start.
