@@ -15,8 +15,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from datatrove.pipeline.filters.base_filter import BaseFilter
-from datatrove.utils.logging import logger
+try:
+    from datatrove.pipeline.filters.base_filter import BaseFilter
+    from datatrove.utils.logging import logger
+except ImportError as error:
+    _hint = "nearprint.datatrove needs datatrove, an extra: pip install 'nearprint[datatrove]' (./python[datatrove] in a clone)"
+    raise ImportError(_hint) from error
 
 from nearprint._hooks import TextWatch, is_kept
 from nearprint.client import Client

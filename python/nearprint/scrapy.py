@@ -16,9 +16,13 @@ import logging
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from itemadapter import ItemAdapter
-from scrapy.exceptions import DropItem
-from scrapy.utils.asyncio import is_asyncio_available
+try:
+    from itemadapter import ItemAdapter
+    from scrapy.exceptions import DropItem
+    from scrapy.utils.asyncio import is_asyncio_available
+except ImportError as error:
+    _hint = "nearprint.scrapy needs scrapy, an extra: pip install 'nearprint[scrapy]' (./python[scrapy] in a clone)"
+    raise ImportError(_hint) from error
 
 from nearprint._hooks import TextWatch, is_kept
 from nearprint.client import AsyncClient
