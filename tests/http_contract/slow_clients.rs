@@ -117,10 +117,10 @@ fn a_client_that_reads_nothing_of_its_reply_is_closed() {
     let mut stuck = server.connect();
     stuck.begin_chunked("POST /v1/fingerprint/batch?explain=true", &NDJSON);
     let lines = "{\"text\":\"some words to explain at length\"}\n".repeat(1_000);
-    // Nothing is read, so the buffers fill up, and then the server gives up. What takes longer hangs.
+    // Nothing is read, so the buffers fill up, and then the server gives up.
     let begun = now();
     while stuck.chunk(lines.as_bytes()).is_ok() {
-        assert!(begun.elapsed() < Duration::from_secs(120), "it was never closed");
+        assert!(begun.elapsed() < Duration::from_mins(2), "it was never closed");
     }
     assert_eq!(server.get("/healthz").status, 200);
 }

@@ -14,9 +14,9 @@ pub(crate) async fn off_async<T: Send + 'static>(
     tokio::task::spawn_blocking(work).await.unwrap_or(Err(Refused::Failed))
 }
 
-/// Runs `work` with records: here with what the operating system has in memory, as it has most
-/// records of a crawl, and else, once more, on a thread that may block. A hand-over to that thread
-/// costs more than a hit.
+/// Runs `work` on this thread, with the records that the operating system has in memory. If that
+/// fails, runs it again, with all records, on a thread that may block. Most records that are asked
+/// for are in memory, and handing the work over costs more than reading them.
 ///
 /// # Errors
 /// Those of the work, and [`Refused::Failed`] if it panicked.
@@ -27,7 +27,7 @@ pub(crate) async fn with_records<T: Send + 'static>(
     if let Ok(done) = work(&records.in_memory()) {
         return Ok(done);
     }
-    // What else is wrong is found again.
+    // Whatever else is wrong will be found again.
     let records = records.clone();
     off_async(move || work(&records)).await
 }

@@ -204,14 +204,19 @@ mod tests {
 
     use nearprint_fingerprint::recipe::Recipe;
     use nearprint_machine::query::Criteria;
+    use nearprint_storage::{Disk as _, RealDisk};
 
     use super::*;
     use crate::api::options::Options;
     use crate::write::outbox::Admission;
 
     #[tokio::test]
-    async fn a_hit_is_read_here_if_it_is_in_memory_and_else_where_waiting_is_no_harm() {
+    async fn a_hit_is_read_here_if_it_is_in_memory_and_else_on_a_thread_that_may_block() {
         let directory = tempfile::tempdir().unwrap();
+        // Some file systems, such as those of containers, cannot tell what is in memory.
+        let file = RealDisk::open(directory.path()).unwrap().create("probe").unwrap();
+        file.write_at(0, b"x").unwrap();
+        let can_tell = file.read_in_memory(0, &mut [0]).is_some();
         let engine = Engine::open(Options::new(directory.path(), Recipe::Features)).unwrap();
         let fingerprint = Fingerprint::new(0xff);
         let document = Document { id: DocumentId::new("a").ok(), ..Document::bare(fingerprint) };
@@ -235,7 +240,7 @@ mod tests {
             let hits = found.show(usize::MAX).await.unwrap().into_findings().hits;
             let id = hits[0].documents[0].id.as_ref();
             assert_eq!(id.map(DocumentId::as_str), Some("a"));
-            assert_eq!(tries.load(Ordering::Relaxed), 1 + usize::from(!in_memory));
+            assert_eq!(tries.load(Ordering::Relaxed), if in_memory && can_tell { 1 } else { 2 });
         }
         tokio::task::spawn_blocking(move || engine.close()).await.unwrap();
     }

@@ -25,11 +25,11 @@ pub enum Admission<'a> {
 }
 
 /// Takes the writes that were collected, in their order.
-type Send = dyn Fn(Vec<Box<dyn QueuedWrite>>) + std::marker::Send + Sync;
+type SendAll = dyn Fn(Vec<Box<dyn QueuedWrite>>) + Send + Sync;
 
 /// Collects writes until they are sent, at the latest when it is dropped.
 pub struct Outbox {
-    send: Box<Send>,
+    send: Box<SendAll>,
     writes: Mutex<Vec<Box<dyn QueuedWrite>>>,
 }
 
@@ -40,7 +40,7 @@ impl fmt::Debug for Outbox {
 }
 
 impl Outbox {
-    pub(crate) fn new(send: Box<Send>) -> Self {
+    pub(crate) fn new(send: Box<SendAll>) -> Self {
         Self { send, writes: Mutex::default() }
     }
 
@@ -48,12 +48,12 @@ impl Outbox {
         self.writes.lock().unwrap_or_else(PoisonError::into_inner).push(write);
     }
 
-    /// Waits for something, such as room in the queue or a reply. What was collected is sent
-    /// before, unless it is there at once: what is not sent is not done, and keeps its room.
+    /// Waits for something, such as room in the queue or a reply. Unless that is ready at once,
+    /// what was collected is sent first: until then it is not done, and keeps its room.
     pub async fn wait_for<T>(&self, awaited: impl Future<Output = T>) -> T {
         let mut awaited = pin!(awaited);
-        if let Some(there) = awaited.as_mut().now_or_never() {
-            return there;
+        if let Some(ready) = awaited.as_mut().now_or_never() {
+            return ready;
         }
         self.send();
         awaited.await
@@ -97,7 +97,7 @@ mod tests {
             let begun = engine.begin_insert(insert(bits), Admission::Collect(&outbox));
             pending.push(outbox.wait_for(begun).await.unwrap());
         }
-        // Nothing was sent: what is ready at once is not waited for.
+        // Nothing had to be waited for, so nothing was sent.
         assert_eq!(outbox.writes.lock().unwrap().len(), 5);
         let mut sequences = Vec::new();
         for pending in pending {

@@ -5,7 +5,7 @@ use super::*;
 use crate::simulated::{Failure, Faults, Operation};
 use crate::{Disk, RealDisk};
 
-fn behaves_as_a_disk(disk: &dyn Disk) {
+fn behaves_as_a_disk(disk: &dyn Disk, tells_what_is_in_memory: bool) {
     let file = disk.create("b").unwrap();
     assert!(disk.create("b").is_err(), "a name is created once");
     file.write_at(3, b"abc").unwrap();
@@ -14,14 +14,17 @@ fn behaves_as_a_disk(disk: &dyn Disk) {
     assert_eq!(file.read_at(1, &mut buffer).unwrap(), 5);
     assert_eq!(buffer, *b"\0\0abc\x09\x09\x09\x09\x09");
     assert_eq!(file.read_at(100, &mut buffer).unwrap(), 0);
-    // It was written just now. The simulated disk has to wait for every other read.
+    // It was written just now. The simulated disk has to wait for every other read, and some file
+    // systems cannot tell what is in memory.
     let in_memory = |offset| {
         let mut read = [9; 10];
         let found = (0..2).find_map(|_| file.read_in_memory(offset, &mut read));
         (found, read)
     };
-    assert_eq!(in_memory(1), (Some(5), buffer));
-    assert_eq!(in_memory(100).0, Some(0));
+    if tells_what_is_in_memory || in_memory(1).0.is_some() {
+        assert_eq!(in_memory(1), (Some(5), buffer));
+        assert_eq!(in_memory(100).0, Some(0));
+    }
     file.reserve(6, 10_000).unwrap();
     assert_eq!(file.len().unwrap(), 6, "reserved space is not length");
     file.truncate(4).unwrap();
@@ -43,11 +46,11 @@ fn behaves_as_a_disk(disk: &dyn Disk) {
 
 #[test]
 fn both_disks_behave_alike() {
-    behaves_as_a_disk(&SimulatedDisk::new());
+    behaves_as_a_disk(&SimulatedDisk::new(), true);
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("made/on/the/way");
-    behaves_as_a_disk(&RealDisk::open(&path).unwrap());
-    behaves_as_a_disk(&RealDisk::open(&path).unwrap());
+    behaves_as_a_disk(&RealDisk::open(&path).unwrap(), false);
+    behaves_as_a_disk(&RealDisk::open(&path).unwrap(), false);
 }
 
 #[test]

@@ -64,7 +64,7 @@ export function create(app) {
   function described() {
     if (source.kind === "id" && read?.id !== source.id) return { path: `/v1/documents/${encodeURIComponent(source.id)}`, query: { namespace: namespace.value } };
     const path = pathOf();
-    const asked = { ...options(), limit: HITS };
+    const asked = full();
     if (source.kind === "file" && source.file) {
       return { method: "POST", path, query: asked, file: source.file.name, type: isPage(source.file) ? "text/html" : "text/plain" };
     }
@@ -72,6 +72,7 @@ export function create(app) {
   }
 
   const pathOf = () => (stores || !app.can("read") ? "/v1/check-and-insert" : "/v1/query");
+  const full = () => ({ ...options(), limit: HITS, counts: stores || undefined });
   const seen = () => (source.kind === "id" && read?.id === source.id ? read.body : source.sketched("document"));
 
   function submitted(event) {
@@ -87,7 +88,7 @@ export function create(app) {
     run(stores ? "Storing\u2026" : "Looking up\u2026", async (task) => {
       read = await source.read(task);
       const path = pathOf();
-      const asked = { ...options(), limit: HITS, counts: stores ? true : undefined };
+      const asked = full();
       const sent = { ...task, reads: !stores };
       // The service decodes a file as it decodes any body.
       const reply = read.file
