@@ -18,9 +18,9 @@ from typing import TYPE_CHECKING, Any
 try:
     from datatrove.pipeline.filters.base_filter import BaseFilter
     from datatrove.utils.logging import logger
-except ImportError as error:
+except ImportError as _error:
     _hint = "nearprint.datatrove needs datatrove, an extra: pip install 'nearprint[datatrove]' (./python[datatrove] in a clone)"
-    raise ImportError(_hint) from error
+    raise ImportError(_hint) from _error
 
 from nearprint._hooks import TextWatch, is_kept
 from nearprint.client import Client

@@ -20,9 +20,9 @@ try:
     from itemadapter import ItemAdapter
     from scrapy.exceptions import DropItem
     from scrapy.utils.asyncio import is_asyncio_available
-except ImportError as error:
+except ImportError as _error:
     _hint = "nearprint.scrapy needs scrapy, an extra: pip install 'nearprint[scrapy]' (./python[scrapy] in a clone)"
-    raise ImportError(_hint) from error
+    raise ImportError(_hint) from _error
 
 from nearprint._hooks import TextWatch, is_kept
 from nearprint.client import AsyncClient
