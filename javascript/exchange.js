@@ -320,7 +320,8 @@ export class Exchange {
     const found = problemOf(body);
     if (found === undefined || status > 599) {
       const text = body.subarray(0, 200).toString().trim();
-      return problem("unknown", `${address} replied ${status}: ${text}`, status);
+      const detail = `${address} replied ${status}: ${text}. Is a nearprint service there?`;
+      return problem("unknown", detail, status);
     }
     const hasAddress = ["token_missing", "token_unknown"].includes(found.code);
     return { ...found, status, detail: hasAddress ? `${address}: ${found.detail}` : found.detail };

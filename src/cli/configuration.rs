@@ -1,7 +1,10 @@
 //! Loads the configuration of a command, and advises what to do when it, or the service with it,
 //! fails.
 
+use std::io::ErrorKind;
+
 use nearprint_engine::OpenError;
+use nearprint_storage::StorageError;
 
 use crate::cli::error_report::ErrorReport;
 use crate::config::{Config, ConfigError, Sources};
@@ -45,6 +48,8 @@ fn config_error(error: ConfigError) -> ErrorReport {
     } else if let ConfigError::Missing { missing: "cluster.address", .. } = error {
         "name the address at which the other nodes reach this one, in the file or as \
          NEARPRINT_CLUSTER__ADDRESS=http://HOST:7878"
+    } else if let ConfigError::Unreadable { .. } = error {
+        "name a file that is there and that this user may read, or none: every key has a default"
     } else {
         "`nearprint check-config --defaults` prints every key with its range"
     };
@@ -86,6 +91,11 @@ pub(super) fn serve_error(error: ServeError) -> ErrorReport {
         }
         ServeError::Open(OpenError::Storage(error)) if error.is_of_other_version() => {
             "use the version that made the directory, or choose another one: --data DIR"
+        }
+        ServeError::Open(OpenError::Storage(StorageError::Io { source, .. }))
+            if source.kind() == ErrorKind::NotADirectory =>
+        {
+            "name a directory, which is made if it does not exist: --data DIR"
         }
         ServeError::Open(_) => {
             "if another process uses the directory, stop it, or choose another one: --data DIR"

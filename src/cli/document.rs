@@ -1,9 +1,10 @@
 //! A document on the command line: where it comes from, its analysis, and its JSON.
 
 use std::ffi::OsStr;
+use std::io;
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context, Result, anyhow, bail};
+use anyhow::{Result, anyhow, bail};
 use nearprint_files::parse_vector;
 use nearprint_fingerprint::Fingerprint;
 use nearprint_text::{Analysis, Extract, Method, NoFingerprint, Recipe, UnknownRecipe, Wanted};
@@ -97,8 +98,15 @@ pub(super) fn analyse(content: &Content<'_>, method: Method) -> Result<Analysis,
 
 /// Reads a file, or the standard input for `-`, as one document.
 pub(super) fn read(path: &Path, html: bool) -> Result<Content<'static>> {
-    let named = || format!("cannot read {}", path.display());
-    nearprint_files::read_document(path, html).with_context(named)?.ok_or_else(|| {
+    let unread = |error: io::Error| {
+        let next = if error.kind() == io::ErrorKind::IsADirectory {
+            "name a file; `nearprint import`, `match` and `dedup` take folders"
+        } else {
+            "name a file that is there and that this user may read"
+        };
+        ErrorReport::new(format!("cannot read {}", path.display()), next).because(error)
+    };
+    nearprint_files::read_document(path, html).map_err(unread)?.ok_or_else(|| {
         let next = "name a text or an HTML file";
         ErrorReport::new(format!("{} is a binary file", path.display()), next).into()
     })

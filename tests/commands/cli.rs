@@ -649,6 +649,29 @@ fn an_error_says_what_why_and_what_to_do_next() {
     for part in ["error: no answer", "\n  why: ", "\n  next: start one with `nearprint serve`"] {
         assert!(err(&alone).contains(part), "{}", err(&alone));
     }
+    let folder = env!("CARGO_MANIFEST_DIR");
+    let file = concat!(env!("CARGO_MANIFEST_DIR"), "/README.md");
+    let at = ["query", LONG_TEXT, "--server", "https://127.0.0.1:9"];
+    for (command, what, next) in [
+        (&["serve", "--config", "no-such-file"][..], "no-such-file", "every key has a default"),
+        (&["serve", "--data", file], file, "name a directory"),
+        (&["fingerprint", "no-such-file"], "no-such-file", "name a file that is there"),
+        (&["query", folder], folder, "`nearprint import`, `match` and `dedup` take folders"),
+        (
+            &[&at[..], &["--token-file", "no-such-file"]].concat(),
+            "no-such-file",
+            "--token-file FILE",
+        ),
+        (&[&at[..], &["--ca-file", "no-such-file"]].concat(), "no-such-file", "--ca-file FILE"),
+        (&[&at[..], &["--ca-file", file]].concat(), file, "name a PEM file"),
+        (&["stats", "--server", "ftp://host"], "ftp://host", "write it as http://HOST:PORT"),
+    ] {
+        let output = nearprint(command, "");
+        let said = err(&output);
+        assert!(!output.status.success(), "{command:?}");
+        let (error, advice) = said.split_once("\n  next: ").unwrap_or_else(|| panic!("{said}"));
+        assert!(error.contains(what) && advice.contains(next), "{command:?}: {said}");
+    }
     let query = nearprint(&["query", "--server", "http://127.0.0.1:9", LONG_TEXT], "");
     assert_eq!((code(&query), out(&query)), (2, ""));
     for way in ["nearprint export --data DIR", "nearprint dedup --against DIR"] {
@@ -712,7 +735,7 @@ fn completions_and_manual_pages_know_every_command() {
     let page = |name: &str| std::fs::read_to_string(pages.join(name)).expect(name);
     assert!(page("nearprint.1").contains("nearprint\\-query(1)"));
     let query = page("nearprint-query.1");
-    for part in ["Exit codes:", "sed ", "min\\-similarity"] {
+    for part in ["Exit codes:", "sed ", "min\\-similarity", "NEARPRINT_URL"] {
         assert!(query.contains(part), "{part}: {query}");
     }
     page("nearprint-snapshot-export.1");

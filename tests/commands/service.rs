@@ -670,6 +670,7 @@ fn the_reply_of_another_server_is_an_error_of_every_command() {
             reply_of("200 OK", ""),
             reply_of("200 OK\r\ncontent-type: text/html", "<html>Welcome</html>\n"),
             reply_of("404 Not Found\r\ncontent-type: text/html", "<html>Not here</html>"),
+            reply_of("501 Unsupported method\r\ncontent-type: text/html", "<html>No</html>"),
             reply_of("302 Found\r\nlocation: /login", ""),
         ];
         for body in ["null\n", "5\n", "[]\n", "<html>\n", &format!("{deep}\n")] {

@@ -49,7 +49,7 @@ const LAYERS: &[(&str, usize)] = &[
     ("crates/text", 6_050),
     ("crates/engine", 10_940),
     ("crates/service", 2_690),
-    ("crates/client", 460),
+    ("crates/client", 500),
     ("crates/machine", 2_130),
     ("crates/storage", 3_310),
     ("crates/index", 9_630),

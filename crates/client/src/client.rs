@@ -12,11 +12,13 @@ use hyper::header::{
     ACCEPT, AUTHORIZATION, CONTENT_ENCODING, CONTENT_TYPE, HeaderName, HeaderValue,
     TRANSFER_ENCODING,
 };
-use hyper::{Method, Request, Response};
+use hyper::http::uri::InvalidUri;
+use hyper::{Method, Request, Response, Uri};
 use hyper_rustls::{HttpsConnector, HttpsConnectorBuilder};
 use hyper_util::client::legacy::connect::HttpConnector;
 use hyper_util::client::legacy::{self, Client};
 use hyper_util::rt::TokioExecutor;
+use rustls::InvalidMessage;
 use tokio::runtime::{self, Runtime};
 use tokio::time::{Instant, timeout_at};
 
@@ -35,6 +37,14 @@ pub enum ClientError {
     /// The file of certificates cannot be used.
     #[error(transparent)]
     Credentials(#[from] RemoteError),
+    /// The address is none of a service.
+    #[error("{url} is not an address such as http://127.0.0.1:7878: {why}")]
+    Address {
+        /// The address, with its scheme.
+        url: String,
+        /// What is wrong with it.
+        why: String,
+    },
     /// The token cannot be sent.
     #[error("the token has characters that a header cannot have")]
     Token,
@@ -97,7 +107,8 @@ impl ServiceClient {
     /// while it sends a long reply; connects with the first request.
     ///
     /// # Errors
-    /// [`ClientError::Credentials`], [`ClientError::Token`], [`ClientError::Thread`].
+    /// [`ClientError::Address`], [`ClientError::Credentials`], [`ClientError::Token`],
+    /// [`ClientError::Thread`].
     pub fn new(
         url: &str,
         token: Option<&str>,
@@ -106,6 +117,8 @@ impl ServiceClient {
     ) -> Result<Self, ClientError> {
         let url = url.trim_end_matches('/');
         let scheme = if url.contains("://") { "" } else { "http://" };
+        let url = format!("{scheme}{url}");
+        check_address(&url)?;
         let mut connector = HttpConnector::new();
         connector.enforce_http(false);
         connector.set_nodelay(true);
@@ -117,7 +130,7 @@ impl ServiceClient {
         Ok(Self {
             http: Client::builder(TokioExecutor::new()).build(connector),
             runtime: Arc::new(Background::new().map_err(ClientError::Thread)?),
-            url: format!("{scheme}{url}"),
+            url,
             authorization: authorization.map_err(|_| ClientError::Token)?,
             silence_max,
         })
@@ -262,6 +275,27 @@ impl Read for ReplyBody {
     }
 }
 
+/// Refuses an address that hyper would take for another: one with a port that is none for the usual
+/// port, one with a password for the same without it.
+fn check_address(url: &str) -> Result<(), ClientError> {
+    let wrong = |why: &str| ClientError::Address { url: url.to_owned(), why: why.to_owned() };
+    let uri: Uri = url.parse().map_err(|error: InvalidUri| wrong(&error.to_string()))?;
+    let Some(authority) = uri.authority().filter(|authority| !authority.host().is_empty()) else {
+        return Err(wrong("it has no host"));
+    };
+    if !matches!(uri.scheme_str(), Some("http" | "https")) {
+        return Err(wrong("it is neither http nor https"));
+    }
+    if authority.as_str().contains('@') {
+        return Err(wrong("it has a user or a password; a service takes a token"));
+    }
+    let has_port = authority.as_str() != authority.host();
+    if has_port && authority.port_u16().is_none_or(|port| port == 0) {
+        return Err(wrong("its port is not a number from 1 to 65535"));
+    }
+    Ok(())
+}
+
 fn nothing_came(silence_max: Duration) -> String {
     format!("nothing came for {}", ms(silence_max))
 }
@@ -272,18 +306,26 @@ fn ms(time: Duration) -> String {
 
 /// Why a request has no reply.
 fn unanswered(error: &legacy::Error) -> ClientError {
-    let is_of_tls = |cause: &io::Error| {
-        cause.get_ref().is_some_and(<dyn Error + Send + Sync>::is::<rustls::Error>)
-    };
-    let is_final = causes(error).any(|cause| {
-        cause.downcast_ref().is_some_and(hyper::Error::is_parse)
-            || cause.downcast_ref().is_some_and(is_of_tls)
-    });
+    let tls = causes(error).find_map(of_tls);
+    if let Some(rustls::Error::InvalidMessage(InvalidMessage::InvalidContentType)) = tls {
+        return ClientError::NoAnswer("what answers does not speak TLS; is it http://?".to_owned());
+    }
+    let is_foreign =
+        causes(error).any(|cause| cause.downcast_ref().is_some_and(hyper::Error::is_parse));
+    let is_final = is_foreign || tls.is_some();
     match why(error) {
         why if is_final => ClientError::NoAnswer(why),
         why if error.is_connect() => ClientError::Unconnected(why),
         why => ClientError::Lost(why),
     }
+}
+
+/// The error of TLS that a cause is, or that errors of input and output are wrapped around.
+fn of_tls<'a>(mut cause: &'a (dyn Error + 'static)) -> Option<&'a rustls::Error> {
+    while let Some(error) = cause.downcast_ref::<io::Error>() {
+        cause = error.get_ref()?;
+    }
+    cause.downcast_ref()
 }
 
 /// The causes of an error of hyper, which itself says no more than that a request failed.
@@ -345,6 +387,43 @@ mod tests {
         let mut text = String::new();
         body.read_to_string(&mut text).unwrap();
         assert_eq!(text, "again");
+    }
+
+    #[test]
+    fn an_address_that_would_be_taken_for_another_is_refused() {
+        let client = |url| ServiceClient::new(url, None, Trust::Public, SHORT);
+        for (url, why) in [
+            ("http://127.0.0.1:65536", "its port is not a number from 1 to 65535"),
+            ("http://[::1]:99999/np", "its port is not a number from 1 to 65535"),
+            ("127.0.0.1:0", "its port is not a number from 1 to 65535"),
+            ("http://host:", "its port is not a number from 1 to 65535"),
+            ("http://me:secret@host:80", "it has a user or a password; a service takes a token"),
+            ("ftp://host", "it is neither http nor https"),
+            ("http://", ""),
+            ("", ""),
+        ] {
+            let refused = client(url).unwrap_err().to_string();
+            assert!(refused.contains("is not an address") && refused.ends_with(why), "{refused}");
+        }
+        for url in ["127.0.0.1:65535", "http://host", "https://[::1]:7878/np/", "localhost:7878"] {
+            assert!(client(url).is_ok(), "{url}");
+        }
+    }
+
+    #[test]
+    fn a_service_without_tls_is_told_from_one_that_is_silent() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let url = format!("https://{}", listener.local_addr().unwrap());
+        let server = thread::spawn(move || {
+            let mut stream = listener.accept().unwrap().0;
+            stream.write_all(b"HTTP/1.1 400 Bad Request\r\n\r\n").unwrap();
+            drop(stream.read_to_end(&mut Vec::new()));
+        });
+        let client = ServiceClient::new(&url, None, Trust::Anybody, LONG).unwrap();
+        let error = client.send(&Method::GET, ("/", "*/*"), None, LONG).unwrap_err();
+        assert_eq!(error.to_string(), "what answers does not speak TLS; is it http://?");
+        drop(client);
+        server.join().unwrap();
     }
 
     #[test]

@@ -72,7 +72,8 @@ impl Peer {
         let client = ServiceClient::new(url, token.as_deref(), ca_file.into(), silence_max);
         client.map(|client| Self { client, silence_max }).map_err(|error| match error {
             ClientError::Credentials(error) => PeerError::Credentials(error),
-            source @ (ClientError::Token
+            source @ (ClientError::Address { .. }
+            | ClientError::Token
             | ClientError::Unconnected(_)
             | ClientError::Lost(_)
             | ClientError::NoAnswer(_)

@@ -34,7 +34,11 @@ class Address:
         if ca_file is not None and ssl_context is not None:
             raise ValueError("give ca_file or ssl_context, not both")
         self.host = parts.hostname
-        self.port = parts.port or (443 if secure else 80)
+        try:
+            port = parts.port
+        except ValueError as error:
+            raise ValueError(f"url must have a port from 1 to 65535: {url!r}") from error
+        self.port = port or (443 if secure else 80)
         # A proxy may serve nearprint below a path.
         self.path = quote(parts.path.rstrip("/"), safe="/%:@!$&'()*+,;=~")
         host = f"[{self.host}]" if ":" in self.host else self.host
@@ -47,7 +51,7 @@ class Address:
             except OSError as error:  # also what ssl says of a file that is not PEM
                 raise ValueError(f"ca_file: {file!r} cannot be used: {error}") from error
         host = host.encode("idna").decode() if not host.isascii() else host
-        usual = parts.port is None or parts.port == (443 if secure else 80)
+        usual = port is None or port == (443 if secure else 80)
         self.headers = {
             "Host": host if usual else f"{host}:{self.port}",
             "User-Agent": "nearprint-python",

@@ -403,7 +403,8 @@ class Exchange(Generic[K]):
         if problem is None:
             text = reply.body[:200].decode("utf-8", "replace").strip()
             return NearprintError(
-                f"{self.address} replied {reply.status}: {text}", status=reply.status
+                f"{self.address} replied {reply.status}: {text}. Is a nearprint service there?",
+                status=reply.status,
             )
         error = of_problem(problem)
         error.status = reply.status

@@ -352,6 +352,7 @@ def test_a_closed_client_says_so(service: Service, connect: Connect) -> None:
     [
         ("localhost:7878", {}, "url must be like"),
         ("http://user:secret@host", {}, "give the token as token="),
+        ("http://host:65536", {}, "url must have a port from 1 to 65535"),
         ("http://host?x", {}, "url must end with"),
         ("http://host", {"ca_file": "x"}, "need a url of https"),
         ("http://host", {"token": "a\nb"}, "visible ASCII"),

@@ -70,13 +70,43 @@ impl ClientArgs {
     /// The token; a file that is named comes before the variable, which is set for all commands.
     fn token(&self) -> Result<Option<String>> {
         let Some(path) = &self.token_file else { return Ok(self.token.clone()) };
-        read_token(path).map(Some).map_err(|error| {
-            if let RemoteError::NotAToken(_) = error {
-                let next = "put the token there that `nearprint token` showed, not its line";
-                return ErrorReport::new(error.to_string(), next).into();
-            }
-            error.into()
-        })
+        read_token(path).map(Some).map_err(|error| credentials(&error).into())
+    }
+}
+
+/// Adds advice to the error of a file with a token or with certificates.
+fn credentials(error: &RemoteError) -> ErrorReport {
+    let next = match error {
+        RemoteError::Unreadable { .. } => {
+            "name a file that is there and that this user may read: --token-file FILE, --ca-file FILE"
+        }
+        RemoteError::NotAToken(_) => {
+            "put the token there that `nearprint token` showed, not its line"
+        }
+        RemoteError::NotPem { .. } | RemoteError::NoCertificate(_) => {
+            "name a PEM file of the certificates to trust: --ca-file FILE"
+        }
+    };
+    ErrorReport::new(error.to_string(), next)
+}
+
+/// Adds advice to the error of a client that cannot be made.
+fn no_client(error: ClientError) -> ErrorReport {
+    match error {
+        ClientError::Credentials(error) => credentials(&error),
+        ClientError::Address { .. } => ErrorReport::usage(
+            error.to_string(),
+            "write it as http://HOST:PORT or https://HOST:PORT",
+        ),
+        ClientError::Token => {
+            ErrorReport::usage(error.to_string(), "pass the token that `nearprint token` showed")
+        }
+        ClientError::Unconnected(_)
+        | ClientError::Lost(_)
+        | ClientError::NoAnswer(_)
+        | ClientError::Thread(_) => {
+            ErrorReport::new(error.to_string(), "look at the limits of this process: ulimit -a")
+        }
     }
 }
 
@@ -139,7 +169,8 @@ impl RemoteService {
     ) -> Result<Self> {
         let (token, trust) = (args.token()?, args.ca_file.as_deref().into());
         let reply_max = args.timeout.unwrap_or(reply_max);
-        let client = ServiceClient::new(address, token.as_deref(), trust, reply_max)?;
+        let client =
+            ServiceClient::new(address, token.as_deref(), trust, reply_max).map_err(no_client)?;
         let call_max = args.timeout.unwrap_or(TIMEOUT);
         Ok(Self { client, reply_max, call_max, was_there: false.into(), is_quiet: false })
     }
@@ -149,7 +180,8 @@ impl RemoteService {
     /// # Errors
     /// The operating system has no thread for it.
     pub(crate) fn for_probe(address: &str, reply_max: Duration) -> Result<Self> {
-        let client = ServiceClient::new(address, None, Trust::Anybody, reply_max)?;
+        let client =
+            ServiceClient::new(address, None, Trust::Anybody, reply_max).map_err(no_client)?;
         let call_max = reply_max;
         Ok(Self { client, reply_max, call_max, was_there: false.into(), is_quiet: false })
     }
@@ -360,9 +392,9 @@ impl RemoteService {
     pub(super) fn unreachable(&self, why: impl Into<Error>) -> ErrorReport {
         ErrorReport::new(
             format!("no answer from a nearprint service at {}", self.client.url()),
-            "start one with `nearprint serve`, or name another with --server URL; without a service, \
-             `nearprint export --data DIR` reads the directory of a stopped one, and `nearprint dedup \
-             --against DIR` compares files with it",
+            "start one with `nearprint serve`, or name another: --server URL, for dedup --against URL; \
+             without a service, `nearprint export --data DIR` reads the directory of a stopped one, \
+             and `nearprint dedup --against DIR` compares files with it",
         )
         .because(why)
     }

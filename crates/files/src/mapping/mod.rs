@@ -121,7 +121,7 @@ fn choose<'a>(
 ) -> Result<Choice<'a>, String> {
     let body = match &mapping.body {
         Some((kind, path)) => match fields.get(path)? {
-            None if !(rules.is_lenient && fields.has(path)) => return Err(missing(path)),
+            None if !(rules.is_lenient && fields.has(path)) => return Err(missing(path, fields)),
             value => (*kind, path.as_str(), value),
         },
         None => match found_body(fields) {
@@ -134,7 +134,7 @@ fn choose<'a>(
     };
     let id = match &mapping.id {
         Some(path) => match fields.get(path) {
-            Ok(None) => Err(missing(path)),
+            Ok(None) => Err(missing(path, fields)),
             value => value.map(|value| value.map(|value| (path.as_str(), value))),
         },
         None => found_id(fields),
@@ -192,8 +192,19 @@ pub(super) fn is_without_content(fields: &dyn Fields, mapping: &Mapping) -> bool
     mapping.body.is_none() && known.next().is_none()
 }
 
-fn missing(path: &str) -> String {
-    format!("has no field `{path}`, or it is empty")
+/// The error of a record without a field that the user names, which may be mistyped.
+fn missing(path: &str, fields: &dyn Fields) -> String {
+    if fields.has(path) {
+        return format!("has no field `{path}`, or it is empty");
+    }
+    format!("has no field `{path}`. Its fields: {}", names_of(fields))
+}
+
+/// The names of the outermost fields, for people.
+fn names_of(fields: &dyn Fields) -> String {
+    let names = fields.names();
+    let names = if names.is_empty() { "none".to_owned() } else { names.join(", ") };
+    shortened(&names, NAMES_SHOWN_MAX).into_owned()
 }
 
 /// The first of [`IDS`] that the record has.
@@ -241,13 +252,11 @@ fn found_body(fields: &dyn Fields) -> Result<(BodyKind, &str, RecordValue<'_>), 
             return Ok((BodyKind::Text, name, value));
         }
     }
-    let names: Vec<_> = fields.names();
-    let names = if names.is_empty() { "none".to_owned() } else { names.join(", ") };
     Err(format!(
         "has no text: none of text, html, features, vector, fingerprint, {}; name the field with \
          --text, --html, --vector or --fingerprint. Its fields: {}",
         TEXTS.join(", "),
-        shortened(&names, NAMES_SHOWN_MAX)
+        names_of(fields)
     ))
 }
 
@@ -278,7 +287,7 @@ fn passed_field(
             Ok(Some(values::json(RecordValue::Cell(text), false).into()))
         }
         Some(value) => Ok(Some(values::json(value, name == "namespace").into())),
-        None => path.map_or(Ok(None), |path| Err(missing(path))),
+        None => path.map_or(Ok(None), |path| Err(missing(path, fields))),
     }
 }
 

@@ -99,7 +99,7 @@ fn the_command_line_names_fields_by_paths() {
     let missing = parse_with(r#"{"page": "p", "meta": {"lang": "x"}}"#, &mapping).unwrap_err();
     assert_eq!(missing, "has no field `meta.url`, or it is empty");
     let missing = parse_with(r#"{"text": "t"}"#, &mapping).unwrap_err();
-    assert_eq!(missing, "has no field `page`, or it is empty");
+    assert_eq!(missing, "has no field `page`. Its fields: text");
 }
 
 #[test]

@@ -79,10 +79,10 @@ impl ProblemReply<'_> {
         matches!(self.status, 429 | 503) && !is_lasting
     }
 
-    /// Whether it is not that of a nearprint service, which refuses with a code, and never
-    /// redirects. Proxies before one refuse for other reasons.
+    /// Whether it is not that of a nearprint service, which refuses with a code, never redirects,
+    /// and knows the methods of its clients. Proxies before one refuse for other reasons.
     pub fn is_foreign(&self) -> bool {
-        self.code.is_empty() && (self.status < 400 || matches!(self.status, 404 | 405))
+        self.code.is_empty() && (self.status < 400 || matches!(self.status, 404 | 405 | 501))
     }
 }
 
