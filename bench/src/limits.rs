@@ -12,7 +12,6 @@ use std::time::Instant;
 use nearprint::cli::measure::numbers::{float, ratio};
 use nearprint_fingerprint::prefetch;
 use nearprint_index::memory::array::Array;
-use nearprint_index::tables::line::Line;
 use procfs::process::Process;
 use serde::Serialize;
 
@@ -117,7 +116,7 @@ fn dependent_line_ns(array: &[u64]) -> f64 {
 /// Prefetches `together` lines at each of some random places while the ones before are read; the
 /// time for each place.
 fn prefetched_lines_ns(array: &[u64], together: u32) -> f64 {
-    let lines: &[Line] = bytemuck::cast_slice(array);
+    let lines: &[[u64; LINE]] = bytemuck::cast_slice(array);
     let mut at = Walk::new(&array[..array.len() - LINE]);
     let (mut now, mut next) = ([0_u32; PREFETCHED], [0_u32; PREFETCHED]);
     quickest_ns(INDEPENDENT_LINES, || {
@@ -129,7 +128,7 @@ fn prefetched_lines_ns(array: &[u64], together: u32) -> f64 {
                 (*place..*place + together).for_each(|line| prefetch(lines, line));
             }
             for line in now.iter().flat_map(|&place| place..place + together) {
-                sum = sum.wrapping_add(u64::from(lines[line as usize].0[0]));
+                sum = sum.wrapping_add(lines[line as usize][0]);
             }
         }
         sum

@@ -757,9 +757,18 @@ fn plan_shows_the_memory_of_an_index() {
     let output = nearprint(&arguments, "");
     assert_eq!((code(&output), err(&output)), (0, ""));
     let said = out(&output);
-    assert!(said.starts_with("1,000,000,000 fingerprints at distance 3\n"), "{said}");
-    for line in ["memory         18 GiB, 19.3 bytes", "while merging  29 GiB, which fits in 32 GiB"]
-    {
+    assert!(
+        said.starts_with("1,000,000,000 pages with ids and sketches at distance 3\n"),
+        "{said}"
+    );
+    for line in [
+        "memory         65 GiB, 70.1 bytes a page",
+        "while merging  126 GiB, which does not fit in 32 GiB",
+        "1,000,000,000 bare fingerprints at distance 3\n",
+        "memory         13 GiB, 13.5 bytes a fingerprint",
+        "while merging  21 GiB, which fits in 32 GiB",
+        "labels 32.5 bytes",
+    ] {
         assert!(said.contains(line), "{said}");
     }
 
@@ -767,9 +776,13 @@ fn plan_shows_the_memory_of_an_index() {
     let answer: serde_json::Value = serde_json::from_str(out(&output)).unwrap();
     assert_eq!((&answer["count"], &answer["distance"]), (&1_000_000_000.into(), &3.into()));
     assert_eq!(answer["memory_bytes"], 32_u64 << 30);
-    assert_eq!((&answer["plan"], &answer["fits"]), (&"32r1f+32r1f".into(), &true.into()));
-    for name in ["bytes", "merging_bytes", "bytes_a_fingerprint", "bytes_a_sketch"] {
-        assert!(answer[name].as_f64().is_some_and(|value| value > 0.0), "{name} of {answer}");
+    assert_eq!(answer["plan"], "32r1f+32r1f");
+    for (kind, fits) in [("pages", false), ("fingerprints", true)] {
+        let memory = &answer[kind];
+        assert_eq!(memory["fits"], fits, "{answer}");
+        for name in ["bytes", "merging_bytes", "bytes_each"] {
+            assert!(memory[name].as_f64().is_some_and(|value| value > 0.0), "{name} of {answer}");
+        }
     }
 }
 
@@ -778,7 +791,7 @@ fn plan_says_what_is_missing_where_the_memory_is_too_small() {
     let small = ["plan", "--count", "1g", "--memory", "512MB"];
     let output = nearprint(&small, "");
     assert_eq!(code(&output), 0, "{}", err(&output));
-    assert!(out(&output).contains("are too little for what nearprint builds"), "{}", out(&output));
+    assert!(out(&output).contains("are too little for these pages"), "{}", out(&output));
     assert_eq!(code(&nearprint(&["plan", "--count", "many"], "")), 2);
     assert_eq!(code(&nearprint(&["plan", "--count", "1k", "--distance", "13"], "")), 2);
 }

@@ -52,7 +52,7 @@ const LAYERS: &[(&str, usize)] = &[
     ("crates/client", 500),
     ("crates/machine", 2_130),
     ("crates/storage", 3_310),
-    ("crates/index", 9_630),
+    ("crates/index", 9_380),
     ("crates/fingerprint", 710),
     ("src/replicas", 1_300),
     ("src/config", 970),

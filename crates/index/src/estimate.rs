@@ -1,18 +1,22 @@
 //! Estimates of the memory of an index, for any size, before it is built.
 //!
-//! They follow from the geometry of the tables alone, for fingerprints without skew and documents
-//! without ids, in one segment. Pure functions, which decide nothing that is stored; tests compare
-//! them with real tables. `nearprint plan` shows them.
+//! They follow from the geometry of the tables alone, for fingerprints without skew in one segment.
+//! Pure functions, which decide nothing that is stored; tests compare them with real tables.
+//! `nearprint plan` shows them.
 #![expect(clippy::cast_precision_loss, reason = "an estimate decides nothing that is stored")]
 
-use nearprint_fingerprint::Sample;
+use nearprint_fingerprint::{LABELS, Sample};
 
 use crate::buckets;
+use crate::labels;
 use crate::plan::Plan;
 use crate::tables::geometry::Geometry;
 
 /// Memory of the sample of a sketch in a place.
 const SAMPLE_BYTES: f64 = size_of::<Sample>() as f64;
+
+/// Memory of the hash of an id, and the number of its document.
+const ID_BYTES: f64 = (size_of::<u64>() + 2 * size_of::<u32>()) as f64;
 
 /// The memory of an index with some plan and size, in bytes for each fingerprint.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -23,6 +27,10 @@ pub struct MemoryEstimate {
     pub postings: f64,
     /// In addition, if the document has a sketch.
     pub sample: f64,
+    /// In addition, if the document has an id.
+    pub id: f64,
+    /// In addition, if similar texts beyond the distance are searched.
+    pub labels: f64,
     /// In addition, while everything is merged into one segment: the first table with its postings,
     /// or another table.
     pub merging: f64,
@@ -31,33 +39,35 @@ pub struct MemoryEstimate {
 impl MemoryEstimate {
     /// The estimate for `count` fingerprints.
     pub fn of(plan: &Plan, count: u64) -> Self {
-        let (tables, largest, places) = if plan.in_buckets() {
+        let (tables, largest) = if plan.in_buckets() {
             let tables = buckets::bytes(plan.tables().len(), count) as f64;
-            (tables, tables, count as f64)
+            (tables, tables)
         } else {
             let geometries = plan.tables().iter().map(|&table| Geometry::of(table, count));
             let bytes: Vec<f64> = geometries.map(|geometry| geometry.bytes(count)).collect();
-            (bytes.iter().sum(), bytes.iter().copied().fold(0.0, f64::max), places(plan, count))
+            (bytes.iter().sum(), bytes.iter().copied().fold(0.0, f64::max))
         };
-        let postings = places * posting_bits(count) / 8.0;
+        let postings = count as f64 * posting_bits(count) / 8.0;
         let per_fingerprint = 1.0 / count.max(1) as f64;
         Self {
             tables: tables * per_fingerprint,
             postings: postings * per_fingerprint,
-            sample: places * SAMPLE_BYTES * per_fingerprint,
+            sample: SAMPLE_BYTES,
+            id: ID_BYTES,
+            labels: (LABELS as u64 * labels::table::bytes(count)) as f64 * per_fingerprint,
             merging: (largest + postings) * per_fingerprint,
         }
     }
 
-    /// Tables and postings.
+    /// Tables and postings: a bare fingerprint.
     pub fn bytes(&self) -> f64 {
         self.tables + self.postings
     }
-}
 
-/// The places for postings: one for each slot of the first table.
-fn places(plan: &Plan, count: u64) -> f64 {
-    plan.tables().first().map_or(0.0, |&table| Geometry::of(table, count).slots(count))
+    /// What a page with id, sketch and labels takes beside its fingerprint. A merge has it twice.
+    pub fn of_page(&self) -> f64 {
+        self.sample + self.id + self.labels
+    }
 }
 
 /// The bits of a posting: as many as the largest sequence has, counted from the first.
@@ -71,6 +81,7 @@ mod tests {
 
     use super::*;
     use crate::buckets::Buckets;
+    use crate::labels::table::LabelTableBuilder;
     use crate::plan::{Plans, TablePlan};
     use crate::tables::table::Table;
 
@@ -125,6 +136,17 @@ mod tests {
     }
 
     #[test]
+    fn labels_take_what_a_real_table_takes() {
+        for count in [1, 1_000, 100_000] {
+            let mut builder = LabelTableBuilder::new(count, count);
+            (0..count as u64).for_each(|row| builder.push(row << 40, row as u32));
+            assert_eq!(labels::table::bytes(count as u64), builder.finish().bytes() as u64);
+        }
+        let estimate = MemoryEstimate::of(&Plans::of(distance(3)).large, 100_000_000);
+        assert_near("labels", estimate.labels, 32.7, 0.01);
+    }
+
+    #[test]
     fn memory_grows_with_the_count() {
         let counts = [100_000, 1_000_000, 10_000_000, 100_000_000, 1_000_000_000];
         for bits in 0..=12 {
@@ -137,13 +159,14 @@ mod tests {
     }
 
     #[test]
-    fn bare_fingerprints_take_at_most_20_bytes_each_and_sketches_8_for_each_place() {
+    fn bare_fingerprints_take_at_most_15_bytes_each_and_sketches_8_more() {
         let at = |count| {
             let plan = Plans::of(distance(3)).for_count(count).clone();
             MemoryEstimate::of(&plan, count)
         };
-        assert!(at(100_000_000).bytes() <= 20.0);
-        assert_near("a place for each", at(1_000_000).sample, 8.0, 1e-9);
-        assert_near("a fill of 0.8", at(100_000_000).sample, 10.0, 0.04);
+        assert!(at(100_000_000).bytes() <= 15.0);
+        assert!(at(1_000_000_000).bytes() <= 14.5);
+        assert_near("a place for each", at(100_000_000).sample, 8.0, 1e-9);
+        assert_near("an id", at(100_000_000).id, 16.0, 1e-9);
     }
 }

@@ -1,9 +1,9 @@
 //! Images: segments and tables as bytes, as a snapshot stores them.
 //!
-//! Lines, directories and postings are written as they lie in memory, so that loading needs no
-//! sorting. A small segment is written as its fingerprints alone; its tables are rebuilt. All
-//! numbers are little-endian. The image has no checksum, since the sealed file around it has one,
-//! but references from one part to another are checked nevertheless.
+//! Tables and postings are written as they lie in memory, so that loading needs no sorting. A small
+//! segment is written as its fingerprints alone; its tables are rebuilt. All numbers are
+//! little-endian. The image has no checksum, since the sealed file around it has one, but
+//! references from one part to another are checked nevertheless.
 
 use std::io::{self, Read, Write};
 
@@ -13,6 +13,7 @@ use nearprint_fingerprint::{Distance, LABELS};
 use crate::buckets::{self, Buckets};
 use crate::document::{Expiry, Sequence};
 use crate::id_key::IdKey;
+use crate::kernel::scan::Line;
 use crate::labels::table::LabelTable;
 use crate::labels::tables::LabelTables;
 use crate::levels::ids::IdTable;
@@ -23,8 +24,9 @@ use crate::memory::array::Array;
 use crate::namespaces::NamespaceNumber;
 use crate::permutation::Permuted;
 use crate::plan::{Plan, Plans};
+use crate::tables::cells::{CellGroup, CrowdedGroup};
 use crate::tables::geometry::Geometry;
-use crate::tables::table::{Extra, Table};
+use crate::tables::table::Table;
 
 #[cfg(target_endian = "big")]
 compile_error!("images are memory as it lies, and little-endian");
@@ -108,22 +110,21 @@ pub fn read_segment(source: &mut dyn Read, plans: &Plans) -> io::Result<Segment>
 /// # Errors
 /// Those of the sink.
 pub fn write_table(table: &Table, sink: &mut dyn Write) -> io::Result<()> {
-    let geometry = table.geometry();
     let shape = [
         table.role() as u64,
-        u64::from(geometry.layout.slots),
-        u64::from(geometry.range_bits),
-        u64::from(geometry.cell_bits),
-        u64::from(geometry.whole_cells),
-        table.len(),
+        u64::from(table.geometry().cell_bits),
+        table.partition().map_or(WHOLE, |partition| partition as u64),
     ];
     sink.write_all(bytemuck::bytes_of(&shape))?;
-    let (directory, lines, extras, extra_lines) = table.parts();
-    write_array(directory, sink)?;
+    let (groups, crowded, lines, rests) = table.parts();
+    write_array(groups, sink)?;
+    write_list(crowded.iter().copied(), sink)?;
     write_array(lines, sink)?;
-    write_list(extras.iter().map(|extra| [extra.home, extra.first, extra.count]), sink)?;
-    write_array(extra_lines, sink)
+    write_array(&rests.stored(table.numbers()), sink)
 }
+
+/// Stands for the partition of a whole table.
+const WHOLE: u64 = u64::MAX;
 
 /// Reads a table of an index with this plan.
 ///
@@ -135,18 +136,17 @@ pub fn read_table(source: &mut dyn Read, plan: &Plan) -> io::Result<Table> {
 }
 
 fn read_table_of(role: usize, source: &mut dyn Read, plan: &Plan) -> io::Result<Table> {
-    let [slots, range_bits, cell_bits, whole_cells, count]: [u64; 5] = read_one(source)?;
-    let byte = |number: u64| u8::try_from(number).unwrap_or(u8::MAX);
-    let geometry =
-        Geometry::stored(byte(slots), byte(range_bits), byte(cell_bits), whole_cells == 1)
-            .ok_or_else(|| invalid("there is no table of this shape"))?;
+    let [cell_bits, partition]: [u64; 2] = read_one(source)?;
     let table_plan =
         *plan.tables().get(role).ok_or_else(|| invalid("the index has no such table"))?;
-    let (directory, lines) = (read_array(source)?, read_array(source)?);
-    let extras = read_list(source, |[home, first, count]: [u32; 3]| Extra { home, first, count })?;
-    let extra_lines = read_array(source)?;
-    let parts = (table_plan, role, geometry, count);
-    Table::from_parts(parts, directory, lines, (extras, extra_lines))
+    let geometry = Geometry::stored(table_plan, cell_bits)
+        .ok_or_else(|| invalid("there is no table of this shape"))?;
+    let partition = (partition != WHOLE).then(|| usize::try_from(partition).unwrap_or(usize::MAX));
+    let groups: Array<CellGroup> = read_array(source)?;
+    let crowded: Vec<CrowdedGroup> = read_list(source, |crowded| crowded)?;
+    let (lines, rests): (Array<Line>, Array<u64>) = (read_array(source)?, read_array(source)?);
+    let of = (table_plan, role, geometry, partition);
+    Table::from_parts(of, (groups, crowded), (lines, rests))
         .ok_or_else(|| invalid("the parts of the table do not fit each other"))
 }
 
@@ -299,7 +299,6 @@ mod tests {
 
     #[test]
     fn a_count_that_lies_is_refused_without_taking_its_memory() {
-        use crate::tables::line::Line;
         let claimed = u64::from(u32::MAX).to_le_bytes();
         assert!(read_array::<Line>(&mut &claimed[..]).is_err());
         assert!(read_list(&mut &u64::MAX.to_le_bytes()[..], |raw: [u64; 2]| raw).is_err());

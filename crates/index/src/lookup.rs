@@ -1,10 +1,11 @@
 //! A look-up: first the lines to visit in all tables, then the fingerprints near the query in them.
 //!
 //! Its cost is cache misses, so the addresses of all lines of a query are computed and prefetched
-//! before the first line is read. Each of the three steps prefetches what the next one reads:
-//! *prefetch* (directories of small segments, heads of the chains of deltas), *locate* (lines,
-//! buckets, nodes), *compare*. In a batch, the next queries are located, and the ones after them
-//! prefetched, before the current ones are compared.
+//! before the first line is read. Each of the four steps prefetches what the next one reads:
+//! *prefetch* (directories of segments, heads of the chains of deltas), *locate* (lines, buckets,
+//! nodes), *scan* (what is left of the heads of near entries in tables), *compare*. In a batch, the
+//! next queries are located, and the ones after them prefetched, before the current ones are
+//! scanned and compared.
 
 use std::cell::RefCell;
 use std::sync::Arc;
@@ -13,6 +14,7 @@ use nearprint_fingerprint::Distance;
 use smallvec::SmallVec;
 
 use crate::buckets::Buckets;
+use crate::kernel::scan::{Candidate, CellRun};
 use crate::levels::delta::{Delta, DeltaAt};
 use crate::levels::segment::Segment;
 use crate::levels::sorted::Sorted;
@@ -145,31 +147,42 @@ impl Visited<'_> {
     fn prefetch(&self, query: Permuted) {
         match *self {
             Self::Buckets(buckets, distance) => buckets.prefetch(query, distance),
-            Self::Table(..) => {}
+            Self::Table(table, radius) => table.prefetch(query, radius),
             Self::Delta(delta, distance) => delta.prefetch(query, distance),
         }
     }
 
-    fn locate(&self, query: Permuted, visits: &mut Vec<u32>) {
+    fn locate(&self, query: Permuted, (visits, runs): (&mut Vec<u32>, &mut Vec<CellRun>)) {
         match *self {
             Self::Buckets(buckets, distance) => buckets.locate(query, distance, visits),
-            Self::Table(table, radius) => table.locate(query, radius, visits),
+            Self::Table(table, radius) => table.locate(query, radius, runs),
             Self::Delta(delta, distance) => delta.locate(query, distance),
+        }
+    }
+
+    /// Scans runs of a table; how many of them.
+    fn scan(
+        &self,
+        query: Permuted,
+        within: u32,
+        runs: &[CellRun],
+        scanned: &mut Vec<Candidate>,
+    ) -> usize {
+        match *self {
+            Self::Table(table, _) => table.scan(query, within, runs, scanned),
+            Self::Buckets(..) | Self::Delta(..) => 0,
         }
     }
 
     fn compare(
         &self,
-        query: Permuted,
-        within: u32,
-        visits: &[u32],
+        (query, within): (Permuted, u32),
+        Located { visits, scanned, rest }: Located<'_>,
         found: &mut impl FnMut(Permuted),
     ) {
         match *self {
             Self::Buckets(buckets, distance) => buckets.compare(query, distance, visits, found),
-            Self::Table(table, radius) => {
-                table.compare((query, radius), within, visits, found);
-            }
+            Self::Table(table, _) => table.compare((query, within), (scanned, rest), found),
             Self::Delta(delta, distance) => delta.near(query, distance, found),
         }
     }
@@ -185,9 +198,24 @@ pub struct Lookup {
 /// The visits of a few queries.
 #[derive(Debug)]
 struct Group {
+    /// In buckets.
     visits: Vec<u32>,
-    /// For each query and each [`Visited`], where its visits end.
-    ends: Vec<usize>,
+    /// In tables.
+    runs: Vec<CellRun>,
+    /// For each query and each [`Visited`], where its visits and runs end.
+    ends: Vec<(usize, usize)>,
+    /// The entries of the runs whose low halves are near.
+    scanned: Vec<Candidate>,
+    /// For each query and each [`Visited`], where those end, and of how many runs they are.
+    scanned_ends: Vec<(usize, usize)>,
+}
+
+/// What a query visits in one [`Visited`].
+struct Located<'a> {
+    visits: &'a [u32],
+    /// The candidates of the runs that were scanned, and the other runs.
+    scanned: &'a [Candidate],
+    rest: &'a [CellRun],
 }
 
 impl Lookup {
@@ -212,6 +240,7 @@ impl Lookup {
             std::mem::swap(&mut self.now, &mut self.next);
             self.next.locate(all, located.next().unwrap_or_default());
             prefetch(all, expected.next().unwrap_or_default());
+            self.now.scan(all, reach.distance, queries);
             let first = i * QUERIES_AHEAD;
             let mut found = |at, value| found(first + at, value);
             self.now.compare(all, reach.distance, queries, &mut found);
@@ -233,33 +262,51 @@ impl Lookup {
         reach.gather(levels, &mut all);
         prefetch(&all, &[query]);
         self.now.locate(&all, &[query]);
-        let Group { visits, ends } = &self.now;
-        let (mut from, distance) = (0, u32::from(reach.distance.get()));
-        for (visited, &end) in all.iter().zip(ends) {
-            visited.compare(query, distance, &visits[from..end], found);
-            from = end;
-            if is_enough() {
-                return false;
-            }
-        }
-        true
+        self.now.scan(&all, reach.distance, &[query]);
+        let distance = u32::from(reach.distance.get());
+        all.iter().zip(self.now.parts()).all(|(visited, parts)| {
+            visited.compare((query, distance), parts, found);
+            !is_enough()
+        })
     }
 }
 
 impl Default for Group {
     fn default() -> Self {
-        Self { visits: Vec::with_capacity(VISITS), ends: Vec::with_capacity(VISITS) }
+        Self {
+            visits: Vec::with_capacity(VISITS),
+            runs: Vec::with_capacity(VISITS),
+            ends: Vec::with_capacity(VISITS),
+            scanned: Vec::with_capacity(VISITS),
+            scanned_ends: Vec::with_capacity(VISITS),
+        }
     }
 }
 
 impl Group {
     fn locate(&mut self, all: &[Visited<'_>], queries: &[Permuted]) {
         self.visits.clear();
+        self.runs.clear();
         self.ends.clear();
         for &query in queries {
             for visited in all {
-                visited.locate(query, &mut self.visits);
-                self.ends.push(self.visits.len());
+                visited.locate(query, (&mut self.visits, &mut self.runs));
+                self.ends.push((self.visits.len(), self.runs.len()));
+            }
+        }
+    }
+
+    fn scan(&mut self, all: &[Visited<'_>], distance: Distance, queries: &[Permuted]) {
+        self.scanned.clear();
+        self.scanned_ends.clear();
+        let distance = u32::from(distance.get());
+        let (mut from, mut ends) = (0, self.ends.iter());
+        for &query in queries {
+            for (visited, &(_, end)) in all.iter().zip(ends.by_ref()) {
+                let runs = &self.runs[from..end];
+                let scanned = visited.scan(query, distance, runs, &mut self.scanned);
+                self.scanned_ends.push((self.scanned.len(), scanned));
+                from = end;
             }
         }
     }
@@ -271,14 +318,26 @@ impl Group {
         queries: &[Permuted],
         found: &mut impl FnMut(usize, Permuted),
     ) {
-        let distance = u32::from(distance.get());
-        let (mut from, mut ends) = (0, self.ends.iter());
+        let (distance, mut parts) = (u32::from(distance.get()), self.parts());
         for (at, &query) in queries.iter().enumerate() {
-            for (visited, &end) in all.iter().zip(ends.by_ref()) {
-                let visits = &self.visits[from..end];
-                visited.compare(query, distance, visits, &mut |value| found(at, value));
-                from = end;
+            for (visited, parts) in all.iter().zip(parts.by_ref()) {
+                visited.compare((query, distance), parts, &mut |value| found(at, value));
             }
         }
+    }
+
+    /// For each query and each [`Visited`], what was located and scanned.
+    fn parts(&self) -> impl Iterator<Item = Located<'_>> {
+        let (mut from, mut runs_from, mut scanned_from) = (0, 0, 0);
+        let ends = self.ends.iter().zip(&self.scanned_ends);
+        ends.map(move |(&(end, runs_end), &(scanned_end, runs))| {
+            let located = Located {
+                visits: &self.visits[from..end],
+                scanned: &self.scanned[scanned_from..scanned_end],
+                rest: &self.runs[runs_from + runs..runs_end],
+            };
+            (from, runs_from, scanned_from) = (end, runs_end, scanned_end);
+            located
+        })
     }
 }

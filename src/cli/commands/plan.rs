@@ -27,7 +27,7 @@ Examples:
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct PlanArgs {
-    /// How many fingerprints will be stored: 250, 10k, 1m, 1e9
+    /// How many pages or fingerprints will be stored: 250, 10k, 1m, 1e9
     #[arg(long, value_name = "COUNT", value_parser = parsed_count)]
     count: u64,
     /// The largest distance of a look-up
@@ -58,15 +58,35 @@ struct Answer {
     memory_bytes: Option<u64>,
     /// The plan of the tables.
     plan: String,
+    /// Of pages with id, sketch and labels.
+    pages: Memory,
+    /// Of bare fingerprints.
+    fingerprints: Memory,
+    /// What a page takes beside its fingerprint, in bytes.
+    bytes_a_sketch: f64,
+    bytes_an_id: f64,
+    bytes_of_labels: f64,
+    notes: Vec<String>,
+}
+
+/// The memory of documents of one kind.
+#[derive(Debug, Serialize)]
+struct Memory {
     bytes: u64,
     /// With the memory that a merge of everything needs in addition.
     merging_bytes: u64,
-    bytes_a_fingerprint: f64,
-    /// The bytes that a document with a sketch takes in addition.
-    bytes_a_sketch: f64,
+    bytes_each: f64,
     /// It fits in the memory, if there is a limit.
     fits: bool,
-    notes: Vec<String>,
+}
+
+impl Memory {
+    fn of(args: &PlanArgs, (each, merging): (f64, f64)) -> Self {
+        let bytes = whole(each * float(args.count));
+        let merging_bytes = bytes + whole(merging * float(args.count));
+        let fits = args.memory.is_none_or(|memory| merging_bytes <= memory);
+        Self { bytes, merging_bytes, bytes_each: each, fits }
+    }
 }
 
 impl Answer {
@@ -74,18 +94,17 @@ impl Answer {
         let plans = Plans::of(args.distance);
         let plan = plans.for_count(args.count);
         let estimate = MemoryEstimate::of(plan, args.count);
-        let bytes = whole(estimate.bytes() * float(args.count));
-        let merging_bytes = bytes + whole(estimate.merging * float(args.count));
+        let (each, merging, more) = (estimate.bytes(), estimate.merging, estimate.of_page());
         let mut answer = Self {
             count: args.count,
             distance: args.distance.get(),
             memory_bytes: args.memory,
             plan: plan.to_string(),
-            bytes,
-            merging_bytes,
-            bytes_a_fingerprint: estimate.bytes(),
+            pages: Memory::of(args, (each + more, merging + more)),
+            fingerprints: Memory::of(args, (each, merging)),
             bytes_a_sketch: estimate.sample,
-            fits: args.memory.is_none_or(|memory| merging_bytes <= memory),
+            bytes_an_id: estimate.id,
+            bytes_of_labels: estimate.labels,
             notes: Vec::new(),
         };
         answer.notes = answer.notes();
@@ -104,18 +123,23 @@ impl Answer {
                 self.count.div_ceil(most),
             ));
         }
-        if let Some(memory) = self.memory_bytes.filter(|_| !self.fits) {
-            notes.push(format!(
-                "{} are too little for what nearprint builds, which needs {} while it merges",
-                bytes(memory),
-                bytes(self.merging_bytes),
-            ));
+        for (what, memory) in [("pages", &self.pages), ("fingerprints", &self.fingerprints)] {
+            if let Some(limit) = self.memory_bytes.filter(|_| !memory.fits) {
+                notes.push(format!(
+                    "{} are too little for these {what}, which need {} while they are merged",
+                    bytes(limit),
+                    bytes(memory.merging_bytes),
+                ));
+            }
         }
         notes.push(format!(
-            "memory: tables and postings of bare fingerprints in one segment; a document with an id \
-             takes 16 bytes more, one with a sketch {}; while merging: at most, when all tables are \
-             written anew",
+            "a page: its fingerprint and posting {}, a sample of its sketch {}, its id {}, labels {} \
+             bytes (none where data.search is exact); while merging: at most, when all is written \
+             anew",
+            number(self.fingerprints.bytes_each),
             number(self.bytes_a_sketch),
+            number(self.bytes_an_id),
+            number(self.bytes_of_labels),
         ));
         notes
     }
@@ -160,19 +184,24 @@ fn whole(bytes: f64) -> u64 {
 
 impl fmt::Display for Answer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        writeln!(f, "{} fingerprints at distance {}\n", count(self.count), self.distance)?;
-        let a_fingerprint = number(self.bytes_a_fingerprint);
-        writeln!(f, "memory         {}, {a_fingerprint} bytes a fingerprint", bytes(self.bytes))?;
-        let fits = match self.memory_bytes {
-            Some(memory) if self.fits => format!(", which fits in {}", bytes(memory)),
-            Some(memory) => format!(", which does not fit in {}", bytes(memory)),
-            None => String::new(),
-        };
-        writeln!(f, "while merging  {}{fits}", bytes(self.merging_bytes))?;
+        for (what, a, memory) in [
+            ("pages with ids and sketches", "page", &self.pages),
+            ("bare fingerprints", "fingerprint", &self.fingerprints),
+        ] {
+            writeln!(f, "{} {what} at distance {}", count(self.count), self.distance)?;
+            let each = number(memory.bytes_each);
+            writeln!(f, "  memory         {}, {each} bytes a {a}", bytes(memory.bytes))?;
+            let fits = match self.memory_bytes {
+                Some(limit) if memory.fits => format!(", which fits in {}", bytes(limit)),
+                Some(limit) => format!(", which does not fit in {}", bytes(limit)),
+                None => String::new(),
+            };
+            writeln!(f, "  while merging  {}{fits}\n", bytes(memory.merging_bytes))?;
+        }
         let form = "key bits, r and the search radius; f: folded, b: in buckets";
-        writeln!(f, "tables         {} ({form})\n", self.plan)?;
+        writeln!(f, "tables  {} ({form})\n", self.plan)?;
         for note in &self.notes {
-            writeln!(f, "note           {note}")?;
+            writeln!(f, "note    {note}")?;
         }
         Ok(())
     }
@@ -208,14 +237,16 @@ mod tests {
     #[test]
     fn what_does_not_fit_is_said_with_what_it_needs() {
         let free = answer(100_000_000, None);
-        assert!(free.fits && free.plan == "32r1f+32r1f" && free.notes.len() == 1);
-        let small = answer(100_000_000, Some(free.merging_bytes - 1));
-        assert!(!small.fits && answer(100_000_000, Some(free.merging_bytes)).fits);
+        assert!(free.pages.fits && free.plan == "32r1f+32r1f" && free.notes.len() == 1);
+        let needed = free.pages.merging_bytes;
+        let small = answer(100_000_000, Some(needed - 1));
+        assert!(!small.pages.fits && answer(100_000_000, Some(needed)).pages.fits);
+        assert!(small.fingerprints.fits, "they need less");
         let said = small.to_string();
         assert!(said.contains("which does not fit in"), "{said}");
-        assert!(said.contains("are too little for what nearprint builds"), "{said}");
+        assert!(said.contains("are too little for these pages"), "{said}");
         let said = answer(20_000_000_000, None).to_string();
         assert!(said.contains("merges make segments of at most"), "{said}");
-        assert!(said.contains("are 20 segments"), "{said}");
+        assert!(said.contains("are 5 segments"), "{said}");
     }
 }

@@ -16,8 +16,9 @@ use crate::replication::position;
 use crate::state::survey::Survey;
 
 /// Kinds that only older versions wrote: segments and manifests before tables had files of their
-/// own, and segments whose postings had four bytes of a sketch.
-const KINDS_OF_OLDER_VERSIONS: [u32; 3] = [2, 3, 5];
+/// own, segments whose postings had four bytes of a sketch, and segments and tables whose lines had
+/// slack.
+const KINDS_OF_OLDER_VERSIONS: [u32; 5] = [2, 3, 5, 6, 11];
 pub(super) const MANIFEST_KIND: FileKind = FileKind(4);
 const SUFFIX: &str = ".manifest";
 const AGAIN_SUFFIX: &str = "-again.manifest";
@@ -85,8 +86,8 @@ impl From<Sealed> for Contents {
 impl PartKind {
     pub(super) fn file_kind(self) -> FileKind {
         match self {
-            Self::Segment => FileKind(11),
-            Self::Table => FileKind(6),
+            Self::Segment => FileKind(12),
+            Self::Table => FileKind(13),
             Self::State => FileKind(9),
         }
     }

@@ -11,21 +11,19 @@ use std::cell::RefCell;
 use std::fmt;
 use std::sync::Arc;
 
-use crate::compaction::entries::MergeEntries;
+use crate::compaction::entries::{MergeEntries, NewNumbers};
 use crate::document::Sequence;
 use crate::id_key::IdKey;
 use crate::labels::tables::LabelTarget;
 use crate::levels::level::{Expected, Level};
 use crate::levels::posting::Common;
 use crate::levels::segment::{FingerprintRow, Segment, SegmentBuilder};
-use crate::levels::sorted::Sorted;
 use crate::permutation::Permuted;
-use crate::plan::{Key, Plans, TablePlan};
+use crate::plan::{Key, Plans};
 use crate::tables::runs;
 use crate::tables::runs::{Run, RunItem};
 use crate::tables::table::Table;
 use crate::tables::table::build;
-use crate::tables::table::build::EntryCounts;
 
 /// The size of a segment: each of these entries takes memory, is visited by look-ups and has to be
 /// merged.
@@ -57,7 +55,7 @@ pub fn merge(plans: &Plans, segments: &[Arc<Segment>], into_large: bool, oldest:
     }
     let (count, common) = extent(segments);
     let builder = if into_large {
-        SegmentBuilder::large(&count_rows(plans, segments, oldest), common)
+        SegmentBuilder::large(plans.large.tables()[0], count_rows(segments, oldest), common)
     } else {
         SegmentBuilder::small(plans.small.distance_max(), count, common)
     };
@@ -69,20 +67,42 @@ pub fn merge(plans: &Plans, segments: &[Arc<Segment>], into_large: bool, oldest:
 
 /// Builds a segment by merging some; also returns how many of their fingerprints have no document
 /// in it.
-pub fn fill(
+fn fill(mut builder: SegmentBuilder, segments: &[Arc<Segment>], oldest: bool) -> (Segment, u64) {
+    let entries = MergeEntries::of(segments);
+    let mut numbers = entries.new_numbers();
+    let dropped = push_rows(&mut builder, &entries, oldest, &mut numbers);
+    let labels = |target: &LabelTarget<'_>| entries.labels(&numbers, target);
+    (builder.finish(newest_ids(segments), labels), dropped)
+}
+
+/// The same for a partition; also returns a builder of the next one.
+pub fn fill_partition(
     mut builder: SegmentBuilder,
     segments: &[Arc<Segment>],
     oldest: bool,
-) -> (Segment, u64) {
-    let mut dropped = 0;
+) -> (Segment, Option<SegmentBuilder>, u64) {
     let entries = MergeEntries::of(segments);
     let mut numbers = entries.new_numbers();
-    each_row(&entries, oldest, |key, row, items| match builder.push(key, row) {
+    let dropped = push_rows(&mut builder, &entries, oldest, &mut numbers);
+    let labels = |target: &LabelTarget<'_>| entries.labels(&numbers, target);
+    let (segment, next) = builder.finish_partition(newest_ids(segments), labels);
+    (segment, next, dropped)
+}
+
+/// Pushes the rows of all entries, and notes their new numbers; returns how many fingerprints have
+/// no document any more.
+fn push_rows(
+    builder: &mut SegmentBuilder,
+    entries: &MergeEntries<'_>,
+    oldest: bool,
+    numbers: &mut NewNumbers,
+) -> u64 {
+    let mut dropped = 0;
+    each_row(entries, oldest, |key, row, items| match builder.push(key, row) {
         Some(number) => items.iter().for_each(|&(_, entry)| numbers.set(entry, number)),
         None => dropped += 1,
     });
-    let labels = |target: &LabelTarget<'_>| entries.labels(&numbers, target);
-    (builder.finish(newest_ids(segments), labels), dropped)
+    dropped
 }
 
 /// Merges small segments, oldest first, into a large one.
@@ -107,25 +127,14 @@ pub fn extent(segments: &[Arc<Segment>]) -> (usize, Common) {
     (count, common.unwrap_or(Common::NONE))
 }
 
-/// Counts the fingerprints that will have a document in a large segment; the others get no slot.
-pub fn count_rows(plans: &Plans, segments: &[Arc<Segment>], oldest: bool) -> EntryCounts {
-    let order = *plans.large.tables().first().expect("a plan has a table");
+/// How many fingerprints a large segment will have; at most, if none of them has gone.
+pub fn count_rows(segments: &[Arc<Segment>], oldest: bool) -> u64 {
     if segments.iter().all(|segment| segment.tombstones() == 0) {
-        let tables = segments.iter().filter_map(|segment| match segment.sorted() {
-            Sorted::Large(table) => Some(table),
-            Sorted::Small(_) => None,
-        });
-        return count(order, tables);
+        return segments.iter().map(|segment| segment.fingerprints() as u64).sum();
     }
     let (mut left, entries) = (0, MergeEntries::of(segments));
     each_row(&entries, oldest, |_, row, _| left += u64::from(!row.postings.is_empty()));
-    let mut counts = EntryCounts::new(order, left);
-    each_row(&entries, oldest, |key, row, _| {
-        if !row.postings.is_empty() {
-            counts.add(key);
-        }
-    });
-    counts
+    left
 }
 
 /// Calls `each` with the combined row of each fingerprint and its entries, by key.
@@ -162,36 +171,35 @@ impl fmt::Debug for Liveness {
 /// # Panics
 /// When there is no table.
 pub fn merge_tables(tables: &[Arc<Table>], liveness: Option<&Liveness>) -> Table {
-    let counts = count_keys(tables, liveness);
-    fill_table(build::TableBuilder::new(tables[0].role(), &counts), tables, liveness)
-}
-
-/// Counts the entries of a table merged from tables of one role.
-///
-/// # Panics
-/// When there is no table.
-pub fn count_keys(tables: &[Arc<Table>], liveness: Option<&Liveness>) -> EntryCounts {
-    let plan = tables.first().expect("there is something to merge").plan();
-    if liveness.is_none() {
-        return count(plan, tables.iter().map(|table| &**table));
-    }
-    let mut left = 0;
-    each_key(tables, liveness, |_| left += 1);
-    let mut counts = EntryCounts::new(plan, left);
-    each_key(tables, liveness, |key| counts.add(key));
-    counts
-}
-
-/// Builds a table by merging tables of one role.
-pub fn fill_table(
-    mut builder: build::TableBuilder,
-    tables: &[Arc<Table>],
-    liveness: Option<&Liveness>,
-) -> Table {
+    let count = count_keys(tables, liveness);
+    let mut builder = build::TableBuilder::new(tables[0].plan(), tables[0].role(), count);
     each_key(tables, liveness, |key| {
         builder.push(key);
     });
     builder.finish()
+}
+
+/// How many entries a table merged from tables of one role will have; at most, if none has gone.
+pub fn count_keys(tables: &[Arc<Table>], liveness: Option<&Liveness>) -> u64 {
+    if liveness.is_none() {
+        return tables.iter().map(|table| table.len()).sum();
+    }
+    let mut left = 0;
+    each_key(tables, liveness, |_| left += 1);
+    left
+}
+
+/// Builds a partition by merging those of tables of one role; also returns a builder of the next
+/// one.
+pub fn fill_table(
+    mut builder: build::TableBuilder,
+    tables: &[Arc<Table>],
+    liveness: Option<&Liveness>,
+) -> (Table, Option<build::TableBuilder>) {
+    each_key(tables, liveness, |key| {
+        builder.push(key);
+    });
+    builder.finish_partition()
 }
 
 /// Calls `each` with every key of the tables, ascending.
@@ -211,13 +219,6 @@ fn each_key(tables: &[Arc<Table>], liveness: Option<&Liveness>, mut each: impl F
 fn run_of(table: &Table) -> Run<'_> {
     let mut entries = table.entries();
     Run::new(move |ahead| entries.next_few(|item| ahead.push(item)))
-}
-
-/// Counts the entries of tables that become one.
-fn count<'a>(plan: TablePlan, tables: impl Iterator<Item = &'a Table> + Clone) -> EntryCounts {
-    let mut counts = EntryCounts::new(plan, tables.clone().map(Table::len).sum());
-    tables.for_each(|table| counts.add_lines(table));
-    counts
 }
 
 /// The newest document of each id, by key.

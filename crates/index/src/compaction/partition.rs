@@ -1,10 +1,10 @@
-//! A partitioned merge: merges large segments or tables one quarter of the key space at a time.
+//! A partitioned merge: merges large segments or tables one eighth of the key space at a time.
 //!
 //! A merge has its result and its inputs in memory at once, which at a hundred million fingerprints
-//! adds half the memory of the whole index. A partitioned merge splits its inputs into four
+//! adds half the memory of the whole index. A partitioned merge splits its inputs into eight
 //! partitions ([`crate::tables::table::split`]), merges the inputs' parts of one partition
-//! and hands the result over; then those parts are freed. In the end the four results become one
-//! segment or table. So the extra memory is never more than a quarter of the result, as long as no
+//! and hands the result over; then those parts are freed. In the end the eight results become one
+//! segment or table. So the extra memory is never more than an eighth of the result, as long as no
 //! reader keeps an older view. Meanwhile a look-up visits as many lines as before, in more tables.
 //!
 //! Between steps the view has the rest of each input, oldest first, and then the merged
@@ -14,7 +14,6 @@
 //! Without partitions (decision 24): 100 million fingerprints take 33 bytes each at the peak
 //! instead of 27.
 
-use std::array;
 use std::sync::Arc;
 
 use crate::compaction::built::Built;
@@ -54,8 +53,8 @@ pub(crate) struct PartitionMerge<T, B> {
     standing: Vec<T>,
     /// For each input, oldest first, the partitions that are not merged yet.
     inputs: Vec<[Option<T>; PARTITIONS]>,
-    /// For each partition that is not merged yet.
-    builders: array::IntoIter<B, PARTITIONS>,
+    /// Of the next partition.
+    builder: Option<B>,
     merged: Vec<T>,
 }
 
@@ -68,10 +67,10 @@ impl PartitionedMerge {
         oldest: bool,
     ) -> Option<(Built, Self)> {
         let (_, common) = merge::extent(from);
-        let counts = merge::count_rows(plans, from, oldest);
-        let builders = segment::SegmentBuilder::partitions(&counts, common)?;
+        let (order, count) = (plans.large.tables()[0], merge::count_rows(from, oldest));
+        let builder = segment::SegmentBuilder::of_first_partition(order, count, common);
         let partitions = |segment: &Arc<Segment>| Some(segment.split()?.map(Arc::new));
-        let mut merge = PartitionMerge::begin(from, partitions, builders)?;
+        let mut merge = PartitionMerge::begin(from, partitions, builder)?;
         let (from, into) = merge.hand_over();
         let merge = Box::new(merge);
         let built = Built::Segments { from, into, secondary_tables: Vec::new(), dropped: 0 };
@@ -85,14 +84,15 @@ impl PartitionedMerge {
         dropped: u64,
     ) -> Option<(Built, Self)> {
         let tables: Vec<_> = from.iter().map(|other| Arc::clone(&other.table)).collect();
-        let counts = merge::count_keys(&tables, liveness);
-        let builders = build::TableBuilder::partitions(tables[0].role(), &counts)?;
+        let (plan, role) = (tables[0].plan(), tables[0].role());
+        let count = merge::count_keys(&tables, liveness);
+        let builder = build::TableBuilder::of_first_partition(plan, role, count);
         drop(tables);
         let partitions = |SecondaryTable { table, cleaned_at }: &SecondaryTable| {
             let of = |table| SecondaryTable { table: Arc::new(table), cleaned_at: *cleaned_at };
             Some(table.split()?.0.map(of))
         };
-        let mut merge = PartitionMerge::begin(from, partitions, builders)?;
+        let mut merge = PartitionMerge::begin(from, partitions, builder)?;
         let (from, into) = merge.hand_over();
         let (merge, liveness) = (Box::new(merge), liveness.cloned());
         Some((Built::Tables { from, into }, Self::Tables { liveness, dropped, merge }))
@@ -107,9 +107,9 @@ impl Iterator for PartitionedMerge {
             Self::Segments { oldest, merge } => {
                 let mut dropped = 0;
                 let one = |builder, from: &[Arc<Segment>]| {
-                    let (segment, gone) = merge::fill(builder, from, *oldest);
+                    let (segment, next, gone) = merge::fill_partition(builder, from, *oldest);
                     dropped = gone;
-                    Arc::new(segment)
+                    (Arc::new(segment), next)
                 };
                 let join = |partitions: [&Arc<Segment>; PARTITIONS]| {
                     Arc::new(Segment::joined(partitions.map(|partition| &**partition)))
@@ -122,7 +122,8 @@ impl Iterator for PartitionedMerge {
                 let one = |builder, from: &[SecondaryTable]| {
                     let tables: Vec<_> =
                         from.iter().map(|other| Arc::clone(&other.table)).collect();
-                    of(merge::fill_table(builder, &tables, liveness.as_ref()))
+                    let (table, next) = merge::fill_table(builder, &tables, liveness.as_ref());
+                    (of(table), next)
                 };
                 let join = |partitions: [&SecondaryTable; PARTITIONS]| {
                     of(Table::joined(partitions.map(|partition| &*partition.table)).0)
@@ -138,12 +139,11 @@ impl<T: Clone, B> PartitionMerge<T, B> {
     fn begin(
         from: &[T],
         partitions: impl Fn(&T) -> Option<[T; PARTITIONS]>,
-        builders: [B; PARTITIONS],
+        builder: B,
     ) -> Option<Self> {
         let inputs = from.iter().map(|input| Some(partitions(input)?.map(Some)));
         let inputs = inputs.collect::<Option<Vec<_>>>()?;
-        let builders = builders.into_iter();
-        Some(Self { standing: from.to_vec(), inputs, builders, merged: Vec::new() })
+        Some(Self { standing: from.to_vec(), inputs, builder: Some(builder), merged: Vec::new() })
     }
 
     /// The part of the view to replace, and its replacement: the rest of the inputs, and the
@@ -157,18 +157,20 @@ impl<T: Clone, B> PartitionMerge<T, B> {
     /// Merges the next partition, or joins all merged ones.
     fn step(
         &mut self,
-        merge: impl FnOnce(B, &[T]) -> T,
+        merge: impl FnOnce(B, &[T]) -> (T, Option<B>),
         join: impl FnOnce([&T; PARTITIONS]) -> T,
     ) -> Option<(Vec<T>, Vec<T>)> {
-        if let Some(builder) = self.builders.next() {
+        if let Some(builder) = self.builder.take() {
             let partition = self.merged.len();
             let from: Vec<T> =
                 self.inputs.iter_mut().filter_map(|of| of[partition].take()).collect();
-            self.merged.push(merge(builder, &from));
+            let (merged, next) = merge(builder, &from);
+            self.merged.push(merged);
+            self.builder = next;
         } else {
             let partitions = std::mem::take(&mut self.merged);
-            let [a, b, c, d] = &partitions[..] else { return None };
-            self.merged = vec![join([a, b, c, d])];
+            let partitions: Vec<&T> = partitions.iter().collect();
+            self.merged = vec![join(partitions.try_into().ok()?)];
         }
         Some(self.hand_over())
     }

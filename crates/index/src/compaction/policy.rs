@@ -45,7 +45,7 @@ const LEFT_PART: u64 = 4;
 
 /// Merges of at least this many times the entries of the largest small segment are partitioned
 /// ([`crate::compaction::partition`]). Smaller merges take little extra memory, and a
-/// partitioned merge makes look-ups visit four times as many tables.
+/// partitioned merge makes look-ups visit eight times as many tables.
 const PARTITIONED_FROM: u64 = 8;
 
 /// The factor while the index is idle, when a merge takes the whole index.
@@ -54,9 +54,9 @@ const PARTITIONED_FROM_IDLE: u64 = 2;
 /// A table is rebuilt once one in this many of its fingerprints may have been dropped.
 const DROPPED_PART: u64 = 8;
 
-/// The largest number of entries of a merged segment: its slots are numbered by 32 bits, and a
-/// crowded collection may take three times as many slots as an even one.
-pub const MERGED_MAX: u64 = 1_000_000_000;
+/// The largest number of entries of a merged segment: they have numbers of 32 bits, of which a
+/// table leaves up to 64 unused in each partition.
+pub const MERGED_MAX: u64 = 4_000_000_000;
 
 /// The most entries that the flusher merges at a time while a larger merge runs: the writer may
 /// have to wait for it, a fraction of a second, and both merges keep their inputs in memory.
@@ -381,8 +381,8 @@ mod tests {
     #[test]
     fn segments_that_do_not_fit_into_one_are_left_apart() {
         let of = |sizes| merged(&levels(1, sizes), Load::Idle);
-        assert_eq!(of(&[700_000_000, 200_000_000, 200_000_000]), Some(1..3));
-        assert_eq!(of(&[700_000_000, 400_000_000]), None);
+        assert_eq!(of(&[2_800_000_000, 800_000_000, 800_000_000]), Some(1..3));
+        assert_eq!(of(&[2_800_000_000, 1_600_000_000]), None);
     }
 
     #[test]

@@ -15,7 +15,7 @@ use crate::tables::secondary::SecondaryTable;
 use crate::view::{Counts, Parts, Shape, View};
 
 /// What a file begins with; the last character is the version of the format.
-const MAGIC: [u8; 8] = *b"NPINDEX2";
+const MAGIC: [u8; 8] = *b"NPINDEX3";
 
 const VERSION_AT: usize = MAGIC.len() - 1;
 

@@ -1,9 +1,8 @@
 //! Compares the lines and buckets of an index with a query, 16 lanes at a time.
 //!
-//! A lane of a line has 32 bits. In a slot it is the low half of an entry's key; the lanes after
-//! the slots have other data, and the last one ends in the flags of the line. For each line the
-//! kernel returns 16 bits: which slots lie within the distance in the low half, and whether there
-//! is more to visit. The found slots are candidates; the caller compares whole fingerprints.
+//! A line has the low halves of the keys of 16 entries. The kernel returns which entries of some
+//! runs of entries lie within the distance in the low half. These are candidates; the caller
+//! compares whole fingerprints.
 //!
 //! There are four variants: AVX-512 with VPOPCNTDQ (four instructions a line); AVX2, which removes
 //! ones up to distance 3 and from there on counts them by nibble shuffles; NEON, which counts the
@@ -13,80 +12,116 @@ use bytemuck::{Pod, Zeroable};
 
 use crate::kernel::Simd;
 
-/// One cache line of a table; [`crate::tables::line`] defines its words.
+/// One cache line of a table: the low halves of the keys of 16 entries.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Pod, Zeroable)]
 #[repr(C, align(64))]
-pub struct Line(pub [u32; 16]);
+pub(crate) struct Line(pub(crate) [u32; LANES]);
 
-/// The flag in the last word of a line that there is more to visit.
-pub const MORE: u32 = 1 << 31;
+/// The entries of a line.
+pub(crate) const LANES: usize = 16;
 
-/// The largest number of lines of a scan.
-pub(crate) const SCAN_MAX: usize = 32;
+/// Entries that are compared: those of a cell.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Pod, Zeroable)]
+#[repr(C)]
+pub(crate) struct CellRun {
+    /// Not for the kernel: the cell of these entries.
+    pub(crate) cell: u32,
+    /// The first entry.
+    pub(crate) first: u32,
+    /// The entry after the last one; the first one if there is none.
+    pub(crate) end: u32,
+}
+
+/// An entry whose low half is near.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Candidate {
+    pub(crate) cell: u32,
+    pub(crate) entry: u32,
+}
 
 /// The largest number of words of a bucket that a scan compares.
 pub(crate) const WORDS_MAX: usize = 64;
 
-/// The query that lines are compared with.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Pattern {
-    /// The low half of the query's key.
-    pub low: u32,
-    /// The largest distance of the low halves.
-    pub distance: u32,
-    /// The number of slots of a line, at most 15.
-    pub slots: u32,
-}
-
-/// The result of a scan.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(crate) struct LineMatches {
-    /// For each line, bit i is slot i, and bit 15 is set if there is more to visit.
-    pub lanes: [u16; SCAN_MAX],
-    /// The lines with a slot within the distance.
-    pub near: u32,
-    /// The lines with more to visit.
-    pub more: u32,
-}
-
-/// Compares the lines at these indices (the first [`SCAN_MAX`] of them) with a pattern, and
-/// overwrites `found`.
+/// Compares the entries of some runs with the low half of a query, and appends to `found` those
+/// within the distance, in order.
 ///
 /// # Panics
-/// If there is no line at one of the indices.
+/// If there is no line for an entry.
 #[inline]
 pub(crate) fn scan(
     simd: Simd,
     lines: &[Line],
-    at: &[u32],
-    pattern: Pattern,
-    found: &mut LineMatches,
+    runs: &[CellRun],
+    (low, distance): (u32, u32),
+    found: &mut Vec<Candidate>,
 ) {
     match simd {
         #[cfg(target_arch = "x86_64")]
         // SAFETY: `Simd::available` has checked that the processor has these instructions.
-        Simd::Avx512 => unsafe { x86::scan_avx512(lines, at, pattern, found) },
+        Simd::Avx512 => unsafe { x86::scan_avx512(lines, runs, (low, distance), found) },
         #[cfg(target_arch = "x86_64")]
         // SAFETY: as above.
-        Simd::Avx2 => unsafe { x86::scan_avx2(lines, at, pattern, found) },
+        Simd::Avx2 => unsafe { x86::scan_avx2(lines, runs, (low, distance), found) },
         #[cfg(target_arch = "aarch64")]
         // SAFETY: as above.
-        Simd::Neon => unsafe { arm::scan(lines, at, pattern, found) },
-        Simd::Portable => portable(lines, at, pattern, found),
+        Simd::Neon => unsafe { arm::scan(lines, runs, (low, distance), found) },
+        Simd::Portable => portable(lines, runs, (low, distance), found),
     }
 }
 
 /// Defines what the variants for other instruction sets find.
-pub(crate) fn portable(lines: &[Line], at: &[u32], pattern: Pattern, found: &mut LineMatches) {
-    for (found, &at) in found.lanes.iter_mut().zip(at) {
-        let line = &lines[at as usize];
-        let near = line.0.iter().take(pattern.slots as usize).enumerate().map(|(slot, low)| {
-            u16::from((low ^ pattern.low).count_ones() <= pattern.distance) << slot
-        });
-        let more = u16::from(line.0[15] & MORE != 0) << 15;
-        *found = near.fold(more, |all, lane| all | lane);
+pub(crate) fn portable(
+    lines: &[Line],
+    runs: &[CellRun],
+    (low, distance): (u32, u32),
+    found: &mut Vec<Candidate>,
+) {
+    for &CellRun { cell, first, end } in runs {
+        let near = |entry: &u32| {
+            let word = lines[*entry as usize / LANES].0[*entry as usize % LANES];
+            (word ^ low).count_ones() <= distance
+        };
+        found.extend((first..end).filter(near).map(|entry| Candidate { cell, entry }));
     }
-    found.sum_up(at.len());
+}
+
+/// Calls `near` with the lines of a run, which returns which of their entries are near, and appends
+/// those of the run. The first and the last line, which are often the same, are compared in any
+/// case: a branch on their number would be mispredicted.
+#[inline]
+fn of_run(run: CellRun, found: &mut Vec<Candidate>, near: impl Fn(usize) -> u16) {
+    let CellRun { cell, first, end } = run;
+    if first == end {
+        return;
+    }
+    let last = end.wrapping_sub(1);
+    let (line, last_line) = (first / LANES as u32, last / LANES as u32);
+    let from = u16::MAX.wrapping_shl(first % LANES as u32);
+    let to = u16::MAX.wrapping_shr(!last % LANES as u32);
+    let is_one = line == last_line;
+    let ones = near(line as usize) & from & if is_one { to } else { u16::MAX };
+    let ones_of_last = near(last_line as usize) & if is_one { 0 } else { to };
+    if last_line.wrapping_sub(line) > 1 {
+        push_ones(ones, (cell, line), found);
+        for line in line.wrapping_add(1)..last_line {
+            push_ones(near(line as usize), (cell, line), found);
+        }
+        push_ones(ones_of_last, (cell, last_line), found);
+    } else if ones | ones_of_last != 0 {
+        push_ones(ones, (cell, line), found);
+        push_ones(ones_of_last, (cell, last_line), found);
+    }
+}
+
+/// Rare, and kept apart so that the loop around it stays in registers.
+#[cold]
+#[inline(never)]
+fn push_ones(mut lanes: u16, (cell, line): (u32, u32), found: &mut Vec<Candidate>) {
+    while lanes != 0 {
+        let entry = line.wrapping_mul(LANES as u32).wrapping_add(lanes.trailing_zeros());
+        found.push(Candidate { cell, entry });
+        lanes &= lanes.wrapping_sub(1);
+    }
 }
 
 /// Which of these words (the first [`WORDS_MAX`] of them) lie within a distance of `word`: bit i is
@@ -113,20 +148,6 @@ pub(crate) fn portable_words(words: &[u32], word: u32, distance: u32) -> u64 {
     near.fold(0, |all, (i, other)| all | u64::from((other ^ word).count_ones() <= distance) << i)
 }
 
-impl LineMatches {
-    /// Which of the first `count` lines have a slot within the distance, or more to visit.
-    fn sum_up(&mut self, count: usize) {
-        (self.near, self.more) = (0, 0);
-        for (i, &lanes) in self.lanes.iter().enumerate().take(count) {
-            self.near |= u32::from(lanes & !LINE_MORE != 0) << i;
-            self.more |= u32::from(lanes & LINE_MORE != 0) << i;
-        }
-    }
-}
-
-/// The bit of a line's lanes that is set if there is more to visit.
-const LINE_MORE: u16 = 1 << 15;
-
 #[cfg(target_arch = "x86_64")]
 mod x86 {
     #[allow(
@@ -136,35 +157,25 @@ mod x86 {
     )]
     use std::arch::x86_64::*;
 
-    use super::{LINE_MORE, Line, LineMatches, MORE, Pattern, SCAN_MAX, WORDS_MAX};
+    use super::{Candidate, CellRun, Line, WORDS_MAX, of_run};
 
-    #[target_feature(enable = "avx512f,avx512bw,avx512vpopcntdq,bmi1,bmi2")]
+    #[target_feature(enable = "avx512f,avx512vpopcntdq,bmi1,bmi2")]
     pub(super) fn scan_avx512(
         lines: &[Line],
-        at: &[u32],
-        pattern: Pattern,
-        found: &mut LineMatches,
+        runs: &[CellRun],
+        (low, distance): (u32, u32),
+        found: &mut Vec<Candidate>,
     ) {
-        let slots: u16 = (1 << pattern.slots.min(15)) - 1;
-        let flag = _mm512_set1_epi32(MORE.cast_signed());
-        let flip = _mm512_mask_set1_epi32(flag, slots, pattern.low.cast_signed());
-        let mask = _mm512_mask_set1_epi32(flag, slots, -1);
-        let most = _mm512_maskz_set1_epi32(!(1 << 15), -1);
-        let most = _mm512_mask_set1_epi32(most, slots, pattern.distance.cast_signed());
-        for (found, &at) in found.lanes.iter_mut().zip(at) {
-            let line = &lines[at as usize];
-            // SAFETY: a line has 64 bytes and is aligned to 64.
-            let line = unsafe { _mm512_load_si512(std::ptr::from_ref(line).cast()) };
-            // (line ^ flip) & mask
-            let different = _mm512_ternarylogic_epi32::<0x28>(line, flip, mask);
-            *found = _mm512_cmple_epi32_mask(_mm512_popcnt_epi32(different), most);
+        let low = _mm512_set1_epi32(low.cast_signed());
+        let most = _mm512_set1_epi32(distance.min(32).cast_signed());
+        for &run in runs {
+            of_run(run, found, |line| {
+                // SAFETY: a line has 64 bytes and is aligned to 64.
+                let line = unsafe { _mm512_load_si512(std::ptr::from_ref(&lines[line]).cast()) };
+                let ones = _mm512_popcnt_epi32(_mm512_xor_si512(line, low));
+                _mm512_cmple_epi32_mask(ones, most)
+            });
         }
-        // Summed up once: with each line it would take longer than comparing the line.
-        // SAFETY: the array has 64 bytes.
-        let all = unsafe { _mm512_loadu_si512(found.lanes.as_ptr().cast()) };
-        let slots = _mm512_set1_epi16((!LINE_MORE).cast_signed());
-        found.near = _bzhi_u32(_mm512_test_epi16_mask(all, slots), at.len().min(SCAN_MAX) as u32);
-        found.more = _bzhi_u32(_mm512_movepi16_mask(all), at.len().min(SCAN_MAX) as u32);
     }
 
     #[target_feature(enable = "avx512f,avx512vpopcntdq,bmi2")]
@@ -193,61 +204,42 @@ mod x86 {
     }
 
     #[target_feature(enable = "avx2,bmi1,bmi2,lzcnt,popcnt")]
-    pub(super) fn scan_avx2(lines: &[Line], at: &[u32], pattern: Pattern, found: &mut LineMatches) {
-        match pattern.distance {
-            0 => scan_within::<0>(lines, at, pattern, found),
-            1 => scan_within::<1>(lines, at, pattern, found),
-            2 => scan_within::<2>(lines, at, pattern, found),
-            3 => scan_within::<3>(lines, at, pattern, found),
-            _ => scan_within::<COUNTED>(lines, at, pattern, found),
+    pub(super) fn scan_avx2(
+        lines: &[Line],
+        runs: &[CellRun],
+        (low, distance): (u32, u32),
+        found: &mut Vec<Candidate>,
+    ) {
+        match distance {
+            0 => scan_within::<0>(lines, runs, (low, distance), found),
+            1 => scan_within::<1>(lines, runs, (low, distance), found),
+            2 => scan_within::<2>(lines, runs, (low, distance), found),
+            3 => scan_within::<3>(lines, runs, (low, distance), found),
+            _ => scan_within::<COUNTED>(lines, runs, (low, distance), found),
         }
     }
 
     #[target_feature(enable = "avx2,bmi1,bmi2,lzcnt,popcnt")]
     fn scan_within<const DISTANCE: u32>(
         lines: &[Line],
-        at: &[u32],
-        pattern: Pattern,
-        found: &mut LineMatches,
+        runs: &[CellRun],
+        (low, distance): (u32, u32),
+        found: &mut Vec<Candidate>,
     ) {
-        let slots = _bzhi_u32(0x7fff, pattern.slots) as u16;
-        let low = _mm256_set1_epi32(pattern.low.cast_signed());
-        let most = _mm256_set1_epi32(pattern.distance.min(32).cast_signed());
-        for (found, &at) in found.lanes.iter_mut().zip(at) {
-            let line = &lines[at as usize].0;
-            // SAFETY: a line has 64 bytes and is aligned to 64.
-            let (first, second) = unsafe {
-                let line: *const __m256i = line.as_ptr().cast();
-                (_mm256_load_si256(line), _mm256_load_si256(line.add(1)))
-            };
-            let near = near::<DISTANCE>(_mm256_xor_si256(first, low), most)
-                | near::<DISTANCE>(_mm256_xor_si256(second, low), most) << 8;
-            *found = near as u16 & slots | (line[15] >> 16) as u16 & LINE_MORE;
+        let low = _mm256_set1_epi32(low.cast_signed());
+        let most = _mm256_set1_epi32(distance.min(32).cast_signed());
+        for &run in runs {
+            of_run(run, found, |line| {
+                // SAFETY: a line has 64 bytes and is aligned to 64.
+                let (first, second) = unsafe {
+                    let line: *const __m256i = lines[line].0.as_ptr().cast();
+                    (_mm256_load_si256(line), _mm256_load_si256(line.add(1)))
+                };
+                let near = near::<DISTANCE>(_mm256_xor_si256(first, low), most)
+                    | near::<DISTANCE>(_mm256_xor_si256(second, low), most) << 8;
+                near as u16
+            });
         }
-        // SAFETY: the array has 64 bytes.
-        let (low, high) = unsafe {
-            let all: *const __m256i = found.lanes.as_ptr().cast();
-            (_mm256_loadu_si256(all), _mm256_loadu_si256(all.add(1)))
-        };
-        // The signs are the bits of `LINE_MORE`, and packing keeps them.
-        let more = mask_of_lanes(low, high);
-        let slots = _mm256_set1_epi16((!LINE_MORE).cast_signed());
-        let none = _mm256_setzero_si256();
-        let near = mask_of_lanes(
-            _mm256_cmpgt_epi16(_mm256_and_si256(low, slots), none),
-            _mm256_cmpgt_epi16(_mm256_and_si256(high, slots), none),
-        );
-        found.near = _bzhi_u32(near, at.len().min(SCAN_MAX) as u32);
-        found.more = _bzhi_u32(more, at.len().min(SCAN_MAX) as u32);
-    }
-
-    /// The signs of 32 lanes of 16 bits.
-    #[inline]
-    #[target_feature(enable = "avx2")]
-    fn mask_of_lanes(low: __m256i, high: __m256i) -> u32 {
-        // Packing takes four lanes from each in turn.
-        let bytes = _mm256_permute4x64_epi64::<0b11_01_10_00>(_mm256_packs_epi16(low, high));
-        _mm256_movemask_epi8(bytes).cast_unsigned()
     }
 
     #[target_feature(enable = "avx2,bmi1,bmi2,lzcnt,popcnt")]
@@ -335,17 +327,18 @@ mod arm {
 
     use nearprint_fingerprint::neon::mask_of_16;
 
-    use super::{LINE_MORE, Line, LineMatches, Pattern, WORDS_MAX};
+    use super::{Candidate, CellRun, Line, WORDS_MAX, of_run};
 
     #[target_feature(enable = "neon")]
-    pub(super) fn scan(lines: &[Line], at: &[u32], pattern: Pattern, found: &mut LineMatches) {
-        let slots = (1_u16 << pattern.slots.min(15)) - 1;
-        for (found, &at) in found.lanes.iter_mut().zip(at) {
-            let line = &lines[at as usize].0;
-            let more = (line[15] >> 16) as u16 & LINE_MORE;
-            *found = near(line, pattern.low, pattern.distance) & slots | more;
+    pub(super) fn scan(
+        lines: &[Line],
+        runs: &[CellRun],
+        (low, distance): (u32, u32),
+        found: &mut Vec<Candidate>,
+    ) {
+        for &run in runs {
+            of_run(run, found, |line| near(&lines[line].0, low, distance));
         }
-        found.sum_up(at.len());
     }
 
     #[target_feature(enable = "neon")]
@@ -410,17 +403,21 @@ mod tests {
         fn every_variant_finds_what_the_definition_finds(
             (low, lines) in prop_oneof![any::<u32>(), Just(0), Just(u32::MAX)]
                 .prop_flat_map(|low| (Just(low), lines_for(low))),
-            distance in 0..=32_u32,
-            slots in 1..=15_u32,
-            visits in prop::collection::vec(any::<prop::sample::Index>(), 0..40),
+            distance in 0..=64_u32,
+            runs in prop::collection::vec((any::<prop::sample::Index>(), 0..50_u32), 0..40),
         ) {
-            let at: Vec<u32> = visits.iter().map(|visit| visit.index(lines.len()) as u32).collect();
-            let pattern = Pattern { low, distance, slots };
-            let mut expected = LineMatches::default();
-            portable(&lines, &at, pattern, &mut expected);
+            let entries = (lines.len() * LANES) as u32;
+            let run = |(cell, (first, more)): (u32, &(prop::sample::Index, u32))| {
+                let first = first.index(entries as usize) as u32;
+                CellRun { cell, first, end: (first + more).min(entries) }
+            };
+            let runs: Vec<CellRun> = (0..).zip(&runs).map(run).collect();
+            let before = Candidate { cell: 7, entry: 7 };
+            let mut expected = vec![before];
+            portable(&lines, &runs, (low, distance), &mut expected);
             for simd in Simd::available() {
-                let mut found = LineMatches { near: 7, more: 7, ..LineMatches::default() };
-                scan(simd, &lines, &at, pattern, &mut found);
+                let mut found = vec![before];
+                scan(simd, &lines, &runs, (low, distance), &mut found);
                 prop_assert_eq!(&found, &expected, "{:?}", simd);
             }
         }
@@ -452,24 +449,22 @@ mod tests {
     }
 
     #[test]
-    fn the_definition_counts_ones_and_reports_more() {
-        let mut words = [u32::MAX; 16];
-        words[1] = 0b111;
-        words[2] = 0b1111;
-        words[15] = 0;
-        let mut with_more = words;
-        with_more[15] = MORE;
-        let lines = [Line(words), Line(with_more)];
-        let mut found = LineMatches::default();
-        portable(&lines, &[1, 0, 1], Pattern { low: 0, distance: 3, slots: 15 }, &mut found);
-        assert_eq!(found.lanes[..4], [0x8002, 0x0002, 0x8002, 0]);
-        assert_eq!((found.near, found.more), (0b111, 0b101));
+    fn the_definition_counts_the_ones_of_the_entries_of_runs() {
+        let mut words = [u32::MAX; LANES];
+        (words[1], words[2], words[15]) = (0b111, 0b1111, 0);
+        let lines = [Line([u32::MAX; LANES]), Line(words)];
+        let mut found = Vec::new();
+        let run = |cell, first, end| CellRun { cell, first, end };
+        let runs = [run(1, 0, 32), run(2, 3, 17), run(3, 17, 31), run(4, 31, 32), run(5, 32, 32)];
+        portable(&lines, &runs, (0, 3), &mut found);
+        let found: Vec<(u32, u32)> = found.iter().map(|found| (found.cell, found.entry)).collect();
+        assert_eq!(found, [(1, 17), (1, 31), (3, 17), (4, 31)]);
     }
 
     #[test]
     #[should_panic(expected = "index out of bounds")]
-    fn an_index_without_a_line_is_a_bug() {
-        let pattern = Pattern { low: 0, distance: 0, slots: 1 };
-        scan(Simd::best(), &[], &[0], pattern, &mut LineMatches::default());
+    fn an_entry_without_a_line_is_a_bug() {
+        let run = CellRun { cell: 0, first: 0, end: 1 };
+        scan(Simd::best(), &[], &[run], (0, 0), &mut Vec::new());
     }
 }

@@ -160,6 +160,18 @@ const LINES_PREFETCHED: usize = 4;
 /// As many as numbers of 32 bits need.
 const DIRECTORY_BITS_MAX: u32 = u32::BITS - FREE_BITS;
 
+/// The bits of the directory of a table of fingerprints with numbers below `numbers`.
+fn directory_bits(numbers: usize) -> u32 {
+    let number_bits = usize::BITS - numbers.saturating_sub(1).leading_zeros();
+    number_bits.saturating_sub(FREE_BITS)
+}
+
+/// Memory of a table of `count` fingerprints with a row each, in bytes.
+pub(crate) fn bytes(count: u64) -> u64 {
+    let directory = (1 << directory_bits(count as usize)) + 1;
+    count * size_of::<u64>() as u64 + directory * size_of::<u32>() as u64
+}
+
 /// Takes the rows of a table in ascending order of key.
 #[derive(Debug)]
 pub(crate) struct LabelTableBuilder {
@@ -172,8 +184,7 @@ pub(crate) struct LabelTableBuilder {
 impl LabelTableBuilder {
     /// A builder for at most `count` rows of fingerprints with numbers below `numbers`.
     pub(crate) fn new(count: usize, numbers: usize) -> Self {
-        let number_bits = usize::BITS - numbers.saturating_sub(1).leading_zeros();
-        let directory_bits = number_bits.saturating_sub(FREE_BITS);
+        let directory_bits = directory_bits(numbers);
         assert!(directory_bits <= DIRECTORY_BITS_MAX, "numbers have 32 bits");
         let directory = if count == 0 { 0 } else { (1 << directory_bits) + 1 };
         let table = LabelTable {

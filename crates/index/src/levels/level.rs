@@ -11,7 +11,6 @@ use crate::levels::segment::{FingerprintRow, Segment, SegmentBuilder};
 use crate::levels::sorted::Sorted;
 use crate::permutation::Permuted;
 use crate::plan::{Key, Plan, Plans, TablePlan};
-use crate::tables::table::build::EntryCounts;
 use crate::tables::table::{Number, Table};
 
 /// A segment and its secondary tables.
@@ -57,11 +56,7 @@ impl Level {
         let mut builder = if small {
             SegmentBuilder::small(large.distance_max(), count, common)
         } else {
-            let mut counts = EntryCounts::new(order, count as u64);
-            for &(key, _) in &sorted {
-                counts.add(key);
-            }
-            SegmentBuilder::large(&counts, common)
+            SegmentBuilder::large(order, sorted.len() as u64, common)
         };
         let mut row = FingerprintRow::default();
         for same in sorted.chunk_by(|a, b| a.0 == b.0) {

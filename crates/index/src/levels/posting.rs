@@ -7,8 +7,8 @@ use std::ops::Range;
 use nearprint_fingerprint::Sample;
 
 use crate::document::{Expiry, Sequence};
-use crate::kernel;
 use crate::memory::array::Array;
+use crate::memory::column::PackedColumn;
 use crate::namespaces::NamespaceNumber;
 
 /// A document under a fingerprint.
@@ -149,14 +149,11 @@ const fn bits_of(number: u64) -> u32 {
 pub struct Postings {
     common: Common,
     /// Sequences with their flags.
-    sequences: Column,
-    namespaces: Column,
-    expiries: Column,
-    samples: Column,
-    /// The number of packed postings.
+    sequences: PackedColumn,
+    namespaces: PackedColumn,
+    expiries: PackedColumn,
+    samples: PackedColumn,
     len: usize,
-    /// Postings of the other list, after this part.
-    behind: Vec<Posting>,
 }
 
 /// The packed form of a list.
@@ -176,7 +173,7 @@ impl Postings {
     /// A list of `len` places, not filled.
     pub fn new(common: Common, len: usize) -> Self {
         debug_assert!(common.last.get() <= SEQUENCE_MAX, "46 bits outlast any disk");
-        let column = |bits| Column::new(bits, len);
+        let column = |bits| PackedColumn::new(bits, len);
         Self {
             common,
             sequences: column(common.sequence_bits()),
@@ -184,71 +181,102 @@ impl Postings {
             expiries: column(common.expiry_bits()),
             samples: column(common.sample_bits()),
             len,
-            behind: Vec::new(),
         }
     }
 
-    /// A list of two runs of postings. The first run shares its memory if that is large; both lists
-    /// are read-only from then on.
+    /// A list of these postings.
+    pub fn of(postings: &[Posting]) -> Self {
+        let common = postings.iter().copied().map(Common::of).reduce(Common::and);
+        let mut list = Self::new(common.unwrap_or(Common::NONE), postings.len());
+        for (place, &posting) in postings.iter().enumerate() {
+            list.set(place, posting);
+        }
+        list
+    }
+
+    /// The postings at some places, which share their memory if it is large; both lists are
+    /// read-only from then on.
+    #[must_use]
+    pub fn part(&self, range: &Range<u32>) -> Self {
+        self.of_columns(range.len(), |column| column.part(range))
+    }
+
+    /// Cuts off the places from a multiple of 64 on.
+    #[must_use]
+    pub fn split_off(&mut self, at: usize) -> Self {
+        let Self { sequences, namespaces, expiries, samples, .. } = self;
+        let rest = Self {
+            common: self.common,
+            sequences: sequences.split_off(at),
+            namespaces: namespaces.split_off(at),
+            expiries: expiries.split_off(at),
+            samples: samples.split_off(at),
+            len: self.len - at,
+        };
+        self.len = at;
+        rest
+    }
+
+    /// Joins lists that [`Self::split_off`] cut.
     ///
     /// # Panics
-    /// When it has no such places.
+    /// When there is none.
     #[must_use]
-    pub fn part(&self, first: Range<u32>, behind: Range<u32>) -> Self {
-        let behind = behind.map(|place| self.get(place as usize)).collect();
+    pub fn joined(parts: &[&Self]) -> Self {
+        let join = |column: fn(&Self) -> &PackedColumn| {
+            PackedColumn::joined(&parts.iter().map(|part| column(part)).collect::<Vec<_>>())
+        };
+        Self {
+            common: parts.first().expect("there is something to join").common,
+            sequences: join(|part| &part.sequences),
+            namespaces: join(|part| &part.namespaces),
+            expiries: join(|part| &part.expiries),
+            samples: join(|part| &part.samples),
+            len: parts.iter().map(|part| part.len).sum(),
+        }
+    }
+
+    fn of_columns(&self, len: usize, of: impl Fn(&PackedColumn) -> PackedColumn) -> Self {
         Self {
             common: self.common,
-            sequences: self.sequences.part(&first),
-            namespaces: self.namespaces.part(&first),
-            expiries: self.expiries.part(&first),
-            samples: self.samples.part(&first),
-            len: first.len(),
-            behind,
+            sequences: of(&self.sequences),
+            namespaces: of(&self.namespaces),
+            expiries: of(&self.expiries),
+            samples: of(&self.samples),
+            len,
         }
     }
 
-    /// Grows the list to `len` places; not in a part of another list.
-    pub fn extend_to(&mut self, len: usize) {
-        debug_assert!(self.behind.is_empty(), "a part is only read");
-        self.len = self.len.max(len);
+    /// Keeps the first `len` places.
+    pub fn truncate(&mut self, len: usize) {
         let Self { sequences, namespaces, expiries, samples, .. } = self;
         for column in [sequences, namespaces, expiries, samples] {
-            column.extend_to(self.len);
+            column.truncate(len);
         }
+        self.len = self.len.min(len);
     }
 
-    /// Puts a posting into a place that was not filled; the list grows if the place is beyond its
-    /// end.
+    /// Puts a posting into a place that was not filled.
+    ///
+    /// # Panics
+    /// When there is no such place.
     #[inline]
     pub fn set(&mut self, index: usize, posting: Posting) {
-        if index >= self.len {
-            self.extend_to(index + 1);
-        }
         let mut packed = posting.sequence.get() - self.common.first.get();
         if self.common.flags.is_none() {
             packed = packed << 2 | u64::from(posting.flags());
         }
         self.sequences.set(index, packed);
-        if self.namespaces.bits > 0 {
+        if self.namespaces.bits() > 0 {
             let number = posting.namespace.get() - self.common.namespaces.0.get();
             self.namespaces.set(index, number);
         }
-        if self.expiries.bits > 0 {
+        if self.expiries.bits() > 0 {
             self.expiries.set(index, self.common.pack_expiry(posting.expiry));
         }
         if let Some(sample) = posting.sample {
             debug_assert!(self.common.any_sketch, "there is room for its sample");
             self.samples.set(index, sample.bits());
-        }
-    }
-
-    /// Puts the postings at some places of another list into adjacent places that were not filled.
-    ///
-    /// # Panics
-    /// When the other one has no such places.
-    pub fn copy(&mut self, from: &Self, places: Range<u32>, to: u32) {
-        for (place, to) in places.zip(to..) {
-            self.set(to as usize, from.get(place as usize));
         }
     }
 
@@ -258,22 +286,17 @@ impl Postings {
     /// When there is no such place.
     #[inline]
     pub fn get(&self, index: usize) -> Posting {
-        if let Some(behind) = index.checked_sub(self.len)
-            && let Some(posting) = self.behind.get(behind)
-        {
-            return *posting;
-        }
         let common = &self.common;
         let packed = self.sequences.get(index);
         let (offset, flags) = match common.flags {
             Some(flags) => (packed, flags),
             None => (packed >> 2, packed as u8 & 3),
         };
-        let namespace = match self.namespaces.bits {
+        let namespace = match self.namespaces.bits() {
             0 => common.namespaces.0,
             _ => NamespaceNumber::new(common.namespaces.0.get() + self.namespaces.get(index)),
         };
-        let expiry = match (common.expiries, self.expiries.bits) {
+        let expiry = match (common.expiries, self.expiries.bits()) {
             (None, _) => None,
             (Some((first, _)), 0) => Some(first),
             (Some(_), _) => common.unpack_expiry(self.expiries.get(index)),
@@ -290,18 +313,16 @@ impl Postings {
 
     /// Prefetches the sample of the posting at a place.
     pub(crate) fn prefetch_sample(&self, index: usize) {
-        kernel::prefetch(&self.samples.words, (index * self.samples.bits as usize / 64) as u32);
+        self.samples.prefetch(index);
     }
 
     /// The sample of the posting at a place; without a sketch, one that refutes nothing.
     pub(crate) fn sample(&self, index: usize) -> Sample {
-        let behind = index.checked_sub(self.len).and_then(|behind| self.behind.get(behind));
-        let bits = || Sample::from_bits(self.samples.get(index));
-        behind.map_or_else(bits, |posting| posting.sample.unwrap_or_default())
+        Sample::from_bits(self.samples.get(index))
     }
 
     pub fn len(&self) -> usize {
-        self.len + self.behind.len()
+        self.len
     }
 
     /// Whether the list is empty.
@@ -317,37 +338,17 @@ impl Postings {
     /// Memory in bytes.
     pub fn bytes(&self) -> usize {
         let columns = [&self.sequences, &self.namespaces, &self.expiries, &self.samples];
-        columns.iter().map(|column| column.words.bytes()).sum::<usize>()
-            + self.behind.capacity() * size_of::<Posting>()
+        columns.iter().map(|column| column.bytes()).sum()
     }
 
-    /// The packed form, which an image stores. A part of another list is packed anew.
+    /// The packed form, which an image stores.
     pub(crate) fn words(&self) -> Words<Cow<'_, [u64]>> {
-        let len = self.len();
-        if self.behind.is_empty()
-            && let Some(words) = self.each(|column| column.stored(len))
-        {
-            let Words { sequences, namespaces, expiries, samples } = words;
-            return Words {
-                sequences: Cow::Borrowed(sequences),
-                namespaces: Cow::Borrowed(namespaces),
-                expiries: Cow::Borrowed(expiries),
-                samples: Cow::Borrowed(samples),
-            };
+        Words {
+            sequences: self.sequences.stored(self.len),
+            namespaces: self.namespaces.stored(self.len),
+            expiries: self.expiries.stored(self.len),
+            samples: self.samples.stored(self.len),
         }
-        let mut packed = Self::new(self.common, len);
-        packed.copy(self, 0..len as u32, 0);
-        let owned = |column: &Column| column.stored(len).map(|words| Cow::Owned(words.to_vec()));
-        packed.each(owned).expect("it was just packed")
-    }
-
-    fn each<'a, T>(&'a self, of: impl Fn(&'a Column) -> Option<T>) -> Option<Words<T>> {
-        Some(Words {
-            sequences: of(&self.sequences)?,
-            namespaces: of(&self.namespaces)?,
-            expiries: of(&self.expiries)?,
-            samples: of(&self.samples)?,
-        })
     }
 
     /// The number of words of the image of such a list; `None` if no list has these values.
@@ -361,16 +362,16 @@ impl Postings {
             && (common.expiries.is_some() || !common.all_expire)
             && (common.any_sketch || common.flags.is_none_or(|flags| flags & Posting::SKETCH == 0));
         possible.then(|| Words {
-            sequences: words(len, common.sequence_bits()),
-            namespaces: words(len, common.namespace_bits()),
-            expiries: words(len, common.expiry_bits()),
-            samples: words(len, common.sample_bits()),
+            sequences: PackedColumn::words_for(common.sequence_bits(), len),
+            namespaces: PackedColumn::words_for(common.namespace_bits(), len),
+            expiries: PackedColumn::words_for(common.expiry_bits(), len),
+            samples: PackedColumn::words_for(common.sample_bits(), len),
         })
     }
 
     /// The list with this packed form.
     pub(crate) fn from_words(common: Common, len: usize, words: Words<Array<u64>>) -> Self {
-        let column = |bits, words| Column { bits, words, first_bit: 0 };
+        let column = PackedColumn::of_words;
         Self {
             common,
             sequences: column(common.sequence_bits(), words.sequences),
@@ -378,72 +379,7 @@ impl Postings {
             expiries: column(common.expiry_bits(), words.expiries),
             samples: column(common.sample_bits(), words.samples),
             len,
-            behind: Vec::new(),
         }
-    }
-}
-
-/// Numbers of equal width, side by side.
-#[derive(Debug)]
-struct Column {
-    bits: u32,
-    words: Array<u64>,
-    /// The bit of the first word at which the first number begins: not 0 in a part of another list.
-    first_bit: usize,
-}
-
-/// The number of words for `len` numbers, and one more, so that any two adjacent ones can be read.
-/// Numbers of no bits take none.
-fn words(len: usize, bits: u32) -> usize {
-    if len == 0 || bits == 0 { 0 } else { (len * bits as usize).div_ceil(64) + 1 }
-}
-
-impl Column {
-    fn new(bits: u32, len: usize) -> Self {
-        Self { bits, words: Array::zeros(words(len, bits)), first_bit: 0 }
-    }
-
-    /// The words of `len` numbers; `None` in a part that begins within a word.
-    fn stored(&self, len: usize) -> Option<&[u64]> {
-        let words = self.words.get(..words(len, self.bits))?;
-        (self.first_bit == 0).then_some(words)
-    }
-
-    fn part(&self, range: &Range<u32>) -> Self {
-        let bit = |place: u32| self.first_bit + place as usize * self.bits as usize;
-        // With the word after the last one, as in every list.
-        let end = (bit(range.end) / 64 + 2).min(self.words.len());
-        let words = self.words.share((bit(range.start) / 64).min(end)..end);
-        Self { bits: self.bits, words, first_bit: bit(range.start) % 64 }
-    }
-
-    fn extend_to(&mut self, len: usize) {
-        if self.words.len() < words(len, self.bits) {
-            let mut larger = Array::zeros(words(len + len / 8, self.bits));
-            larger[..self.words.len()].copy_from_slice(&self.words);
-            self.words = larger;
-        }
-    }
-
-    #[inline]
-    fn set(&mut self, index: usize, packed: u64) {
-        if self.bits == 0 {
-            return;
-        }
-        let bit = index * self.bits as usize;
-        let two = u128::from(packed) << (bit % 64);
-        self.words[bit / 64] |= two as u64;
-        self.words[bit / 64 + 1] |= (two >> 64) as u64;
-    }
-
-    #[inline]
-    fn get(&self, index: usize) -> u64 {
-        if self.bits == 0 {
-            return 0;
-        }
-        let bit = self.first_bit + index * self.bits as usize;
-        let two = u128::from(self.words[bit / 64]) | u128::from(self.words[bit / 64 + 1]) << 64;
-        (two >> (bit % 64)) as u64 & (u64::MAX >> (64 - self.bits))
     }
 }
 
@@ -533,16 +469,15 @@ mod tests {
             let postings: Vec<Posting> = postings.iter().map(|p| alike(*p, same)).collect();
             let common = postings.iter().copied().map(Common::of).reduce(Common::and).unwrap();
             prop_assert!(same & 1 == 0 || common.flags == Some(1) && common.sample_bits() == 0);
-            let mut packed = Postings::new(common, room);
+            let mut packed = Postings::new(common, room.max(postings.len()));
             for (i, &posting) in postings.iter().enumerate().rev() {
                 packed.set(i, posting);
             }
             prop_assert_eq!(packed.len(), room.max(postings.len()));
             // Also as a part of another list.
-            let (start, behind) = (packed.len() as u32 / 3, packed.len() as u32 * 2 / 3);
-            let part = packed.part(start..behind, 0..start);
-            let places = (start..behind).chain(0..start);
-            prop_assert!(places.map(|i| packed.get(i as usize)).eq((0..part.len()).map(|i| part.get(i))));
+            let (start, end) = (packed.len() as u32 / 3, packed.len() as u32 * 2 / 3);
+            let part = packed.part(&(start..end));
+            prop_assert!((start..end).map(|i| packed.get(i as usize)).eq((0..part.len()).map(|i| part.get(i))));
             let part_again = Postings::from_words(common, part.len(), copied(&part.words()));
             prop_assert!((0..part.len()).all(|i| part.get(i) == part_again.get(i)));
             let words = copied(&packed.words());
@@ -554,8 +489,11 @@ mod tests {
             };
             prop_assert_eq!(Postings::words_of(common, packed.len()), Some(lengths));
             let again = Postings::from_words(common, packed.len(), words);
+            // Also cut into two and joined again.
+            let rest = packed.split_off(packed.len() / 64 * 64);
+            let joined = Postings::joined(&[&packed, &rest]);
             for (i, &posting) in postings.iter().enumerate() {
-                prop_assert_eq!(packed.get(i), posting);
+                prop_assert_eq!(joined.get(i), posting);
                 prop_assert_eq!(again.get(i), posting);
                 prop_assert_eq!(Posting::unpack(posting.pack()), posting);
             }

@@ -5,9 +5,7 @@ use nearprint_fingerprint::Distance;
 use crate::buckets::{self, Buckets};
 use crate::permutation::Permuted;
 use crate::plan::{Key, TablePlan};
-use crate::tables::partition::PARTITIONS;
 use crate::tables::table::build;
-use crate::tables::table::build::EntryCounts;
 use crate::tables::table::entries;
 use crate::tables::table::{Number, Table};
 
@@ -44,8 +42,9 @@ impl Sorted {
 
     /// Prefetches the data that the prefetched home leads to.
     pub fn locate_value(&self, value: Permuted) {
-        if let Self::Small(buckets) = self {
-            buckets.locate_value(value);
+        match self {
+            Self::Small(buckets) => buckets.locate_value(value),
+            Self::Large(table) => table.locate_value(value),
         }
     }
 
@@ -158,15 +157,14 @@ impl SortedBuilder {
         Self::Small { distance_max, values: Vec::with_capacity(count) }
     }
 
-    /// A builder of a large segment with these counts.
-    pub(crate) fn large(counts: &EntryCounts) -> Self {
-        Self::Large(Box::new(build::TableBuilder::new(0, counts)))
+    /// A builder of a large segment with at most `count` fingerprints.
+    pub(crate) fn large(order: TablePlan, count: u64) -> Self {
+        Self::Large(Box::new(build::TableBuilder::new(order, 0, count)))
     }
 
-    /// Builders of the partitions of a large segment, if it has partitions.
-    pub(crate) fn partitions(counts: &EntryCounts) -> Option<[Self; PARTITIONS]> {
-        let partitions = build::TableBuilder::partitions(0, counts)?;
-        Some(partitions.map(|partition| Self::Large(Box::new(partition))))
+    /// A builder of the first partition of such a segment.
+    pub(crate) fn of_first_partition(order: TablePlan, count: u64) -> Self {
+        Self::Large(Box::new(build::TableBuilder::of_first_partition(order, 0, count)))
     }
 
     /// The plan that gives the keys.
@@ -177,7 +175,7 @@ impl SortedBuilder {
         }
     }
 
-    /// The approximate number of numbers.
+    /// An upper bound of the numbers.
     pub(crate) fn numbers(&self) -> usize {
         match self {
             Self::Small { values, .. } => values.capacity(),
@@ -202,6 +200,17 @@ impl SortedBuilder {
                 Sorted::Small(Buckets::build(distance_max, &values))
             }
             Self::Large(builder) => Sorted::Large(builder.finish()),
+        }
+    }
+
+    /// The fingerprints of a partition, and a builder of the next one.
+    pub(crate) fn finish_partition(self) -> (Sorted, Option<Self>) {
+        match self {
+            Self::Small { .. } => (self.finish(), None),
+            Self::Large(builder) => {
+                let (table, next) = builder.finish_partition();
+                (Sorted::Large(table), next.map(|next| Self::Large(Box::new(next))))
+            }
         }
     }
 }

@@ -43,18 +43,31 @@ impl<T: Pod> Array<T> {
         Some(Self(Memory::Pages(PagePart::zeros(bytes).ok()?, PhantomData)))
     }
 
-    /// Arrays of zeros with these lengths. Large ones are adjacent, so that [`Self::joined`] makes
-    /// one of them without copying.
-    pub(crate) fn zeros_in_parts(counts: &[usize]) -> Vec<Self> {
-        let Self(Memory::Pages(mut rest, _)) = Self::zeros(counts.iter().sum()) else {
-            return counts.iter().map(|&count| Self::on_heap(count)).collect();
-        };
-        let mut parts = Vec::with_capacity(counts.len());
-        for &count in counts {
-            let next = rest.split_off(count * size_of::<T>());
-            parts.push(Self(Memory::Pages(std::mem::replace(&mut rest, next), PhantomData)));
+    /// Cuts the array into two. Large ones are adjacent, so that [`Self::joined`] makes one of them
+    /// again without copying.
+    ///
+    /// # Panics
+    /// When it is shorter, or was shared.
+    #[must_use]
+    pub(crate) fn split_off(&mut self, at: usize) -> Self {
+        match &mut self.0 {
+            Memory::Heap(heap) => {
+                let mut first = std::mem::take(heap).into_vec();
+                let rest = first.split_off(at);
+                *heap = first.into();
+                Self(Memory::Heap(rest.into()))
+            }
+            Memory::Pages(part, _) => {
+                Self(Memory::Pages(part.split_off(at * size_of::<T>()), PhantomData))
+            }
         }
-        parts
+    }
+
+    /// Keeps the first `len` items.
+    pub(crate) fn truncate(&mut self, len: usize) {
+        if len < self.len() {
+            drop(self.split_off(len));
+        }
     }
 
     /// A part of the array, which shares its memory if the array is large. From then on both are
@@ -70,7 +83,7 @@ impl<T: Pod> Array<T> {
         }
     }
 
-    /// Joins arrays. Those that [`Self::zeros_in_parts`] made together are shared, others are
+    /// Joins arrays. Those that [`Self::split_off`] cut from one are shared, others are
     /// copied.
     pub(crate) fn joined(parts: &[&Self]) -> Self {
         let pages = parts.iter().map(|part| match &part.0 {
@@ -158,7 +171,13 @@ mod tests {
     fn parts_are_joined_and_shared_whatever_their_size() {
         for scale in [0, 1, 1_000, PAGES_FROM_BYTES / 8] {
             let counts = [scale, 0, 2 * scale + 1, 3];
-            let mut parts = Array::<u64>::zeros_in_parts(&counts);
+            let mut rest = Array::<u64>::zeros(counts.iter().sum());
+            let mut parts: Vec<Array<u64>> = Vec::new();
+            for count in counts {
+                let behind = rest.split_off(count);
+                parts.push(std::mem::replace(&mut rest, behind));
+            }
+            assert!(rest.is_empty());
             for (part, number) in parts.iter_mut().zip(1..) {
                 part.fill(number);
             }

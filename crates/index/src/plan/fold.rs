@@ -61,8 +61,7 @@ pub(crate) fn unfold(head: Head) -> u32 {
 }
 
 /// The flips that lead from the cell of a head to every cell with a word within `radius` (0 or 1).
-#[inline]
-pub(crate) fn neighbours(head: Head, radius: u32) -> &'static [u32] {
+fn neighbours(head: Head, radius: u32) -> &'static [u32] {
     let syndrome = head & SYNDROME;
     let count = match (radius, syndrome) {
         (0, _) => 1,
@@ -71,6 +70,29 @@ pub(crate) fn neighbours(head: Head, radius: u32) -> &'static [u32] {
         _ => NEIGHBOURS_MAX,
     };
     &CODE.neighbours[syndrome as usize][..count]
+}
+
+/// For each syndrome, the flips that lead from the cell of a head to every cell of `cell_bits` bits
+/// with a word within `radius` (0 or 1), the cell itself first. A cell of fewer than 27 bits has
+/// several balls, so several flips may lead to the same one.
+pub(crate) fn flips(cell_bits: u32, radius: u32) -> Box<[Box<[Head]>]> {
+    let of_syndrome = |syndrome| {
+        let mut distinct: Vec<Head> = Vec::new();
+        for flips in neighbours(syndrome, radius) {
+            let flips = flips & (u32::MAX << (32 - cell_bits));
+            if !distinct.contains(&flips) {
+                distinct.push(flips);
+            }
+        }
+        distinct.into_boxed_slice()
+    };
+    (0..=SYNDROME).map(of_syndrome).collect()
+}
+
+/// The lower bits of a head, which index [`flips`].
+#[inline]
+pub(crate) fn syndrome(head: Head) -> usize {
+    (head & SYNDROME) as usize
 }
 
 /// The contribution of the 26 bits of a half to the syndrome.
@@ -168,6 +190,18 @@ mod tests {
             prop_assert_eq!(visited.iter().copied().collect::<BTreeSet<_>>(), needed);
             prop_assert_eq!(visited.len(), neighbours(head, 1).len());
             prop_assert_eq!(neighbours(head, 0), [0].as_slice());
+        }
+
+        /// The same of larger cells, of several balls.
+        #[test]
+        fn the_flips_lead_to_the_cells_within_one_bit(half: u32, cell_bits in 8..=27_u32) {
+            let cell = |half| fold(half) & (u32::MAX << (32 - cell_bits));
+            let flips = &flips(cell_bits, 1)[syndrome(fold(half))];
+            let visited: Vec<u32> = flips.iter().map(|flips| cell(half) ^ flips).collect();
+            let needed: BTreeSet<u32> = (0..32).map(|bit| cell(half ^ 1 << bit)).collect();
+            prop_assert_eq!(visited[0], cell(half));
+            prop_assert_eq!(visited.len(), visited.iter().collect::<BTreeSet<_>>().len());
+            prop_assert!(needed.iter().all(|near| visited.contains(near)));
         }
 
         /// A cell is a ball: its words differ from each other in at most two bits.

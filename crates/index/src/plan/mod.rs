@@ -8,9 +8,9 @@
 //!
 //! An index has two plans ([`Plans`]): small segments have a table for each block of 16 bits, whose
 //! buckets are so short that they are read whole ([`crate::buckets`]); large ones have as
-//! few tables as will do, cut into lines ([`crate::tables::table`]). Both follow from the
+//! few tables as will do, cut into cells ([`crate::tables::table`]). Both follow from the
 //! largest distance alone, so that segments of one plan have the same tables in the same orders,
-//! and merging them is one pass over sorted entries. What depends on a table's size (lines, bits
+//! and merging them is one pass over sorted entries. What depends on a table's size (cells, bits
 //! kept, probes) is its [`crate::tables::geometry`].
 
 pub(crate) mod fold;
@@ -81,7 +81,7 @@ pub struct Plans {
 }
 
 /// The largest number of fingerprints of a small segment: buckets of 32 on average, three lines
-/// each. Slightly above, a look-up in lines is as quick and takes less memory.
+/// each. Slightly above, a look-up in cells is as quick and takes less memory.
 pub const SMALL_MAX: u64 = 1 << 21;
 
 impl Plans {
@@ -124,7 +124,7 @@ pub const BLOCK_BITS_MAX: u32 = 16;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Plan {
     tables: Vec<TablePlan>,
-    /// The tables are buckets, not lines.
+    /// The tables are buckets, not cells.
     in_buckets: bool,
     distance_max: Distance,
     /// The radii of the tables, for each distance of a look-up.
@@ -195,7 +195,7 @@ impl Plan {
         &self.tables
     }
 
-    /// Whether a key is that of a bucket, which is read whole; otherwise tables are cut into lines.
+    /// Whether a key is that of a bucket, which is read whole; otherwise tables are cut into cells.
     pub fn in_buckets(&self) -> bool {
         self.in_buckets
     }

@@ -1,12 +1,11 @@
-//! Sorted tables of cache lines, and how a fingerprint finds its line in one.
+//! Sorted tables of fingerprints without slack, and how one is found in them.
 //!
-//! In reading order: [`geometry`], [`line_of_key`] and [`mod@line`] (the layout of a table in
-//! memory), [`partition`] (a quarter of the key space), [`table`], [`secondary`]; [`runs`] merges
-//! sorted entries.
+//! In reading order: [`geometry`] (how fine a table is cut into cells), [`cells`] (where the
+//! entries of a cell lie), [`table`] (the entries), [`partition`] (an eighth of the key space),
+//! [`secondary`]; [`runs`] merges sorted entries.
 
-pub(crate) mod geometry;
-pub mod line;
-pub(crate) mod line_of_key;
+pub(crate) mod cells;
+pub mod geometry;
 pub(crate) mod partition;
 pub(crate) mod runs;
 pub mod secondary;

@@ -26,9 +26,7 @@ use crate::levels::sorted::Sorted;
 use crate::namespaces::NamespaceNumber;
 use crate::permutation::Permuted;
 use crate::plan::{Key, TablePlan};
-use crate::tables::partition::PARTITIONS;
 use crate::tables::table::Number;
-use crate::tables::table::build::EntryCounts;
 
 /// The largest number of later documents of a fingerprint whose samples are looked at in advance.
 const SAMPLES_MAX: usize = 64;
@@ -353,8 +351,14 @@ impl Segment {
 #[derive(Debug)]
 pub struct SegmentBuilder {
     sorted: sorted::SortedBuilder,
-    order: TablePlan,
     oldest: Postings,
+    rest: RestOfSegment,
+}
+
+/// What a new segment has beside its fingerprints and their oldest postings.
+#[derive(Debug)]
+struct RestOfSegment {
+    order: TablePlan,
     groups: Vec<NamespaceGroup>,
     later: Vec<Posting>,
     removals: Vec<Removal>,
@@ -362,33 +366,37 @@ pub struct SegmentBuilder {
 }
 
 impl SegmentBuilder {
-    /// A builder of a small segment with about `count` fingerprints, whose postings share `common`.
+    /// A builder of a small segment with at most `count` fingerprints, whose postings share
+    /// `common`.
     pub fn small(distance_max: Distance, count: usize, common: Common) -> Self {
         Self::new(sorted::SortedBuilder::small(distance_max, count), common)
     }
 
-    pub fn large(counts: &EntryCounts, common: Common) -> Self {
-        Self::new(sorted::SortedBuilder::large(counts), common)
+    /// A builder of a large segment with at most `count` fingerprints.
+    pub fn large(order: TablePlan, count: u64, common: Common) -> Self {
+        Self::new(sorted::SortedBuilder::large(order, count), common)
     }
 
-    /// Builders of the partitions of a large segment, if it has partitions.
-    pub fn partitions(counts: &EntryCounts, common: Common) -> Option<[Self; PARTITIONS]> {
-        Some(
-            sorted::SortedBuilder::partitions(counts)?
-                .map(|partition| Self::new(partition, common)),
-        )
+    /// A builder of the first partition of such a segment: [`Self::finish_partition`] gives those
+    /// of the others.
+    pub fn of_first_partition(order: TablePlan, count: u64, common: Common) -> Self {
+        Self::new(sorted::SortedBuilder::of_first_partition(order, count), common)
     }
 
     fn new(sorted: sorted::SortedBuilder, common: Common) -> Self {
-        Self {
-            oldest: Postings::new(common, sorted.numbers()),
+        let oldest = Postings::new(common, sorted.numbers());
+        Self::with(sorted, oldest)
+    }
+
+    fn with(sorted: sorted::SortedBuilder, oldest: Postings) -> Self {
+        let rest = RestOfSegment {
             order: sorted.order(),
-            sorted,
             groups: Vec::new(),
             later: Vec::new(),
             removals: Vec::new(),
             resets: Vec::new(),
-        }
+        };
+        Self { sorted, oldest, rest }
     }
 
     /// Adds the row of the fingerprint with the next larger key, and returns its number if it has a
@@ -405,15 +413,17 @@ impl SegmentBuilder {
                 let namespaces = row.postings.iter().map(|posting| posting.group_namespace());
                 let is_uniform =
                     namespaces.reduce(NamespaceNumber::and) != Some(NamespaceNumber::MIXED);
-                let start = self.later.len() as u32;
-                self.later.extend(later);
-                self.groups.push(NamespaceGroup { number, start, listed, is_uniform });
+                let start = self.rest.later.len() as u32;
+                self.rest.later.extend(later);
+                self.rest.groups.push(NamespaceGroup { number, start, listed, is_uniform });
             }
         }
         if !row.removals.is_empty() || row.reset.is_some() {
-            let value = self.order.value(key);
-            self.removals.extend(row.removals.iter().map(|&posting| Removal { value, posting }));
-            self.resets.extend(row.reset.map(|sequence| ResetEntry { value, sequence }));
+            let value = self.rest.order.value(key);
+            self.rest
+                .removals
+                .extend(row.removals.iter().map(|&posting| Removal { value, posting }));
+            self.rest.resets.extend(row.reset.map(|sequence| ResetEntry { value, sequence }));
         }
         pushed
     }
@@ -425,15 +435,37 @@ impl SegmentBuilder {
         ids: impl IntoIterator<Item = (IdKey, Permuted, Sequence)>,
         labels: impl FnOnce(&LabelTarget<'_>) -> LabelTables,
     ) -> Segment {
-        // Rows arrive by key, but numbers in extra lines come last.
-        let (groups, later) = by_number(self.groups, &self.later);
         let sorted = self.sorted.finish();
-        self.oldest.extend_to(sorted.numbers());
+        self.oldest.truncate(sorted.numbers());
+        self.rest.into_segment((sorted, self.oldest), ids, labels)
+    }
+
+    /// The same for a partition; and a builder of the next one.
+    pub(crate) fn finish_partition(
+        mut self,
+        ids: impl IntoIterator<Item = (IdKey, Permuted, Sequence)>,
+        labels: impl FnOnce(&LabelTarget<'_>) -> LabelTables,
+    ) -> (Segment, Option<Self>) {
+        let (sorted, next) = self.sorted.finish_partition();
+        let numbers = sorted.numbers();
+        let next = next.map(|next| Self::with(next, self.oldest.split_off(numbers)));
+        self.oldest.truncate(numbers);
+        (self.rest.into_segment((sorted, self.oldest), ids, labels), next)
+    }
+}
+
+impl RestOfSegment {
+    fn into_segment(
+        self,
+        (sorted, oldest): (Sorted, Postings),
+        ids: impl IntoIterator<Item = (IdKey, Permuted, Sequence)>,
+        labels: impl FnOnce(&LabelTarget<'_>) -> LabelTables,
+    ) -> Segment {
         let mut segment = Segment {
             sorted,
-            oldest: self.oldest,
-            groups,
-            later,
+            oldest,
+            groups: self.groups,
+            later: Postings::of(&self.later),
             ids: IdTable::default(),
             labels: LabelTables::default(),
             removals: Removals::of_sorted(self.order, self.removals)
@@ -448,28 +480,6 @@ impl SegmentBuilder {
         segment.labels = segment.with_target(labels);
         segment
     }
-}
-
-/// Groups and their later postings in the order of their numbers.
-fn by_number(
-    mut groups: Vec<NamespaceGroup>,
-    postings: &[Posting],
-) -> (Vec<NamespaceGroup>, Postings) {
-    let mut ends: Vec<u32> = groups.iter().skip(1).map(|group| group.start).collect();
-    ends.push(postings.len() as u32);
-    let mut ends: Vec<(NamespaceGroup, u32)> = groups.drain(..).zip(ends).collect();
-    ends.sort_unstable_by_key(|(group, _)| group.number);
-    let common = postings.iter().copied().map(Common::of).reduce(Common::and);
-    let mut later = Postings::new(common.unwrap_or(Common::NONE), postings.len());
-    let mut next = 0;
-    for (group, end) in ends {
-        groups.push(NamespaceGroup { start: next as u32, ..group });
-        for &posting in &postings[group.start as usize..end as usize] {
-            later.set(next, posting);
-            next += 1;
-        }
-    }
-    (groups, later)
 }
 
 /// The parts of an image; `None` where they do not fit each other.

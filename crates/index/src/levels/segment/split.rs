@@ -1,18 +1,17 @@
 //! Splitting a segment into partitions, and joining them ([`crate::tables::table::split`]).
 //!
-//! When a segment is split, the partitions share its lines and postings; ids are copied. When
-//! partitions are joined, postings are copied too, after the inputs of the merge have been freed.
+//! Partitions share the memory of fingerprints and oldest postings with their segment. Ids, labels
+//! and later postings are copied.
 
 use crate::labels::tables::{LabelTables, Renumbered};
 use crate::levels::ids::IdTable;
 use crate::levels::posting::{Posting, Postings};
 use crate::levels::segment::removals::{Removal, Removals};
-use crate::levels::segment::{NamespaceGroup, Segment, by_number};
+use crate::levels::segment::{NamespaceGroup, Segment};
 use crate::levels::sorted::Sorted;
 use crate::plan::head;
-use crate::tables::partition::{PARTITIONS, Partition};
-use crate::tables::table::split::Places;
-use crate::tables::table::{Number, Table};
+use crate::tables::partition::{PARTITIONS, Partition, Places};
+use crate::tables::table::Table;
 
 /// Groups with their later postings, while they are collected.
 type Gathered = (Vec<NamespaceGroup>, Vec<Posting>);
@@ -33,10 +32,8 @@ impl Segment {
         let (mut gathered, mut partitions) = (gathered.into_iter(), Partition::ALL.into_iter());
         let mut segments = tables.map(|table| {
             let partition = partitions.next().expect("a table each");
-            let [(own, _), (behind, _)] = places.runs(partition.index());
-            let oldest = self.oldest.part(own, behind);
+            let oldest = self.oldest.part(&places.range(partition.index()));
             let (groups, later) = gathered.next().expect("as many");
-            let (groups, later) = by_number(groups, &later);
             let removals: Vec<Removal> = self
                 .removals
                 .all()
@@ -49,7 +46,7 @@ impl Segment {
                 sorted: Sorted::Large(table),
                 oldest,
                 groups,
-                later,
+                later: Postings::of(&later),
                 ids: IdTable::default(),
                 labels: LabelTables::default(),
                 removals: Removals::of_sorted(order, removals).expect("they keep their order"),
@@ -72,34 +69,24 @@ impl Segment {
     pub fn joined(partitions: [&Self; PARTITIONS]) -> Self {
         let tables = partitions.map(|partition| partition.table().expect("a partition is large"));
         let (table, places) = Table::joined(tables);
-        let commons = partitions.map(|partition| partition.oldest.common());
-        let common = commons
-            .into_iter()
-            .reduce(crate::levels::segment::Common::and)
-            .expect("there are partitions");
-        let mut oldest = Postings::new(common, table.numbers());
         let mut gathered = Gathered::default();
         for (at, partition) in partitions.into_iter().enumerate() {
-            for (to, from) in places.runs(at) {
-                let from = from as Number..from + to.len() as Number;
-                oldest.copy(&partition.oldest, from, to.start);
-            }
             for (of, group) in partition.groups.iter().enumerate() {
                 let later = partition.later_of(of).map(|of| partition.later.get(of));
                 let number = places.in_whole(at, group.number);
                 gather(&mut gathered, NamespaceGroup { number, ..*group }, later);
             }
         }
-        let (groups, later) = by_number(gathered.0, &gathered.1);
+        let (groups, later) = gathered;
         let removals: Vec<Removal> =
             partitions.iter().flat_map(|partition| partition.removals.all()).copied().collect();
         let removals = Removals::of_sorted(table.plan(), removals)
             .expect("the keys of a partition lie before those of the next");
         let mut segment = Self {
             sorted: Sorted::Large(table),
-            oldest,
+            oldest: Postings::joined(&partitions.map(|partition| &partition.oldest)),
             groups,
-            later,
+            later: Postings::of(&later),
             ids: IdTable::default(),
             labels: LabelTables::default(),
             removals,

@@ -1,28 +1,18 @@
-//! Building a table: counted first, then filled by one pass over ascending keys.
-//!
-//! The counts also decide how fine the ranges of the table are. Within a range, entries are placed
-//! as if they were spread evenly. If their counts in fine ranges vary no more than those of random
-//! entries, they are, and the few ranges of the plain geometry will do.
-#![expect(clippy::cast_precision_loss, reason = "the variance is only compared with a threshold")]
+//! Building a table by one pass over ascending keys.
 
-use std::borrow::Cow;
-
+use crate::kernel::scan::{LANES, Line};
 use crate::memory::array::Array;
+use crate::memory::column::PackedColumn;
 use crate::plan::{Key, TablePlan, head, low};
+use crate::tables::cells::{self, CellEnds, CellGroup, CrowdedGroup, GROUP_CELLS};
 use crate::tables::geometry::Geometry;
-use crate::tables::line::{Line, SLOTS_MAX, SPAN_MAX};
-use crate::tables::line_of_key::LinesOfRange;
 use crate::tables::partition::{PARTITIONS, Partition};
-use crate::tables::table::{Extra, Number, Table};
+use crate::tables::table::{Number, PLACES, Table};
 
 impl Table {
     /// Builds the table of distinct keys, ascending.
     pub fn build(plan: TablePlan, role: usize, keys: &[Key]) -> Self {
-        let mut counts = EntryCounts::new(plan, keys.len() as u64);
-        for &key in keys {
-            counts.add(key);
-        }
-        let mut builder = TableBuilder::new(role, &counts);
+        let mut builder = TableBuilder::new(plan, role, keys.len() as u64);
         for &key in keys {
             builder.push(key);
         }
@@ -30,154 +20,54 @@ impl Table {
     }
 }
 
-/// Entries are skewed if the variance of their counts in fine ranges is this many times the mean.
-/// For random entries the two are equal.
-const SKEWED: f64 = 3.0;
-
-/// The number of entries of each range of a table to be built.
-#[derive(Debug)]
-pub struct EntryCounts {
-    plan: TablePlan,
-    expected: u64,
-    /// That of entries without skew.
-    plain: Geometry,
-    /// That of skewed ones, whose ranges are counted.
-    fine: Geometry,
-    ranges: Vec<u32>,
-}
-
-impl EntryCounts {
-    /// No entries yet, with about `count` expected.
-    pub fn new(plan: TablePlan, count: u64) -> Self {
-        let plain = Geometry::of(plan, count);
-        let fine = plain.fine(count);
-        Self { plan, expected: count, plain, fine, ranges: vec![0; 1 << fine.range_bits] }
-    }
-
-    pub fn plan(&self) -> TablePlan {
-        self.plan
-    }
-
-    /// The expected number of entries.
-    pub fn expected(&self) -> u64 {
-        self.expected
-    }
-
-    /// Counts the entries of a table with the same plan, a line at a time. The entries of a line
-    /// that spans ranges all count for its first range: a range whose count is off by a few entries
-    /// is filled a little differently, which changes nothing else.
-    pub fn add_lines(&mut self, table: &Table) {
-        for (head, entries) in table.lines_by_head() {
-            self.ranges[(head >> (32 - self.fine.range_bits)) as usize] += entries;
-        }
-    }
-
-    /// The geometry of the table, its directory, and the number of its lines.
-    fn directory(&self) -> (Geometry, Array<LinesOfRange>, u64) {
-        let (geometry, ranges) = if self.is_skewed() {
-            (self.fine, Cow::Borrowed(&self.ranges))
-        } else {
-            (self.plain, Cow::Owned(self.plain_ranges().map(|fine| fine.iter().sum()).collect()))
-        };
-        let mut directory = Array::zeros(ranges.len());
-        let mut next = 0_u64;
-        for (range, &entries) in directory.iter_mut().zip(&*ranges) {
-            let lines = u64::from(geometry.lines_of_range(entries));
-            *range = next | lines << 32;
-            next += lines;
-        }
-        (geometry, directory, next)
-    }
-
-    /// The counts in each range of the plain geometry.
-    fn plain_ranges(&self) -> impl Iterator<Item = &[u32]> {
-        self.ranges.chunks(1 << (self.fine.range_bits - self.plain.range_bits))
-    }
-
-    fn is_skewed(&self) -> bool {
-        let (mut squares, mut entries) = (0.0, 0.0);
-        for counts in self.plain_ranges() {
-            let all: f64 = counts.iter().map(|&count| f64::from(count)).sum();
-            let mean = all / counts.len() as f64;
-            squares += counts.iter().map(|&count| (f64::from(count) - mean).powi(2)).sum::<f64>();
-            entries += all;
-        }
-        squares > SKEWED * entries
-    }
-
-    pub fn add(&mut self, key: Key) {
-        self.ranges[(key >> (64 - self.fine.range_bits)) as usize] += 1;
-    }
-}
-
-/// Takes the keys of a new table in ascending order.
+/// Takes the keys of a new table, or of one partition of it, in ascending order.
 #[derive(Debug)]
 pub struct TableBuilder {
     table: Table,
-    /// Where the lines of each partition end, since an entry that overflows stays in its partition;
-    /// for the last one including the lines after the last home.
-    ends: [u32; PARTITIONS],
-    /// The line that is being filled, its keys and their count.
-    line: u32,
-    open: [Key; SLOTS_MAX],
-    count: u32,
-    /// The home of the last entry.
-    home: u32,
-    extra_lines: Vec<Line>,
+    /// The group of the last entry, its index in the whole table, and its ends so far.
+    group: u32,
+    ends: CellEnds,
+    /// The numbers in the whole table of the first entry of the group, and of the next entry.
+    first: u32,
+    next: u32,
 }
 
 impl TableBuilder {
-    pub fn new(role: usize, counts: &EntryCounts) -> Self {
-        let (geometry, directory, homes) = counts.directory();
-        let mut table = Table::empty(counts.plan, role, geometry);
-        table.directory = directory;
-        table.lines = Array::zeros(homes as usize + SPAN_MAX as usize);
-        let end = table.lines.len() as u32;
-        let ends = table
-            .partition_starts()
-            .map_or([end; PARTITIONS], |[_, one, two, three, _]| [one, two, three, end]);
-        Self::of(table, ends)
+    /// A builder of a table with at most `count` entries. Memory for entries that do not come is
+    /// not taken.
+    ///
+    /// # Panics
+    /// When so many entries have no numbers.
+    pub fn new(plan: TablePlan, role: usize, count: u64) -> Self {
+        Self::of(plan, role, count, None)
     }
 
-    /// Builders of its partitions, if it has partitions. Their tables can be joined without
-    /// copying.
-    pub fn partitions(role: usize, counts: &EntryCounts) -> Option<[Self; PARTITIONS]> {
-        let (geometry, directory, _) = counts.directory();
-        let mut whole = Table::empty(counts.plan, role, geometry);
-        whole.directory = directory;
-        let starts = whole.partition_starts()?;
-        let lines = Partition::ALL.map(|partition| partition.lines(&starts).len());
-        let lines: [Array<Line>; PARTITIONS] =
-            Array::zeros_in_parts(&lines).try_into().expect("as many as were asked for");
-        let mut partitions = Partition::ALL.into_iter();
-        Some(lines.map(|lines| {
-            let mut table = Table::empty(counts.plan, role, geometry);
-            table.partition = partitions.next();
-            table.directory = whole.directory_in(table.partition, &starts);
-            let end = lines.len() as u32;
-            table.lines = lines;
-            Self::of(table, [end; PARTITIONS])
-        }))
+    fn of(plan: TablePlan, role: usize, count: u64, partition: Option<Partition>) -> Self {
+        let geometry = Geometry::of(plan, count);
+        let mut table = Table::empty((plan, role, geometry), partition);
+        let places = count + u64::from(PLACES) * PARTITIONS as u64;
+        let places = u32::try_from(places.next_multiple_of(PLACES.into()));
+        let places = places.expect("a segment has at most 2^32 places") as usize;
+        table.groups = Array::zeros(geometry.groups());
+        table.lines = Array::<Line>::zeros(places / LANES);
+        table.rests = PackedColumn::new(geometry.rest_bits(), places);
+        Self { table, group: 0, ends: [0; GROUP_CELLS], first: 0, next: 0 }
     }
 
-    fn of(table: Table, ends: [u32; PARTITIONS]) -> Self {
-        assert!(table.is_numbered(), "a segment has at most 2^32 slots");
-        Self {
-            table,
-            ends,
-            line: 0,
-            open: [0; SLOTS_MAX],
-            count: 0,
-            home: 0,
-            extra_lines: Vec::new(),
-        }
+    /// A builder of the first partition of such a table: [`Self::finish_partition`] gives those of
+    /// the others.
+    ///
+    /// # Panics
+    /// When so many entries have no numbers.
+    pub fn of_first_partition(plan: TablePlan, role: usize, count: u64) -> Self {
+        Self::of(plan, role, count, Some(Partition::ALL[0]))
     }
 
     pub fn plan(&self) -> TablePlan {
         self.table.plan
     }
 
-    /// An upper bound of the numbers of all entries that are not in extra lines.
+    /// An upper bound of the numbers of all entries.
     pub fn numbers(&self) -> usize {
         self.table.numbers()
     }
@@ -185,69 +75,77 @@ impl TableBuilder {
     /// Adds the next larger key and returns its number.
     #[inline]
     pub fn push(&mut self, key: Key) -> Number {
-        let slots = self.table.geometry.layout.slots;
-        let home = self.table.homes().home(head(key));
-        if home != self.home {
-            self.close_homes_before(home);
+        let (head, cell_bits) = (head(key), self.table.geometry.cell_bits);
+        let group = cells::group_of(head, cell_bits);
+        if group != self.group {
+            self.close_groups_before(group);
         }
-        if home > self.line {
-            self.close_line(home);
-        } else if self.count == slots {
-            let end = self.ends.iter().find(|end| home < **end);
-            if self.line == home + SPAN_MAX || Some(&(self.line + 1)) == end {
-                return self.push_extra(key);
-            }
-            self.close_line(self.line + 1);
-        }
-        let number = self.line * slots + self.count;
-        self.open[self.count as usize] = key;
-        self.count += 1;
+        let number = self.next - self.table.first;
+        self.table.lines[number as usize / LANES].0[number as usize % LANES] = low(key);
+        let rest = head & !(u32::MAX << self.table.geometry.rest_bits());
+        self.table.rests.set(number as usize, rest.into());
+        self.next += 1;
+        let cell = head >> self.table.geometry.rest_bits();
+        self.ends[cell as usize % GROUP_CELLS] = self.next - self.first;
         number
     }
 
+    /// The whole table.
     pub fn finish(mut self) -> Table {
-        self.close_homes_before(self.table.homes_end());
-        self.close_line(self.line);
-        self.table.extra_lines = Array::copied(&self.extra_lines);
-        assert!(self.table.is_numbered(), "a segment has at most 2^32 slots");
+        self.close_groups_before(self.table.geometry.groups() as u32);
+        let places = self.places();
+        self.table.rests.truncate(places);
+        self.table.lines.truncate(places / LANES);
+        self.table.sample();
         self.table
     }
 
-    /// Closes the line that is being filled, and begins another.
-    fn close_line(&mut self, next: u32) {
-        let line = &mut self.table.lines[self.line as usize];
-        line.fill(self.table.geometry.layout, &self.open, self.count);
-        self.table.count += u64::from(self.count);
-        (self.line, self.open, self.count) = (next, [0; SLOTS_MAX], 0);
+    /// The table of one partition, and a builder of the next one, which lies behind it in memory.
+    pub fn finish_partition(mut self) -> (Table, Option<Self>) {
+        let groups = (self.table.geometry.groups() / PARTITIONS) as u32;
+        let partition = self.table.partition.expect("it builds a partition");
+        self.close_groups_before(self.table.first_group + groups);
+        let Some(next) = partition.next() else { return (self.finish(), None) };
+        let (places, mut table) = (self.places(), self.table);
+        let mut rest = Table::empty((table.plan, table.role, table.geometry), Some(next));
+        rest.first = self.next;
+        rest.groups = table.groups.split_off(groups as usize);
+        rest.lines = table.lines.split_off(places / LANES);
+        rest.rests = table.rests.split_off(places);
+        table.sample();
+        (table, Some(Self { table: rest, ..self }))
     }
 
-    /// Closes all homes before `home`: records in how many lines their entries continue.
-    fn close_homes_before(&mut self, home: u32) {
-        for closed in self.home..home.min(self.line) {
-            self.table.lines[closed as usize].set_span(self.line - closed);
-        }
-        self.home = home;
+    /// The places of what was pushed, and those that stay empty behind it.
+    fn places(&self) -> usize {
+        (self.next.next_multiple_of(PLACES) - self.table.first) as usize
     }
 
-    #[cold]
-    fn push_extra(&mut self, key: Key) -> Number {
-        let layout = self.table.geometry.layout;
-        self.table.count += 1;
-        let next = self.extra_lines.len() as u32;
-        let same_home = self.table.extras.last().is_some_and(|extra| extra.home == self.home);
-        if !same_home {
-            self.table.lines[self.home as usize].set_extra();
-            self.table.extras.push(Extra { home: self.home, first: next, count: 0 });
+    fn close_groups_before(&mut self, group: u32) {
+        let per_partition = (self.table.geometry.groups() / PARTITIONS) as u32;
+        let end = self.table.first_group + self.table.groups.len() as u32;
+        while self.group < group.min(end) {
+            self.close_group();
+            self.group += 1;
+            if self.group.is_multiple_of(per_partition) {
+                self.next = self.next.next_multiple_of(PLACES);
+            }
+            (self.first, self.ends) = (self.next, [0; GROUP_CELLS]);
         }
-        let full = self.extra_lines.last().is_none_or(|line| line.count() == layout.slots);
-        if !same_home || full {
-            self.extra_lines.push(bytemuck::Zeroable::zeroed());
-            self.table.extras.last_mut().expect("it was pushed").count += 1;
+    }
+
+    fn close_group(&mut self) {
+        let mut last = 0;
+        for end in &mut self.ends {
+            last = last.max(*end);
+            *end = last;
         }
-        let at = self.extra_lines.len() - 1;
-        let line = &mut self.extra_lines[at];
-        let number = (self.table.lines.len() as u32 + at as u32) * layout.slots + line.count();
-        line.push(layout, head(key), low(key));
-        number
+        let (group, is_crowded) = CellGroup::of(self.first, &self.ends);
+        if is_crowded {
+            self.table.crowded.push(CrowdedGroup { group: self.group, ends: self.ends });
+        }
+        let at = self.group - self.table.first_group;
+        self.table.groups[at as usize] = group;
+        self.table.count += u64::from(last);
     }
 }

@@ -7,11 +7,11 @@ use proptest::prelude::*;
 
 use crate::plan::Plan;
 use crate::tables::partition::Partition;
-use crate::tables::table::build::{EntryCounts, TableBuilder};
+use crate::tables::table::build::TableBuilder;
 use crate::tables::table::*;
 
 /// Fingerprints that crowd in some places: whole runs of heads that are the same or next to each
-/// other, so that lines overflow into the next ones and into extra lines.
+/// other, so that cells have many lines.
 fn crowded() -> impl Strategy<Value = Vec<u64>> {
     let run = (any::<u64>(), 0..64_u32, 1..200_u64, any::<bool>()).prop_map(
         |(base, shift, count, rotated)| {
@@ -41,10 +41,13 @@ fn build((role, plan): (usize, TablePlan), values: &[u64]) -> Table {
 }
 
 fn near(table: &Table, query: Permuted, radius: u32, distance: u32) -> BTreeSet<Permuted> {
-    let (mut visits, mut found) = (Vec::new(), BTreeSet::new());
-    table.locate(query, radius, &mut visits);
-    table.compare((query, radius), distance, &visits, &mut |value| {
-        found.insert(value);
+    let (mut runs, mut candidates, mut found) = (Vec::new(), Vec::new(), BTreeSet::new());
+    table.prefetch(query, radius);
+    table.locate(query, radius, &mut runs);
+    let scanned = table.scan(query, distance, &runs, &mut candidates);
+    assert!(candidates.len() <= 2 * ENTRIES_AT_A_TIME as usize);
+    table.compare((query, distance), (&candidates, &runs[scanned..]), &mut |value| {
+        assert!(found.insert(value), "each is found once");
     });
     found
 }
@@ -67,7 +70,7 @@ proptest! {
         rest.for_each(|entry| walked.push(entry));
         prop_assert!(table.entries().eq(walked), "one at a time and all at once");
         prop_assert_eq!(table.len(), values.len() as u64);
-        prop_assert!(table.is_sound());
+        prop_assert_eq!(table.checked_count(), Some(values.len() as u64));
         for (key, number) in table.entries() {
             let value = table_plan.1.value(key);
             prop_assert_eq!(table.find(value), Some(number));
@@ -122,7 +125,7 @@ proptest! {
         let mut in_partitions = Vec::new();
         let mut found = BTreeSet::new();
         for (at, partition) in partitions.iter().enumerate() {
-            prop_assert!(partition.is_sound());
+            prop_assert_eq!(partition.checked_count(), Some(partition.len()));
             prop_assert_eq!(partition.len(), partition.entries().count() as u64);
             prop_assert!(partition.split().is_none());
             for (key, number) in partition.entries() {
@@ -132,9 +135,7 @@ proptest! {
                 prop_assert_eq!(found_in.count(), 1);
                 let whole = places.in_whole(at, number);
                 prop_assert_eq!(places.in_partition(whole), (at, number));
-                let mut runs = places.runs(at).into_iter();
-                prop_assert!(runs.any(|(run, from)| run.start + number.wrapping_sub(from) == whole
-                    && run.contains(&whole)));
+                prop_assert!(places.range(at).contains(&whole));
                 in_partitions.push((key, whole));
             }
             found.extend(near(partition, query, plan.radius, distance));
@@ -142,7 +143,7 @@ proptest! {
         prop_assert_eq!(&in_partitions, &entries);
         prop_assert_eq!(found, near(&table, query, plan.radius, distance));
         let (again, _) = Table::joined(partitions.each_ref());
-        prop_assert!(again.is_sound());
+        prop_assert_eq!(again.checked_count(), Some(table.len()));
         prop_assert_eq!(again.entries().collect::<Vec<_>>(), entries);
     }
 
@@ -152,65 +153,95 @@ proptest! {
         values in crowded(),
     ) {
         let table = build((role, plan), &values);
-        let mut counts = EntryCounts::new(plan, values.len() as u64);
-        table.entries().for_each(|(key, _)| counts.add(key));
-        let mut builders = TableBuilder::partitions(role, &counts).expect("a new table has partitions");
-        for (key, _) in table.entries() {
-            builders[Partition::of(head(key)).index()].push(key);
-        }
-        let partitions = builders.map(TableBuilder::finish);
-        prop_assert!(partitions.iter().all(Table::is_sound));
-        let (joined, _) = Table::joined(partitions.each_ref());
-        prop_assert_eq!(&*joined.directory, &*table.directory);
+        let count = values.len() as u64;
+        let mut builder = Some(TableBuilder::of_first_partition(plan, role, count));
+        let mut entries = table.entries().peekable();
+        let partitions: Vec<Table> = Partition::ALL
+            .into_iter()
+            .map(|partition| {
+                let mut one = builder.take().expect("a builder each");
+                while let Some((key, _)) =
+                    entries.next_if(|(key, _)| Partition::of(head(*key)) == partition)
+                {
+                    one.push(key);
+                }
+                let (table, next) = one.finish_partition();
+                builder = next;
+                table
+            })
+            .collect();
+        prop_assert!(builder.is_none());
+        let counts = partitions.iter().map(Table::checked_count).collect::<Option<Vec<u64>>>();
+        prop_assert_eq!(counts.map(|counts| counts.iter().sum()), Some(count));
+        let partitions: Vec<&Table> = partitions.iter().collect();
+        let (joined, _) = Table::joined(partitions.try_into().expect("as many"));
+        prop_assert_eq!(&*joined.groups, &*table.groups);
         prop_assert_eq!(&*joined.lines, &*table.lines);
-        prop_assert_eq!(&*joined.extra_lines, &*table.extra_lines);
-        prop_assert_eq!((&joined.extras, joined.len()), (&table.extras, table.len()));
+        prop_assert_eq!((&joined.crowded, &joined.samples), (&table.crowded, &table.samples));
+        prop_assert_eq!(joined.rests.stored(joined.numbers()), table.rests.stored(table.numbers()));
+        prop_assert_eq!(joined.len(), table.len());
     }
 }
 
+/// Entries of one cell, more than a group counts with its 15 bits.
 #[test]
-fn crowds_go_to_the_next_lines_and_then_to_extra_lines() {
-    let plan = Plan::of(Distance::new(3).unwrap()).tables()[0];
-    let crowd: Vec<u64> = (0..1_000).collect();
-    let table = build((0, plan), &crowd);
-    assert!(table.lines.iter().any(|line| line.span() == SPAN_MAX));
-    assert!(!table.extras.is_empty() && table.extra_lines.len() > 50);
-    let spread: Vec<u64> =
-        (0..100_000_u64).map(|i| i.wrapping_mul(0x9e37_79b9_7f4a_7c15)).collect();
-    let table = build((0, plan), &spread);
-    assert!(table.extras.is_empty(), "an even collection needs none");
-}
-
-/// Lines that would be shared evenly stay empty, and those after the table are full.
-#[test]
-fn a_crowd_takes_at_most_thrice_the_memory_of_others() {
+fn a_crowd_is_found_and_takes_little_more_memory_than_others() {
     let plan = Plan::of(Distance::new(3).unwrap());
-    let crowd: Vec<u64> =
-        (0..100_000_u64).map(|i| 7 << 32 | i.wrapping_mul(0x9e37_79b9) & 0xffff_ffff).collect();
+    let crowd: Vec<u64> = (0..100_000_u64)
+        .map(|i| 7 << 32 | i.wrapping_mul(0x9e37_79b9) & 0xffff_ffff)
+        .chain((0..1_000_u64).map(|i| i.wrapping_mul(0x9e37_79b9_7f4a_7c15)))
+        .collect();
     for (role, &table_plan) in plan.tables().iter().enumerate() {
-        let bytes = build((role, table_plan), &crowd).bytes();
-        assert!(bytes < 24 * crowd.len(), "{bytes} bytes in table {role}");
+        let table = build((role, table_plan), &crowd);
+        assert_eq!(table.crowded.is_empty(), role == 1, "their lower halves are spread");
+        for value in crowd.iter().step_by(97).copied() {
+            let number = table.find(value).unwrap();
+            assert_eq!(table.value(number), value);
+            assert!(near(&table, value ^ 0b101, 1, 2).contains(&value));
+        }
+        let bytes = table.bytes();
+        assert!(bytes < 8 * crowd.len(), "{bytes} bytes in table {role}");
+        let (partitions, _) = table.split().unwrap();
+        assert_eq!(Table::joined(partitions.each_ref()).0.crowded, table.crowded);
     }
 }
 
-/// Entries at random places, and the same moved together in the first eighth of each 512th.
+/// What an image may have that is not what a table wrote.
 #[test]
-fn ranges_are_fine_where_entries_are_skewed() {
+fn parts_that_do_not_fit_each_other_are_refused() {
     let plan = Plan::of(Distance::new(3).unwrap()).tables()[0];
-    let count = 400_000_u64;
-    let geometry = Geometry::of(plan, count);
-    let fine = geometry.fine(count).range_bits;
-    assert!(geometry.range_bits < fine);
-    let random = |i: u64| (i + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15).swap_bytes();
-    let crowd = |key: u64| key >> 55 << 55 | (key << 9 >> 12);
-    let range_bits = |keys: &mut dyn Iterator<Item = u64>| {
-        let mut keys: Vec<u64> = keys.collect();
-        keys.sort_unstable();
-        keys.dedup();
-        let table = Table::build(plan, 0, &keys);
-        assert!(keys.iter().all(|&key| table.find(plan.value(key)).is_some()));
-        table.geometry().range_bits
+    let values: Vec<u64> = (0..5_000_u64).map(|i| i.wrapping_mul(0x9e37_79b9_7f4a_7c15)).collect();
+    let table = build((0, plan), &values);
+    let of = (plan, 0, table.geometry(), None);
+    let whole = || {
+        let rests = Array::copied(&table.rests.stored(table.numbers()));
+        (Array::copied(&table.groups), Vec::new(), Array::copied(&table.lines), rests)
     };
-    assert_eq!(range_bits(&mut (0..count).map(random)), geometry.range_bits);
-    assert_eq!(range_bits(&mut (0..count).map(random).map(crowd)), fine);
+    let assembled = |(groups, crowded, lines, rests)| {
+        Table::from_parts(of, (groups, crowded), (lines, rests)).map(|table| table.len())
+    };
+    assert_eq!(assembled(whole()), Some(5_000));
+    let mut parts = whole();
+    parts.0.truncate(table.groups.len() - 1);
+    assert_eq!(assembled(parts), None, "a group is missing");
+    let mut parts = whole();
+    parts.0.swap(3, 4);
+    assert_eq!(assembled(parts), None, "groups are not in order");
+    let mut parts = whole();
+    parts.2.truncate(table.lines.len() - 1);
+    assert_eq!(assembled(parts), None, "a line is missing");
+    let mut parts = whole();
+    parts.3.truncate(10);
+    assert_eq!(assembled(parts), None, "what is left of heads is missing");
+    let mut parts = whole();
+    parts.1.push(CrowdedGroup { group: 3, ends: [0; 32] });
+    assert_eq!(assembled(parts), None, "no group is crowded");
+    let mut parts = whole();
+    parts.0[3] = CellGroup::of(parts.0[3].first(), &[u32::MAX; 32]).0;
+    assert_eq!(assembled(parts), None, "the ends of a crowded group are missing");
+    let mut parts = whole();
+    let mut ends = parts.0[3].ends(3, &[]);
+    ends.swap(0, 31);
+    parts.0[3] = CellGroup::of(parts.0[3].first(), &ends).0;
+    assert_eq!(assembled(parts), None, "ends do not ascend");
 }
