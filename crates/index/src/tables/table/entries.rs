@@ -1,6 +1,5 @@
 //! Iterating over a table.
 
-use crate::kernel::scan::LANES;
 use crate::plan::Key;
 use crate::tables::cells::{CellEnds, GROUP_BITS, GROUP_CELLS};
 use crate::tables::table::{Number, Table, key_of};
@@ -50,9 +49,8 @@ impl TableEntries<'_> {
         let group = table.first_group + (self.group - 1) as u32;
         let cell = (group << GROUP_BITS | self.cell as u32) << table.geometry.rest_bits();
         let rest = table.rests.get(number as usize) as u32;
-        let low = table.lines[number as usize / LANES].0[number as usize % LANES];
         self.next += 1;
-        (key_of(cell | rest, low), number)
+        (key_of(cell | rest, table.low(number)), number)
     }
 
     /// Calls `each` with the next entries, to the end of their cell; returns whether there were

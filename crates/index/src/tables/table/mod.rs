@@ -196,6 +196,7 @@ impl Table {
         }
     }
 
+    /// Compares the whole fingerprints of candidates.
     fn verify(
         &self,
         (query, distance): (Permuted, u32),
@@ -234,12 +235,18 @@ impl Table {
         if !self.has(head(key)) {
             return None;
         }
-        let cell = self.cell(head(key));
-        let (rest, low) = (u64::from(head(key) ^ cell), low(key));
-        let lines = &*self.lines;
-        self.entries_of(cell).find(|&number| {
-            lines[number as usize / LANES].0[number as usize % LANES] == low
-                && self.rests.get(number as usize) == rest
+        let mut entries = self.entries_of(self.cell(head(key)));
+        // A crowd is halved until it is as short as other cells; there a search would cost more.
+        while entries.len() > LANES {
+            let middle = entries.start.midpoint(entries.end);
+            if self.rest_of_key(middle) <= self.rest_in(key) {
+                entries.start = middle;
+            } else {
+                entries.end = middle;
+            }
+        }
+        entries.find(|&number| {
+            self.low(number) == low(key) && self.rest_of_key(number) == self.rest_in(key)
         })
     }
 
@@ -446,8 +453,25 @@ impl Table {
     #[inline]
     fn value_at(&self, cell: Head, number: Number) -> Permuted {
         let rest = self.rests.get(number as usize) as u32;
-        let low = self.lines[number as usize / LANES].0[number as usize % LANES];
-        self.plan.value(key_of(cell | rest, low))
+        self.plan.value(key_of(cell | rest, self.low(number)))
+    }
+
+    /// The low half of the key of an entry.
+    #[inline]
+    fn low(&self, number: Number) -> u32 {
+        self.lines[number as usize / LANES].0[number as usize % LANES]
+    }
+
+    /// What the cell of an entry does not imply of its key. Keys of one cell are in its order.
+    #[inline]
+    fn rest_of_key(&self, number: Number) -> Key {
+        self.rests.get(number as usize) << 32 | u64::from(self.low(number))
+    }
+
+    /// The same of a key.
+    #[inline]
+    fn rest_in(&self, key: Key) -> Key {
+        key & !(u64::MAX.wrapping_shl(32 + self.geometry.rest_bits()))
     }
 }
 
