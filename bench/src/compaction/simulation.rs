@@ -17,14 +17,14 @@ use serde::Serialize;
 
 use super::figures::{Figures, Written};
 
-/// A large merge frees its inputs a quarter at a time.
-const PARTITIONS: u64 = 4;
+/// A large merge frees its inputs an eighth at a time.
+const PARTITIONS: u64 = 8;
 
 /// Memory of a stored fingerprint, in bytes: in a small segment (four tables), in a large one (its
 /// first table), in a secondary table. Each includes what the postings take.
 const SMALL_BYTES: f64 = 29.0;
-const LARGE_BYTES: f64 = 12.0;
-const TABLE_BYTES: f64 = 8.5;
+const LARGE_BYTES: f64 = 9.0;
+const TABLE_BYTES: f64 = 5.5;
 /// Memory of an entry while small segments are brought into the order of a large one.
 const PROMOTION_BYTES: f64 = 16.0;
 /// Memory of an event of a delta.
