@@ -64,7 +64,8 @@ impl MemoryEstimate {
         self.tables + self.postings
     }
 
-    /// What a page with id, sketch and labels takes beside its fingerprint. A merge has it twice.
+    /// What a page with id, sketch and labels takes in addition to its fingerprint. While it is
+    /// merged, it takes that twice.
     pub fn of_page(&self) -> f64 {
         self.sample + self.id + self.labels
     }

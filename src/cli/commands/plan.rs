@@ -62,7 +62,7 @@ struct Answer {
     pages: Memory,
     /// Of bare fingerprints.
     fingerprints: Memory,
-    /// What a page takes beside its fingerprint, in bytes.
+    /// What a page takes in addition to its fingerprint, in bytes.
     bytes_a_sketch: f64,
     bytes_an_id: f64,
     bytes_of_labels: f64,

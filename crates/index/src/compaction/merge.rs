@@ -127,7 +127,8 @@ pub fn extent(segments: &[Arc<Segment>]) -> (usize, Common) {
     (count, common.unwrap_or(Common::NONE))
 }
 
-/// How many fingerprints a large segment will have; at most, if none of them has gone.
+/// How many fingerprints a merged segment will have: exactly if there are removals, otherwise at
+/// most, since segments may share fingerprints.
 pub fn count_rows(segments: &[Arc<Segment>], oldest: bool) -> u64 {
     if segments.iter().all(|segment| segment.tombstones() == 0) {
         return segments.iter().map(|segment| segment.fingerprints() as u64).sum();
@@ -179,7 +180,8 @@ pub fn merge_tables(tables: &[Arc<Table>], liveness: Option<&Liveness>) -> Table
     builder.finish()
 }
 
-/// How many entries a table merged from tables of one role will have; at most, if none has gone.
+/// How many entries a table merged from tables of one role will have: exactly if some may have
+/// gone, otherwise at most, since tables may share entries.
 pub fn count_keys(tables: &[Arc<Table>], liveness: Option<&Liveness>) -> u64 {
     if liveness.is_none() {
         return tables.iter().map(|table| table.len()).sum();

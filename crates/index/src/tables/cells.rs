@@ -2,7 +2,7 @@
 //!
 //! A *group* describes 32 adjacent cells in one cache line: the number of its first entry, and how
 //! many entries each cell and those before it have. So one cache miss leads to the entries of a
-//! cell, and half a byte of directory comes to each entry.
+//! cell, and the directory takes a quarter to half a byte an entry.
 //!
 //! ```text
 //!   14 bits              0, where the entries of the first cell begin
@@ -46,7 +46,7 @@ pub(crate) struct CrowdedGroup {
 }
 
 impl CellGroup {
-    /// The group with these cells; `None` if it is crowded, and what stands in its place.
+    /// The group with these cells, and whether it is crowded, so that its ends lie aside.
     pub(crate) fn of(first: u32, ends: &CellEnds) -> (Self, bool) {
         let crowded = ends[GROUP_CELLS - 1] >= CROWDED;
         let mut words = [0; 16];

@@ -355,7 +355,7 @@ pub struct SegmentBuilder {
     rest: RestOfSegment,
 }
 
-/// What a new segment has beside its fingerprints and their oldest postings.
+/// The parts of a new segment other than its fingerprints and their oldest postings.
 #[derive(Debug)]
 struct RestOfSegment {
     order: TablePlan,

@@ -74,7 +74,7 @@ pub struct Table {
     rests: PackedColumn,
     /// The number in the whole table of the first place.
     first: u32,
-    /// For one in [`SAMPLE_BITS`] places, the last group that begins at it or before.
+    /// For one place in `1 << SAMPLE_BITS`, the last group that begins at it or before.
     samples: Box<[u32]>,
     count: u64,
 }
