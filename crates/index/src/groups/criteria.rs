@@ -49,14 +49,8 @@ impl GroupingCriteria {
         watch: impl Fn(u64, u64) -> Result<(), S::Error> + Sync,
         member: impl Fn(GroupMember) -> M,
     ) -> Result<Groups<M>, S::Error> {
-        let selection = Selection {
-            namespace: None,
-            after: Sequence::ZERO,
-            upto: view.sequence(),
-            expired: Expired::Not(0),
-        };
         let threshold = self.threshold.filter(|_| view.may_have_sketches());
-        let mut search = PairSearch::begin(view, selection, self.distance);
+        let mut search = PairSearch::begin(view, all_of(view), self.distance);
         let (pieces, is_likely) = (search.pieces() as u64, self.is_likely && threshold.is_some());
         let all = pieces + if is_likely { PairSearch::LIKELY_PIECES as u64 } else { 0 };
         let judge = || SketchJudge::new(view, Visibility::DEFAULT, threshold, source());
@@ -66,6 +60,16 @@ impl GroupingCriteria {
         }
         search.count_partly_compared(&mut judge())?;
         Ok(search.finish(2, member))
+    }
+}
+
+/// Every document of a view whose documents do not expire.
+pub(super) fn all_of(view: &View) -> Selection {
+    Selection {
+        namespace: None,
+        after: Sequence::ZERO,
+        upto: view.sequence(),
+        expired: Expired::Not(0),
     }
 }
 

@@ -17,6 +17,7 @@
 //! Tested against union-find over all pairs.
 
 mod criteria;
+mod divided;
 mod documents;
 mod judge;
 mod similar;
@@ -34,6 +35,7 @@ use std::thread;
 use nearprint_fingerprint::{Distance, Fingerprint};
 
 pub use criteria::{DELTA_EVENTS, GroupingCriteria, settle, shape};
+pub use divided::{DividedSearch, Division};
 pub use judge::{Evidence, EvidenceSource, SketchJudge};
 pub use union_find::UnionFind;
 
@@ -246,51 +248,61 @@ impl<'a> PairSearch<'a> {
         &mut self,
         judge: &mut SketchJudge<'_, S>,
     ) -> Result<(), S::Error> {
-        let (mut lookup, mut first, end) = (Lookup::default(), 0, self.documents.len());
-        let mut partly = self.apart_from_left_out();
-        while first < end {
-            let mut others = first + 1..end;
-            let next = others.find(|&at| !self.documents.is_repeated(at)).unwrap_or(end);
-            if next - first > SKETCHES_COMPARED_MAX {
-                judge.goes_on()?;
-                let masked = self.view.shape().permutation.restore(self.documents.value(first));
-                let is_cut = judge.leaves_sketches(masked, self.documents.namespace(first));
-                if is_cut && self.is_apart_from_any(first, &mut lookup) {
-                    partly.push(first as u32);
-                }
-            }
-            first = next;
-        }
+        let pairs = self.pairs_left_out(judge)?;
+        let mut partly: Vec<u32> = pairs.into_iter().map(|[one, _]| one).collect();
         partly.sort_unstable();
         partly.dedup();
         self.partly_compared = partly.len() as u64;
         Ok(())
     }
 
-    /// The documents that were not compared with one that is in another group of their namespace.
-    fn apart_from_left_out(&self) -> Vec<u32> {
-        let left_out = std::mem::take(&mut *self.left_out());
-        let is_apart = |pair: &[u32; 2]| {
-            let [one, other] = pair.map(|at| at as usize);
-            self.documents.namespace(one) == self.documents.namespace(other)
-                && !self.joined.are_joined(one, other)
-        };
-        left_out.into_iter().filter(is_apart).map(|[one, _]| one).collect()
+    /// The pairs that a bound kept from being compared and whose groups have not joined. The first
+    /// of two is the first document of its fingerprint.
+    fn pairs_left_out<S: EvidenceSource>(
+        &self,
+        judge: &mut SketchJudge<'_, S>,
+    ) -> Result<Vec<[u32; 2]>, S::Error> {
+        let (mut lookup, mut first, end) = (Lookup::default(), 0, self.documents.len());
+        let mut pairs = std::mem::take(&mut *self.left_out());
+        pairs.retain(|pair| self.are_apart(pair.map(|at| at as usize)));
+        while first < end {
+            let mut others = first + 1..end;
+            let next = others.find(|&at| !self.documents.is_repeated(at)).unwrap_or(end);
+            if next - first > SKETCHES_COMPARED_MAX {
+                judge.goes_on()?;
+                let masked = self.view.shape().permutation.restore(self.documents.value(first));
+                if judge.leaves_sketches(masked, self.documents.namespace(first)) {
+                    self.each_apart(first, &mut lookup, |other| {
+                        pairs.push([first as u32, other as u32]);
+                    });
+                }
+            }
+            first = next;
+        }
+        Ok(pairs)
+    }
+
+    /// Whether two documents of one namespace are in different groups.
+    fn are_apart(&self, [one, other]: [usize; 2]) -> bool {
+        self.documents.namespace(one) == self.documents.namespace(other)
+            && !self.joined.are_joined(one, other)
     }
 
     fn left_out(&self) -> MutexGuard<'_, Vec<[u32; 2]>> {
         self.left_out.lock().expect("no panic while it is locked")
     }
 
-    /// Whether a fingerprint near that of a document is in another group.
-    fn is_apart_from_any(&self, at: usize, lookup: &mut Lookup) -> bool {
+    /// Calls `each` with the documents of fingerprints near that of a document that are in other
+    /// groups.
+    fn each_apart(&self, at: usize, lookup: &mut Lookup, mut each: impl FnMut(usize)) {
         let (query, namespace) = (self.documents.value(at), self.documents.namespace(at));
-        let mut is_apart = false;
         self.view.near_values(lookup, &[query], self.distance, &mut |_, value| {
             let other = self.documents.find(value, namespace);
-            is_apart |= other.is_some_and(|other| !self.joined.are_joined(at, other));
+            other
+                .filter(|&other| !self.joined.are_joined(at, other))
+                .into_iter()
+                .for_each(&mut each);
         });
-        is_apart
     }
 
     /// The groups of at least `size_min` documents, once all pieces were run. `member` makes what
