@@ -218,17 +218,43 @@ fn a_run_ends_before_it_takes_more_memory_than_the_limit() {
         nearprint(folder.path(), &arguments)
     };
     // 96 MiB, and for each document its columns, and a name of 13 bytes or so.
-    let output = limit("103m");
+    let output = limit("101m");
     let said = String::from_utf8(output.stderr).unwrap();
     assert_eq!(output.status.code(), Some(1), "{said}");
     assert!(said.contains("documents need more memory than the limit"), "{said}");
     assert!(
-        said.contains("memory: 96 MiB and 102 bytes a document and its id; up to 103 MiB"),
+        said.contains("memory: 96 MiB and 102 bytes a document and its id; up to 101 MiB"),
         "{said}"
     );
     assert!(!folder.path().join("groups.csv").exists());
     let output = limit("130m");
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+}
+
+/// Each pair is found in a part of the documents, whatever the number of parts is.
+#[test]
+fn documents_that_do_not_fit_into_the_limit_are_divided_and_the_groups_are_the_same() {
+    let folder = folder();
+    let fingerprints = (0..60_000_u64).flat_map(|number| {
+        let bits = number.wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        let near = bits ^ 1 << (number % 64) ^ 1 << (number / 64 % 64);
+        [Some(bits), number.is_multiple_of(3).then_some(near)]
+    });
+    let lines = fingerprints.flatten().map(|bits| format!("{bits:016x}\n"));
+    write(folder.path(), "in.hex", lines.collect::<String>());
+    let groups = |name: &str, limit: &[&str]| {
+        let said = done(folder.path(), &[&["in.hex", "--groups", name], limit].concat());
+        assert!(said.contains("80,000"), "{said}");
+        read(folder.path(), name)
+    };
+    let whole = groups("whole.csv", &[]);
+    // 96 MiB; for each document 24 bytes and its name of 12 bytes are less than 4 MiB, and 102
+    // bytes more than that.
+    let divided = groups("divided.csv", &["--max-memory", "100m"]);
+    assert_eq!(whole, divided);
+    let arguments = ["in.hex", "--pairs", "pairs.csv", "--max-memory", "100m"];
+    let error = failed(folder.path(), 1, &arguments);
+    assert!(error.contains("documents need more memory than the limit"), "{error}");
 }
 
 /// The documents of a service are dropped as those of a directory are.

@@ -426,6 +426,7 @@ mod tests {
             threads: 2,
             stops_at_errors: false,
             memory_max: u64::MAX,
+            document_bytes: 0,
         };
         let mut documents = Documents::new(vec![path.to_owned()], ReadOptions::default());
         let scanned = Scanned::of(&mut documents, &wishes, &mut Silent).unwrap();

@@ -2,7 +2,8 @@
 //!
 //! ```text
 //!   scan        reads every document: fingerprint, sketch, and what the choice needs    first pass
-//!   grouping    the groups of connected near-duplicates, from an index in memory
+//!   grouping    the groups of connected near-duplicates, from an index in memory: of all
+//!               documents, or of one part after the other
 //!   choice      which document of each group stays
 //!   copy        reads every record again, and writes those that stay               second pass
 //! ```

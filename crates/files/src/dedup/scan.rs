@@ -19,7 +19,15 @@ pub(super) const BATCH: BatchOptions =
 pub const FIXED_BYTES: u64 = 96 << 20;
 /// Bytes of memory for a document while groups are searched: 12 in columns, 62 in the index, 34 of
 /// them for labels, and 28 in the search.
-pub const DOCUMENT_BYTES: u64 = 102;
+pub const DOCUMENT_BYTES: u64 = COLUMN_BYTES + PART_DOCUMENT_BYTES;
+const COLUMN_BYTES: u64 = 12;
+/// Those of a document of the part that is searched.
+pub(super) const PART_DOCUMENT_BYTES: u64 = 62 + 28;
+/// Bytes of memory for a document if the search is divided: 12 in columns, and 12 for its group
+/// once that is found.
+pub const DIVIDED_DOCUMENT_BYTES: u64 = COLUMN_BYTES + 12;
+/// Those of any document while a part is searched: 4 for its group, and the number of its part.
+const UNSEARCHED_DOCUMENT_BYTES: u64 = COLUMN_BYTES + 5;
 
 /// What the first pass is to find out.
 #[derive(Debug, Clone)]
@@ -41,6 +49,9 @@ pub struct Wishes {
     pub stops_at_errors: bool,
     /// The most bytes of memory of the whole run.
     pub memory_max: u64,
+    /// The bytes of memory that a document takes at least: [`DOCUMENT_BYTES`], or
+    /// [`DIVIDED_DOCUMENT_BYTES`].
+    pub document_bytes: u64,
 }
 
 /// Why documents were not all read.
@@ -157,7 +168,7 @@ impl Scanned {
                 scanned.add(document, &mut namespaces);
             }
             watcher.at(scanned.len() as u64);
-            if scanned.bytes() > wishes.memory_max {
+            if scanned.bytes(wishes.document_bytes) > wishes.memory_max {
                 return Err(ScanError::Memory(scanned.len()));
             }
             Ok(watcher.goes_on())
@@ -186,12 +197,27 @@ impl Scanned {
         self.len() == 0
     }
 
-    /// The bytes of memory that a run with these documents needs.
-    fn bytes(&self) -> u64 {
+    /// Whether an index of all documents fits into so many bytes of memory.
+    pub fn fits(&self, memory_max: u64) -> bool {
+        self.bytes(DOCUMENT_BYTES) <= memory_max
+    }
+
+    /// The bytes of memory that are left for a part of the documents.
+    pub(super) fn bytes_left(&self, memory_max: u64) -> u64 {
+        memory_max.saturating_sub(self.bytes(UNSEARCHED_DOCUMENT_BYTES))
+    }
+
+    /// The bytes of memory that a run with these documents needs, so many for each.
+    fn bytes(&self, document: u64) -> u64 {
         let scores = self.scores.len() * size_of::<f64>();
         let namespaces = self.namespaces.len() * size_of::<u32>();
         let columns = (scores + namespaces) as u64 + self.names.bytes() + self.metadata.bytes();
-        FIXED_BYTES + columns + self.len() as u64 * DOCUMENT_BYTES
+        FIXED_BYTES + columns + self.len() as u64 * document
+    }
+
+    /// Which of the namespaces a document is in.
+    pub(super) fn namespace(&self, document: u32) -> u32 {
+        self.namespaces.get(document as usize).copied().unwrap_or_default()
     }
 
     /// Keeps what a batch says in addition to its documents.

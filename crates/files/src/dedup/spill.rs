@@ -72,21 +72,50 @@ impl Spill {
         Ok(evidence(&bytes))
     }
 
-    /// The sketches of the first `count` documents, in order.
-    pub(super) fn sketches(
-        &self,
-        count: usize,
-    ) -> impl Iterator<Item = io::Result<Option<Sketch>>> + '_ {
-        let mut ahead = Vec::new();
-        (0..count).map(move |document| {
-            let at = document % DOCUMENTS_AHEAD * BYTES;
-            if at == 0 {
-                ahead.resize(DOCUMENTS_AHEAD.min(count - document) * BYTES, 0);
-                self.file.read_exact_at(&mut ahead, (document * BYTES) as u64)?;
+    /// The sketches of documents that are asked for in their order.
+    pub(super) fn sketches(&self) -> SketchReader<'_> {
+        SketchReader { spill: self, ahead: Vec::new(), first: 0 }
+    }
+}
+
+/// Reads the sketches of ascending documents, many at a time.
+#[derive(Debug)]
+pub(super) struct SketchReader<'a> {
+    spill: &'a Spill,
+    /// The bytes of the documents from `first` on that were read.
+    ahead: Vec<u8>,
+    first: usize,
+}
+
+impl SketchReader<'_> {
+    /// The sketch of a document, if it has one.
+    pub(super) fn get(&mut self, document: u32) -> io::Result<Option<Sketch>> {
+        let document = document as usize;
+        let end = self.first + self.ahead.len() / BYTES;
+        if !(self.first..end).contains(&document) {
+            self.read_from(document)?;
+        }
+        let bytes = self.ahead.get((document - self.first) * BYTES..);
+        let bytes = bytes.and_then(<[u8]>::first_chunk);
+        let bytes = bytes.ok_or(io::ErrorKind::UnexpectedEof)?;
+        Ok(evidence(bytes).sketch)
+    }
+
+    fn read_from(&mut self, document: usize) -> io::Result<()> {
+        self.first = document;
+        self.ahead.resize(DOCUMENTS_AHEAD * BYTES, 0);
+        let mut read = 0;
+        while read < self.ahead.len() {
+            let at = (document * BYTES + read) as u64;
+            match self.spill.file.read_at(&mut self.ahead[read..], at) {
+                Ok(0) => break,
+                Ok(bytes) => read += bytes,
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => return Err(error),
             }
-            let bytes = ahead[at..].first_chunk().expect("it was read");
-            Ok(evidence(bytes).sketch)
-        })
+        }
+        self.ahead.truncate(read);
+        Ok(())
     }
 }
 
@@ -115,8 +144,11 @@ mod tests {
         assert_eq!(got(2), (true, Some(sketch(3))));
         assert_eq!(got(0), (false, None));
         assert_eq!(got(1), (false, Some(sketch(2))));
-        let all: Vec<_> = spill.sketches(3).collect::<Result<_, _>>().unwrap();
+        let (mut all, mut last) = (spill.sketches(), spill.sketches());
+        let all = [0, 1, 2].map(|document| all.get(document).unwrap());
         assert_eq!(all, [None, Some(sketch(2)), Some(sketch(3))]);
+        assert_eq!(last.get(2).unwrap(), Some(sketch(3)));
+        assert!(last.get(3).is_err());
         assert!(spill.get(3).is_err());
     }
 }

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context as _, Result};
 use nearprint_files::dedup::grouping::DISTANCE_DEFAULT;
 use nearprint_files::dedup::matching::{FileMatch, MatchOptions, Matched, Nearest, Queries};
-use nearprint_files::dedup::scan::{Scanned, Wishes};
+use nearprint_files::dedup::scan::{DOCUMENT_BYTES, Scanned, Wishes};
 use nearprint_files::destination::Destination;
 use nearprint_files::rows::{CellKind, RowColumn, RowFormat, RowWriter};
 use nearprint_files::{BadEntry, Documents, ReadOptions, expand};
@@ -168,7 +168,12 @@ fn scan(
         score: None,
         threads: matching.threads,
         stops_at_errors: matching.stops_at_errors,
-        memory_max: scanning::memory_max(args.max_memory, " of the queries and its id"),
+        memory_max: scanning::memory_max(
+            args.max_memory,
+            "a document of the queries and its id",
+            false,
+        ),
+        document_bytes: DOCUMENT_BYTES,
     };
     let mut documents = Documents::new(paths.to_vec(), options);
     let scanned = scanning::scan(&mut documents, (paths, &wishes), interrupt)?;

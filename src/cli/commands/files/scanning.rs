@@ -6,7 +6,7 @@ use std::thread;
 use anyhow::Result;
 use nearprint_engine::SearchKind;
 use nearprint_files::dedup::scan::{
-    DOCUMENT_BYTES, FIXED_BYTES, ScanError, Scanned, Watcher, Wishes,
+    DIVIDED_DOCUMENT_BYTES, DOCUMENT_BYTES, FIXED_BYTES, ScanError, Scanned, Watcher, Wishes,
 };
 use nearprint_files::{BadEntry, Documents, Doubt, stream_named_twice};
 
@@ -60,18 +60,24 @@ pub(super) fn check_streams(paths: &[PathBuf]) -> Result<(), ErrorReport> {
     Err(ErrorReport::usage(what, "save it to a file, and name that"))
 }
 
-/// The largest memory of the run, which it prints first; `more` is what a document takes in
-/// addition.
-pub(super) fn memory_max(given: Option<u64>, more: &str) -> u64 {
+/// The largest memory of the run, which it prints first, with the documents that it is enough for:
+/// `document` names what takes [`DOCUMENT_BYTES`] each. Where the search can be divided, more take
+/// less memory, and more time.
+pub(super) fn memory_max(given: Option<u64>, document: &str, divides: bool) -> u64 {
     let limit = given.or_else(memory::available).unwrap_or(u64::MAX);
-    let documents = limit.saturating_sub(FIXED_BYTES) / DOCUMENT_BYTES;
+    let enough_for = |each: u64| count(limit.saturating_sub(FIXED_BYTES) / each);
+    let divided = format!(
+        ", or of {DIVIDED_DOCUMENT_BYTES} bytes, divided and slower: {}",
+        enough_for(DIVIDED_DOCUMENT_BYTES)
+    );
     say!(
-        "memory: {FIXED} and {DOCUMENT_BYTES} bytes a document{more}; up to {limit}, which {source}, \
-         are enough for {documents} documents",
+        "memory: {FIXED} and {DOCUMENT_BYTES} bytes {document}; up to {limit}, which {source}, \
+         are enough for {documents} documents{divided}",
         FIXED = bytes(FIXED_BYTES),
         limit = bytes(limit),
         source = if given.is_some() { "--max-memory allows" } else { "are free" },
-        documents = count(documents),
+        documents = enough_for(DOCUMENT_BYTES),
+        divided = if divides { &divided } else { "" },
     );
     limit
 }

@@ -1,7 +1,10 @@
 //! The groups of connected near-duplicates, from an index in memory.
 //!
 //! The index is a [`View`], the documents are its changes, and [`GroupingCriteria`] joins the
-//! pairs: those of a service would be the same.
+//! pairs: those of a service would be the same. Where an index of all documents does not fit,
+//! [`divided`] searches one part of them after the other.
+
+pub mod divided;
 
 use std::io;
 
@@ -9,14 +12,17 @@ use nearprint_fingerprint::{Distance, Fingerprint, Sketch, Threshold, Verificati
 use nearprint_index::compaction::policy::Load;
 use nearprint_index::document::{Namespace, Sequence};
 pub use nearprint_index::groups::GroupingCriteria;
-use nearprint_index::groups::{DELTA_EVENTS, Evidence, EvidenceSource, Groups, settle, shape};
+use nearprint_index::groups::{
+    DELTA_EVENTS, DividedSearch, Division, Evidence, EvidenceSource, Groups, settle, shape,
+};
 use nearprint_index::lookup::Lookup;
 use nearprint_index::namespace_key::NamespaceKey;
 use nearprint_index::namespaces::NamespaceNumber;
-use nearprint_index::view::{Put, SimilarTo, View};
+use nearprint_index::view::{Put, Shape, SimilarTo, View};
 use nearprint_index::visibility::Visibility;
 
 use crate::dedup::scan::Scanned;
+use crate::dedup::spill::Spill;
 
 /// The secret of namespaces. Nobody sees the answers of one process, so it needs none.
 const SECRET: [u8; 16] = *b"nearprint dedup ";
@@ -24,8 +30,13 @@ const SECRET: [u8; 16] = *b"nearprint dedup ";
 pub const DISTANCE_DEFAULT: Distance = Distance::new(3).expect("at most 64");
 
 /// Whether searches go beyond the distance.
-fn is_likely(criteria: GroupingCriteria, scanned: &Scanned) -> bool {
+pub(super) fn is_likely(criteria: GroupingCriteria, scanned: &Scanned) -> bool {
     criteria.is_likely && criteria.threshold.is_some() && scanned.spill.is_some()
+}
+
+/// Nothing, or [`io::ErrorKind::Interrupted`].
+pub(super) fn going_on(goes_on: bool) -> io::Result<()> {
+    if goes_on { Ok(()) } else { Err(io::ErrorKind::Interrupted.into()) }
 }
 
 /// The groups of at least two documents. The largest comes first; of the same size, the one with
@@ -66,10 +77,7 @@ impl Index {
         criteria: GroupingCriteria,
         watch: &(dyn Fn(u64, u64) -> bool + Sync),
     ) -> io::Result<DuplicateGroups> {
-        let watch = |done, all| {
-            let interrupted = || io::ErrorKind::Interrupted.into();
-            if watch(done, all) { Ok(()) } else { Err(interrupted()) }
-        };
+        let watch = |done, all| going_on(watch(done, all));
         let source = || SpilledEvidence { index: self, scanned };
         criteria.groups(&self.view, source, watch, |member| self.document(member.sequence))
     }
@@ -169,8 +177,7 @@ impl Index {
 
     /// The number of the namespace of a document in the view, and its mask.
     fn namespace(&self, scanned: &Scanned, document: u32) -> (NamespaceNumber, u64) {
-        let number = scanned.namespaces.get(document as usize).map_or(0, |&number| number as usize);
-        let key = self.keys[number];
+        let key = self.keys[scanned.namespace(document) as usize];
         let known = key.and_then(|key| self.view.namespaces().get(key.key));
         (
             known.map_or(NamespaceNumber::DEFAULT, |entry| entry.number),
@@ -248,7 +255,19 @@ impl Index {
         criteria: GroupingCriteria,
         watch: &dyn Fn(u64) -> bool,
     ) -> io::Result<Self> {
-        let mut view = View::new(shape(criteria.distance, is_likely(criteria, scanned)));
+        let shape = shape(criteria.distance, is_likely(criteria, scanned));
+        let has_sketches = criteria.threshold.is_some();
+        Self::of_some(scanned, (shape, has_sketches), 0..scanned.len() as u32, watch)
+    }
+
+    /// The same of some documents, which ascend.
+    pub(super) fn of_some(
+        scanned: &Scanned,
+        (shape, has_sketches): (Shape, bool),
+        some: impl Iterator<Item = u32>,
+        watch: &dyn Fn(u64) -> bool,
+    ) -> io::Result<Self> {
+        let mut view = View::new(shape);
         // The number of a namespace is as good as its name here, and never too long.
         let key = |number: usize| {
             let name = Namespace::new(number.to_string()).expect("digits are a name");
@@ -256,33 +275,47 @@ impl Index {
         };
         let keys: Vec<Option<NamespaceKey>> = (0..scanned.all_namespaces.len()).map(key).collect();
         let mut documents = Vec::new();
-        let spill = scanned.spill.as_ref().filter(|_| criteria.threshold.is_some());
-        let mut sketches = spill.map(|spill| spill.sketches(scanned.len()));
-        for document in 0..scanned.len() as u32 {
-            let sketch = sketches.as_mut().and_then(Iterator::next).transpose()?.flatten();
-            if (document as usize).is_multiple_of(DELTA_EVENTS) {
+        let spill = scanned.spill.as_ref().filter(|_| has_sketches);
+        let mut sketches = spill.map(Spill::sketches);
+        for (at, document) in some.enumerate() {
+            if at.is_multiple_of(DELTA_EVENTS) {
                 settle(&mut view, Load::Writing);
-                if !watch(document.into()) {
+                if !watch(at as u64) {
                     break;
                 }
             }
-            let Some(fingerprint) = scanned.fingerprints.get(document) else {
-                if documents.is_empty() {
-                    documents.extend(0..document);
-                }
-                continue;
-            };
-            let namespace = scanned.namespaces.get(document as usize);
-            let key = keys[namespace.map_or(0, |&number| number as usize)];
-            let sketch = sketch.map(Box::new);
-            view.put(fingerprint, Put { namespace: key, sketch, ..Put::default() });
-            if !documents.is_empty() || view.sequence().get() != u64::from(document) + 1 {
+            let Some(fingerprint) = scanned.fingerprints.get(document) else { continue };
+            let sketch = sketches.as_mut().map(|sketches| sketches.get(document)).transpose()?;
+            let key = keys[scanned.namespace(document) as usize];
+            let changes = view.sequence().get();
+            if documents.is_empty() && changes != u64::from(document) {
+                documents.extend(0..changes as u32);
+                documents.push(document);
+            } else if !documents.is_empty() {
                 documents.push(document);
             }
+            let sketch = sketch.flatten().map(Box::new);
+            view.put(fingerprint, Put { namespace: key, sketch, ..Put::default() });
         }
         view.rotate();
         settle(&mut view, Load::Idle);
         Ok(Self { view, documents, keys })
+    }
+
+    /// Joins the groups of near-duplicates among the documents of a part. `watch` as for
+    /// [`Self::groups`].
+    ///
+    /// # Errors
+    /// As for [`Self::groups`].
+    pub(super) fn join_groups(
+        &self,
+        scanned: &Scanned,
+        (division, search): (Division, &mut DividedSearch),
+        watch: &(dyn Fn(u64, u64) -> bool + Sync),
+    ) -> io::Result<()> {
+        let source = || SpilledEvidence { index: self, scanned };
+        let watch = |done, all| going_on(watch(done, all));
+        search.search((division, &self.view), source, watch, |change| self.document(change))
     }
 
     fn document(&self, change: Sequence) -> u32 {
@@ -336,6 +369,7 @@ mod tests {
             threads: 1,
             stops_at_errors: false,
             memory_max: u64::MAX,
+            document_bytes: 0,
         };
         let mut documents = Documents::new(vec![path], ReadOptions::from(crate::Format::Lines));
         let scanned = Scanned::of(&mut documents, &wishes, &mut Silent).unwrap();

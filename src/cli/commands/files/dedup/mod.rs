@@ -13,11 +13,13 @@ use anyhow::{Context, Result};
 use indicatif::{ProgressBar, ProgressStyle};
 use nearprint_files::dedup::choice::Choice;
 use nearprint_files::dedup::copy::{Copied, Copy, CopyError, Stamps};
-use nearprint_files::dedup::grouping::{DuplicateGroups, GroupingCriteria, Index};
+use nearprint_files::dedup::grouping::{DuplicateGroups, GroupingCriteria, Index, divided};
 use nearprint_files::dedup::outputs::WrittenFiles;
 use nearprint_files::dedup::report::Report;
 use nearprint_files::dedup::revisit;
-use nearprint_files::dedup::scan::{Known, Scanned, Wishes};
+use nearprint_files::dedup::scan::{
+    DIVIDED_DOCUMENT_BYTES, DOCUMENT_BYTES, Known, Scanned, Wishes,
+};
 use nearprint_files::dedup::tables::{Pairs, write_groups};
 use nearprint_files::destination::Destination;
 use nearprint_files::{
@@ -61,7 +63,7 @@ pub(crate) fn run(mut args: DedupArgs, out: &mut dyn Write) -> Result<()> {
     if args.revisit {
         options.mapping.metadata.extend(revisit::FIELDS.map(str::to_owned));
     }
-    let mut scanned = scan(&args, options.clone(), &interrupt)?;
+    let (mut scanned, memory_max) = scan(&args, options.clone(), &interrupt)?;
     let stopped = args.on_error == OnError::Stop && scanned.bad_count > 0;
     scanning::say_bad(&scanned.bad);
     if stopped {
@@ -71,9 +73,9 @@ pub(crate) fn run(mut args: DedupArgs, out: &mut dyn Write) -> Result<()> {
     if let Some(collection) = &args.against {
         scanned.take_out(known(&args, collection, options.clone(), &interrupt)?);
     }
-    let (groups, index) = search(&args, &scanned, &interrupt)?;
+    let (groups, index) = search(&args, (&scanned, memory_max), &interrupt)?;
     let choice = Choice::of(&groups, &scanned, args.keep.keep);
-    write_tables(&args, (&scanned, &index), (&groups, &choice))?;
+    write_tables(&args, (&scanned, index.as_ref()), (&groups, &choice))?;
     drop(index);
     let copy = match (target, &args.output) {
         (Some(target), Some(path)) => {
@@ -113,7 +115,7 @@ fn check_scores(args: &DedupArgs, scanned: &Scanned) -> Result<()> {
 /// Writes the files of groups and of pairs.
 fn write_tables(
     args: &DedupArgs,
-    (scanned, index): (&Scanned, &Index),
+    (scanned, index): (&Scanned, Option<&Index>),
     (groups, choice): (&DuplicateGroups, &Choice),
 ) -> Result<()> {
     let cannot = |path: &Path| format!("cannot write {}", path.display());
@@ -121,7 +123,7 @@ fn write_tables(
         let written = write_groups(path, scanned, groups, choice).with_context(|| cannot(path));
         written.map_err(|error| cut_short(path, error))?;
     }
-    if let Some(path) = &args.pairs {
+    if let (Some(path), Some(index)) = (&args.pairs, index) {
         let written = Pairs::create(path, scanned).and_then(|mut pairs| {
             index.pairs(scanned, criteria(args), &mut |pair| pairs.add(pair))?;
             pairs.finish()
@@ -145,13 +147,16 @@ fn is_stdout_used(args: &DedupArgs) -> Result<bool> {
     Ok(outputs::checked(&named, &inputs)?.contains(&Destination::StandardOutput))
 }
 
-fn scan(args: &DedupArgs, options: ReadOptions, interrupt: &Interrupt) -> Result<Scanned> {
+/// Scans the documents; also returns the largest memory of the run.
+fn scan(args: &DedupArgs, options: ReadOptions, interrupt: &Interrupt) -> Result<(Scanned, u64)> {
     let names = args.mark || args.revisit || args.groups.is_some() || args.pairs.is_some();
-    let more = match (args.revisit, names) {
-        (true, _) => ", its id and three headers",
-        (false, true) => " and its id",
-        (false, false) => "",
+    let document = match (args.revisit, names) {
+        (true, _) => "a document, its id and three headers",
+        (false, true) => "a document and its id",
+        (false, false) => "a document",
     };
+    // The pairs are found in an index of all documents.
+    let divides = args.pairs.is_none();
     let wishes = Wishes {
         method: args.method.method()?,
         sketches: threshold(args).is_some(),
@@ -160,15 +165,17 @@ fn scan(args: &DedupArgs, options: ReadOptions, interrupt: &Interrupt) -> Result
         score: args.keep.field.clone(),
         threads: threads(args.threads),
         stops_at_errors: args.on_error == OnError::Stop,
-        memory_max: scanning::memory_max(args.max_memory, more),
+        memory_max: scanning::memory_max(args.max_memory, document, divides),
+        document_bytes: if divides { DIVIDED_DOCUMENT_BYTES } else { DOCUMENT_BYTES },
     };
+    let memory_max = wishes.memory_max;
     let mut documents = Documents::new(args.paths.clone(), options);
     let scanned = scanning::scan(&mut documents, (&args.paths, &wishes), interrupt)?;
     if interrupt.is_noted() {
         return Err(interrupted());
     }
     check_scores(args, &scanned)?;
-    Ok(scanned)
+    Ok((scanned, memory_max))
 }
 
 fn interrupted() -> anyhow::Error {
@@ -215,12 +222,12 @@ fn criteria(args: &DedupArgs) -> GroupingCriteria {
     }
 }
 
-/// The groups, and the index that found them.
+/// The groups, and the index that found them, unless that does not fit into memory.
 fn search(
     args: &DedupArgs,
-    scanned: &Scanned,
+    (scanned, memory_max): (&Scanned, u64),
     interrupt: &Interrupt,
-) -> Result<(DuplicateGroups, Index)> {
+) -> Result<(DuplicateGroups, Option<Index>)> {
     let template = "{msg}  {bar:30} {percent:>3}%";
     let style = ProgressStyle::with_template(template).expect("the template is a constant");
     let bar = ProgressBar::new(0).with_style(style.progress_chars("=> "));
@@ -229,19 +236,31 @@ fn search(
         bar.set_position(done);
         !interrupt.is_noted()
     };
-    bar.set_message("indexing ");
-    let all = scanned.len() as u64;
-    let unreadable = "the temporary file of sketches cannot be read";
-    let index = Index::of(scanned, criteria(args), &|documents| watch(documents, all));
-    let index = index.context(unreadable)?;
-    bar.reset();
-    bar.set_message("searching");
-    let groups = index.groups(scanned, criteria(args), &watch);
+    let found = if scanned.fits(memory_max) {
+        bar.set_message("indexing ");
+        let all = scanned.len() as u64;
+        Index::of(scanned, criteria(args), &|documents| watch(documents, all)).and_then(|index| {
+            bar.reset();
+            bar.set_message("searching");
+            Ok((index.groups(scanned, criteria(args), &watch)?, Some(index)))
+        })
+    } else {
+        bar.set_message("searching one part after the other");
+        let groups = divided::groups(scanned, criteria(args), memory_max, &watch);
+        groups.map(|groups| (groups, None))
+    };
     bar.finish_and_clear();
     if interrupt.is_noted() {
         return Err(interrupted());
     }
-    Ok((groups.context(unreadable)?, index))
+    found.map_err(|error| {
+        let next = if error.kind() == io::ErrorKind::OutOfMemory {
+            "raise --max-memory"
+        } else {
+            "look at the folder for temporary files (TMPDIR)"
+        };
+        ErrorReport::new("the documents cannot be searched", next).because(error).into()
+    })
 }
 
 /// The second pass: writes what stays.

@@ -1,0 +1,136 @@
+//! The groups of documents whose index does not fit into memory: one part after the other
+//! ([`Division`]).
+
+use std::io;
+
+use nearprint_index::groups::{DividedSearch, Division};
+
+use super::{DuplicateGroups, GroupingCriteria, Index, going_on, is_likely};
+use crate::dedup::scan::{PART_DOCUMENT_BYTES, Scanned};
+
+/// The most parts of a division. [`Scanned::bytes_left`] leaves enough for a thirteenth of the
+/// documents; more are tried where these have much in common.
+const PARTS_MAX: u64 = 200;
+
+/// The part of a document that is in none.
+const NO_PART: u8 = u8::MAX;
+
+/// Documents that are divided before `watch` is asked.
+const DIVIDED_AT_A_TIME: usize = 1 << 16;
+
+/// The groups of at least two documents, within `memory_max` bytes of memory for the whole run.
+/// Each document is searched once for each [`Division`], so this takes several times as long as
+/// [`Index::groups`], whose groups are the same. `watch` receives how much of the search is done,
+/// and how much there is, and says whether to go on.
+///
+/// # Errors
+/// Those of [`Index::groups`], and [`io::ErrorKind::OutOfMemory`] if too many documents have the
+/// same block of bits, or label, to be searched within the memory.
+pub fn groups(
+    scanned: &Scanned,
+    criteria: GroupingCriteria,
+    memory_max: u64,
+    watch: &(dyn Fn(u64, u64) -> bool + Sync),
+) -> io::Result<DuplicateGroups> {
+    let criteria = GroupingCriteria { is_likely: is_likely(criteria, scanned), ..criteria };
+    let fits = scanned.bytes_left(memory_max) / PART_DOCUMENT_BYTES;
+    let mut search = DividedSearch::new(scanned.len(), criteria);
+    let divisions: Vec<Division> = Division::all(criteria).collect();
+    let all = divisions.len() as u64 * scanned.len() as u64;
+    let mut done = 0;
+    for division in divisions {
+        let parts = Parts::of(scanned, (division, criteria), fits, &|| watch(done, all))?;
+        for part in 0..parts.count {
+            let shape = division.shape(criteria);
+            let has_sketches = criteria.threshold.is_some();
+            let indexing = |_| watch(done, all);
+            let some = parts.documents(part);
+            let index = Index::of_some(scanned, (shape, has_sketches), some, &indexing)?;
+            going_on(watch(done, all))?;
+            let documents = parts.documents(part).count() as u64;
+            let searching =
+                |pieces, all_pieces: u64| watch(done + documents * pieces / all_pieces.max(1), all);
+            index.join_groups(scanned, (division, &mut search), &searching)?;
+            done += documents;
+        }
+        done += parts.without;
+    }
+    let fingerprint = |document| (scanned.namespace(document), scanned.fingerprints.get(document));
+    Ok(search.finish(fingerprint))
+}
+
+/// The parts of a division.
+struct Parts {
+    /// By document.
+    of: Vec<u8>,
+    count: u8,
+    /// The documents that are in no part.
+    without: u64,
+}
+
+impl Parts {
+    /// As few parts as have at most `fits` documents each.
+    fn of(
+        scanned: &Scanned,
+        (division, criteria): (Division, GroupingCriteria),
+        fits: u64,
+        goes_on: &dyn Fn() -> bool,
+    ) -> io::Result<Self> {
+        let mut parts = (scanned.len() as u64).div_ceil(fits.max(1)).clamp(1, PARTS_MAX);
+        loop {
+            let divided = Self::divided(scanned, (division, criteria), parts, goes_on)?;
+            let mut counts = vec![0; parts as usize];
+            for of in divided.of.iter().filter(|&&of| of != NO_PART) {
+                counts[usize::from(*of)] += 1;
+            }
+            let largest = counts.into_iter().max().unwrap_or(0);
+            if largest <= fits {
+                return Ok(divided);
+            }
+            if parts == PARTS_MAX {
+                let what = match division {
+                    Division::Block { .. } => "the same block of bits of their fingerprints",
+                    Division::Label(_) => "the same label",
+                };
+                let why = format!(
+                    "{largest} documents have {what} or one that falls together with it, and \
+                     {fits} fit into the memory"
+                );
+                return Err(io::Error::new(io::ErrorKind::OutOfMemory, why));
+            }
+            parts = (parts + parts.div_ceil(4)).min(PARTS_MAX);
+        }
+    }
+
+    fn divided(
+        scanned: &Scanned,
+        (division, criteria): (Division, GroupingCriteria),
+        parts: u64,
+        goes_on: &dyn Fn() -> bool,
+    ) -> io::Result<Self> {
+        let needs_sketch = matches!(division, Division::Label(_)) && criteria.threshold.is_some();
+        let spill = scanned.spill.as_ref().filter(|_| needs_sketch);
+        let mut sketches = spill.map(|spill| spill.sketches());
+        let (mut of, mut without) = (Vec::with_capacity(scanned.len()), 0);
+        for document in 0..scanned.len() as u32 {
+            if (document as usize).is_multiple_of(DIVIDED_AT_A_TIME) {
+                going_on(goes_on())?;
+            }
+            let sketch = sketches.as_mut().map(|sketches| sketches.get(document)).transpose()?;
+            let sketch = sketch.flatten();
+            let part = scanned.fingerprints.get(document).and_then(|fingerprint| {
+                let namespace = scanned.namespace(document);
+                division.part((namespace, fingerprint, sketch.as_ref()), parts)
+            });
+            without += u64::from(part.is_none());
+            of.push(part.map_or(NO_PART, |part| part as u8));
+        }
+        Ok(Self { of, count: parts as u8, without })
+    }
+
+    /// The documents of a part, ascending.
+    fn documents(&self, part: u8) -> impl Iterator<Item = u32> + '_ {
+        let own = (0..).zip(&self.of).filter(move |&(_, &of)| of == part);
+        own.map(|(document, _)| document)
+    }
+}
