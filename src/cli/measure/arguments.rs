@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use nearprint_fingerprint::Distance;
 
-/// Reads `250`, `10k`, `1m` or `1g`; at least 1.
+/// Reads `250`, `10k`, `1m`, and `1g` or `1b`; at least 1.
 ///
 /// # Errors
 /// What a size looks like.
@@ -13,12 +13,14 @@ pub fn count(text: &str) -> Result<u64, String> {
     let (digits, unit) = match lower.as_bytes().last() {
         Some(b'k') => (&lower[..lower.len() - 1], 1_000),
         Some(b'm') => (&lower[..lower.len() - 1], 1_000_000),
-        Some(b'g') => (&lower[..lower.len() - 1], 1_000_000_000),
+        Some(b'g' | b'b') => (&lower[..lower.len() - 1], 1_000_000_000),
         Some(_) | None => (lower.as_str(), 1),
     };
     let number: Option<u64> = digits.parse().ok();
     let counted = number.and_then(|number: u64| number.checked_mul(unit));
-    counted.filter(|&count| count > 0).ok_or_else(|| "is not a size such as 250, 10k or 1m".into())
+    counted
+        .filter(|&count| count > 0)
+        .ok_or_else(|| "is not a size such as 250, 10k, 1m or 1b".into())
 }
 
 /// Reads `250`, `10k`, `1m`, `64g` or `64GiB` as a number of bytes; the units are powers of 1,024.
@@ -94,7 +96,8 @@ mod tests {
 
     #[test]
     fn sizes_have_suffixes_and_are_never_zero() {
-        for (text, read) in [("7", 7), ("10k", 10_000), ("1M", 1_000_000), ("2g", 2_000_000_000)] {
+        let giga = [("2g", 2_000_000_000), ("1b", 1_000_000_000)];
+        for (text, read) in [("7", 7), ("10k", 10_000), ("1M", 1_000_000)].into_iter().chain(giga) {
             assert_eq!(count(text), Ok(read), "{text}");
         }
         for text in ["", "k", "0", "1.5m", "-1", "10 k", "99999999999g"] {

@@ -89,12 +89,11 @@ impl Parts {
             }
             if parts == PARTS_MAX {
                 let what = match division {
-                    Division::Block { .. } => "the same block of bits of their fingerprints",
-                    Division::Label(_) => "the same label",
+                    Division::Block { .. } => "a block of their fingerprints",
+                    Division::Label(_) => "a label",
                 };
                 let why = format!(
-                    "{largest} documents have {what} or one that falls together with it, and \
-                     {fits} fit into the memory"
+                    "{largest} documents agree in {what}, and {fits} can be searched at once"
                 );
                 return Err(io::Error::new(io::ErrorKind::OutOfMemory, why));
             }
