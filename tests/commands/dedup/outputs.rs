@@ -218,12 +218,12 @@ fn a_run_ends_before_it_takes_more_memory_than_the_limit() {
         nearprint(folder.path(), &arguments)
     };
     // 96 MiB, and for each document its columns, and a name of 13 bytes or so.
-    let output = limit("101m");
+    let output = limit("103m");
     let said = String::from_utf8(output.stderr).unwrap();
     assert_eq!(output.status.code(), Some(1), "{said}");
     assert!(said.contains("documents need more memory than the limit"), "{said}");
     assert!(
-        said.contains("memory: 96 MiB and 102 bytes a document and its id; up to 101 MiB"),
+        said.contains("memory: 96 MiB and 102 bytes a document and its id; up to 103 MiB"),
         "{said}"
     );
     assert!(!folder.path().join("groups.csv").exists());
@@ -243,16 +243,19 @@ fn documents_that_do_not_fit_into_the_limit_are_divided_and_the_groups_are_the_s
     let lines = fingerprints.flatten().map(|bits| format!("{bits:016x}\n"));
     write(folder.path(), "in.hex", lines.collect::<String>());
     let groups = |name: &str, limit: &[&str]| {
-        let said = done(folder.path(), &[&["in.hex", "--groups", name], limit].concat());
-        assert!(said.contains("80,000"), "{said}");
-        read(folder.path(), name)
+        let output = nearprint(folder.path(), &[&["in.hex", "--groups", name], limit].concat());
+        let said = String::from_utf8(output.stderr).unwrap();
+        assert!(output.status.success(), "{said}");
+        (read(folder.path(), name), said.contains("one part of the documents after the other"))
     };
-    let whole = groups("whole.csv", &[]);
-    // 96 MiB; for each document 24 bytes and its name of 12 bytes are less than 4 MiB, and 102
+    let (whole, is_divided) = groups("whole.csv", &[]);
+    assert!(!is_divided);
+    // 96 MiB; for each document 40 bytes and its name of 12 bytes are less than 5 MiB, and 102
     // bytes more than that.
-    let divided = groups("divided.csv", &["--max-memory", "100m"]);
+    let (divided, is_divided) = groups("divided.csv", &["--max-memory", "101m"]);
+    assert!(is_divided);
     assert_eq!(whole, divided);
-    let arguments = ["in.hex", "--pairs", "pairs.csv", "--max-memory", "100m"];
+    let arguments = ["in.hex", "--pairs", "pairs.csv", "--max-memory", "101m"];
     let error = failed(folder.path(), 1, &arguments);
     assert!(error.contains("documents need more memory than the limit"), "{error}");
 }

@@ -19,13 +19,15 @@ pub(super) const BATCH: BatchOptions =
 pub const FIXED_BYTES: u64 = 96 << 20;
 /// Bytes of memory for a document while groups are searched: 12 in columns, 62 in the index, 34 of
 /// them for labels, and 28 in the search.
-pub const DOCUMENT_BYTES: u64 = COLUMN_BYTES + PART_DOCUMENT_BYTES;
+pub const DOCUMENT_BYTES: u64 = COLUMN_BYTES + INDEXED_BYTES;
 const COLUMN_BYTES: u64 = 12;
-/// Those of a document of the part that is searched.
-pub(super) const PART_DOCUMENT_BYTES: u64 = 62 + 28;
-/// Bytes of memory for a document if the search is divided: 12 in columns, and 12 for its group
-/// once that is found.
-pub const DIVIDED_DOCUMENT_BYTES: u64 = COLUMN_BYTES + 12;
+const INDEXED_BYTES: u64 = 62 + 28;
+/// Those of a document of the part that is searched: in addition its number, and the group that it
+/// is in already.
+pub(super) const PART_DOCUMENT_BYTES: u64 = INDEXED_BYTES + 4 + 18;
+/// Bytes of memory for a document if the search is divided: 12 in columns, and up to 28 for the
+/// groups once they are found, if each has two documents.
+pub const DIVIDED_DOCUMENT_BYTES: u64 = COLUMN_BYTES + 28;
 /// Those of any document while a part is searched: 4 for its group, and the number of its part.
 const UNSEARCHED_DOCUMENT_BYTES: u64 = COLUMN_BYTES + 5;
 

@@ -88,7 +88,9 @@ impl Division {
     }
 }
 
-/// A search for the groups of documents that are numbered from 0 on.
+/// A search for the groups of documents that are numbered from 0 on. The groups are those of a view
+/// of all documents, unless texts with one fingerprint have alike samples and different labels:
+/// then it may compare one that such a view leaves out.
 #[derive(Debug)]
 pub struct DividedSearch {
     criteria: GroupingCriteria,
@@ -105,8 +107,7 @@ impl DividedSearch {
     /// When there are 2^32 documents.
     pub fn new(documents: usize, criteria: GroupingCriteria) -> Self {
         assert!(u32::try_from(documents).is_ok(), "documents have numbers of 32 bits");
-        let joined = UnionFind::new(documents);
-        Self { criteria, documents, joined, left_out: Vec::new() }
+        Self { criteria, documents, joined: UnionFind::new(documents), left_out: Vec::new() }
     }
 
     /// Joins the groups of near-duplicates of a part. `source` gives each thread the evidence of
@@ -171,7 +172,8 @@ impl DividedSearch {
     }
 
     /// The groups of at least two documents, the largest first; of the same size, the one with the
-    /// first document. `fingerprint` gives the namespace and the fingerprint of a document.
+    /// first document. `fingerprint` gives the namespace and the fingerprint of a document; the
+    /// groups have namespaces by the same numbers.
     pub fn finish(self, fingerprint: impl Fn(u32) -> (u32, Option<Fingerprint>)) -> Groups<u32> {
         let Self { documents, joined, mut left_out, .. } = self;
         left_out.retain(|[one, other]| !joined.are_joined(*one as usize, *other as usize));
@@ -181,7 +183,8 @@ impl DividedSearch {
         // By root: the size of its group, and then where the next member of the group goes.
         let mut places = vec![0_u32; documents];
         (0..documents).for_each(|document| places[joined.root(document)] += 1);
-        let mut groups: Vec<Group> = Vec::new();
+        let count = places.iter().filter(|&&size| size >= 2).count();
+        let mut groups: Vec<Group> = Vec::with_capacity(count);
         for (root, place) in (0..).zip(&mut places) {
             let size = std::mem::replace(place, NOWHERE);
             if size >= 2 {

@@ -60,14 +60,14 @@ pub(super) fn check_streams(paths: &[PathBuf]) -> Result<(), ErrorReport> {
     Err(ErrorReport::usage(what, "save it to a file, and name that"))
 }
 
-/// The largest memory of the run, which it prints first, with the documents that it is enough for:
-/// `document` names what takes [`DOCUMENT_BYTES`] each. Where the search can be divided, more take
-/// less memory, and more time.
+/// The largest memory of the run, which it prints first, with the number of documents that it is
+/// enough for; `document` names what takes [`DOCUMENT_BYTES`]. If the search can be divided, it is
+/// enough for more.
 pub(super) fn memory_max(given: Option<u64>, document: &str, divides: bool) -> u64 {
     let limit = given.or_else(memory::available).unwrap_or(u64::MAX);
     let enough_for = |each: u64| count(limit.saturating_sub(FIXED_BYTES) / each);
     let divided = format!(
-        ", or of {DIVIDED_DOCUMENT_BYTES} bytes, divided and slower: {}",
+        ", and for {} if they are searched in parts, which takes longer",
         enough_for(DIVIDED_DOCUMENT_BYTES)
     );
     say!(

@@ -30,12 +30,12 @@ const SECRET: [u8; 16] = *b"nearprint dedup ";
 pub const DISTANCE_DEFAULT: Distance = Distance::new(3).expect("at most 64");
 
 /// Whether searches go beyond the distance.
-pub(super) fn is_likely(criteria: GroupingCriteria, scanned: &Scanned) -> bool {
+fn is_likely(criteria: GroupingCriteria, scanned: &Scanned) -> bool {
     criteria.is_likely && criteria.threshold.is_some() && scanned.spill.is_some()
 }
 
-/// Nothing, or [`io::ErrorKind::Interrupted`].
-pub(super) fn going_on(goes_on: bool) -> io::Result<()> {
+/// An error of the kind [`io::ErrorKind::Interrupted`] unless the search goes on.
+fn going_on(goes_on: bool) -> io::Result<()> {
     if goes_on { Ok(()) } else { Err(io::ErrorKind::Interrupted.into()) }
 }
 
@@ -260,8 +260,8 @@ impl Index {
         Self::of_some(scanned, (shape, has_sketches), 0..scanned.len() as u32, watch)
     }
 
-    /// The same of some documents, which ascend.
-    pub(super) fn of_some(
+    /// Indexes some documents, in ascending order, with their sketches if these are compared.
+    fn of_some(
         scanned: &Scanned,
         (shape, has_sketches): (Shape, bool),
         some: impl Iterator<Item = u32>,
@@ -307,7 +307,7 @@ impl Index {
     ///
     /// # Errors
     /// As for [`Self::groups`].
-    pub(super) fn join_groups(
+    fn join_groups(
         &self,
         scanned: &Scanned,
         (division, search): (Division, &mut DividedSearch),

@@ -89,8 +89,8 @@ pub(crate) struct DedupArgs {
     /// How many threads make fingerprints and search [default: one for each core]
     #[arg(long, value_name = "COUNT", value_parser = clap::value_parser!(u16).range(1..=1_024))]
     pub(super) threads: Option<u16>,
-    /// Take at most this much memory: 500m, 16g. If not all documents can be searched at once, they
-    /// are divided, which takes several times as long [default: what is free]
+    /// Take at most this much memory: 500m, 16g. Documents that cannot be searched at once within
+    /// it are searched in parts, which takes longer [default: what is free]
     #[arg(long, alias = "memory-max", value_name = "BYTES", value_parser = bytes)]
     pub(super) max_memory: Option<u64>,
     /// Leave records that cannot be read out of the copy, which otherwise has them as they are

@@ -123,7 +123,8 @@ fn write_tables(
         let written = write_groups(path, scanned, groups, choice).with_context(|| cannot(path));
         written.map_err(|error| cut_short(path, error))?;
     }
-    if let (Some(path), Some(index)) = (&args.pairs, index) {
+    if let Some(path) = &args.pairs {
+        let index = index.expect("a scan for pairs ends before an index does not fit");
         let written = Pairs::create(path, scanned).and_then(|mut pairs| {
             index.pairs(scanned, criteria(args), &mut |pair| pairs.add(pair))?;
             pairs.finish()
@@ -245,7 +246,8 @@ fn search(
             Ok((index.groups(scanned, criteria(args), &watch)?, Some(index)))
         })
     } else {
-        bar.set_message("searching one part after the other");
+        say!("searching one part of the documents after the other: they do not fit at once");
+        bar.set_message("searching");
         let groups = divided::groups(scanned, criteria(args), memory_max, &watch);
         groups.map(|groups| (groups, None))
     };
