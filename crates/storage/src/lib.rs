@@ -56,6 +56,7 @@ pub use journal::recovery::{Tail, TornTail, packed_before, scan};
 pub use journal::writer::Journal;
 pub use lock::DirectoryLock;
 pub use names::{FILE_NUMBER_MAX, file_number, holds_records, record_range};
+pub use sealed::pages::SealedPages;
 pub use sealed::{FileKind, Sealed, SealedReader, SealedWriter};
 pub use window::FileWindow;
 

@@ -99,6 +99,9 @@ pub trait DiskFile: Send + Sync + Debug {
     /// be read.
     fn read_in_memory(&self, offset: u64, buffer: &mut [u8]) -> Option<usize>;
 
+    /// Says that bytes will be read soon: the disk begins to read them, and nobody waits.
+    fn will_need(&self, _offset: u64, _bytes: u64) {}
+
     /// Makes the length and all bytes written so far durable.
     ///
     /// # Errors

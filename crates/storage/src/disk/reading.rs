@@ -78,6 +78,10 @@ impl DiskFile for ReadingFile {
         self.0.as_ref().map_or(Some(0), |file| file.read_in_memory(offset, buffer))
     }
 
+    fn will_need(&self, offset: u64, bytes: u64) {
+        self.0.iter().for_each(|file| file.will_need(offset, bytes));
+    }
+
     fn sync_data(&self) -> Result<(), StorageError> {
         Ok(())
     }

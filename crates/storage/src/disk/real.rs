@@ -10,13 +10,18 @@
 
 use std::fs::{self, File, OpenOptions};
 use std::io;
+#[cfg(target_os = "linux")]
+use std::num::NonZeroU64;
 use std::os::unix::fs::{FileExt, FileTypeExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 use rustix::fs::{Access, FallocateFlags, OFlags, StatVfsMountFlags, access, fallocate, fstatvfs};
 use rustix::io::Errno;
 #[cfg(target_os = "linux")]
-use rustix::io::ReadWriteFlags;
+use rustix::{
+    fs::{Advice, fadvise},
+    io::ReadWriteFlags,
+};
 
 use crate::disk::{Disk, DiskFile};
 use crate::error::StorageError;
@@ -230,6 +235,15 @@ impl DiskFile for RealFile {
 
     fn read_in_memory(&self, offset: u64, buffer: &mut [u8]) -> Option<usize> {
         filled(offset, buffer, |rest, at| read_from_cache(&self.file, rest, at)).ok()
+    }
+
+    fn will_need(&self, offset: u64, bytes: u64) {
+        // Without it the bytes are read when they are asked for.
+        #[cfg(target_os = "linux")]
+        let _begun: Result<(), Errno> =
+            fadvise(&self.file, offset, NonZeroU64::new(bytes), Advice::WillNeed);
+        #[cfg(not(target_os = "linux"))]
+        let _ = (offset, bytes);
     }
 
     fn sync_data(&self) -> Result<(), StorageError> {

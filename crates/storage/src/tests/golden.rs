@@ -1,5 +1,5 @@
-//! Promise: every later version reads files of format version 2. Method: compares files stored once
-//! in `tests/fixtures/storage` with what is written and read now.
+//! Promise: every later version reads files of these format versions. Method: compares files
+//! stored once in `tests/fixtures/storage` with what is written and read now.
 
 use std::io::Write;
 
@@ -9,6 +9,7 @@ use crate::{FileKind, SealedReader, SealedWriter};
 
 const JOURNAL: &[u8] = include_bytes!("../../../../tests/fixtures/storage/journal-v2.log");
 const SEALED: &[u8] = include_bytes!("../../../../tests/fixtures/storage/sealed-v2");
+const PAGES: &[u8] = include_bytes!("../../../../tests/fixtures/storage/sealed-v3");
 
 /// A header, a record of one change, one of three changes after a sync, and a seal.
 fn current_journal() -> SimulatedDisk {
@@ -33,6 +34,16 @@ fn current_sealed_file() -> Vec<u8> {
     writer.write_all(&sealed_body()).unwrap();
     writer.finish().unwrap();
     file_bytes(&disk, "now")
+}
+
+fn current_sealed_pages() -> Vec<u8> {
+    let disk = SimulatedDisk::new();
+    let shared = Arc::new(disk.clone());
+    let mut writer =
+        SealedWriter::create_in_pages(shared, "then", FileKind(1), identity()).unwrap();
+    writer.write_all(&sealed_body()[..9_000]).unwrap();
+    writer.finish().unwrap();
+    file_bytes(&disk, "then")
 }
 
 #[test]
@@ -61,6 +72,16 @@ fn the_sealed_file_of_version_2_is_written_and_read() {
     assert_eq!(reader.read_rest(65_540).unwrap(), sealed_body());
 }
 
+#[test]
+fn the_sealed_file_in_pages_of_version_3_is_written_and_read() {
+    assert!(current_sealed_pages() == PAGES, "the format has changed: raise its version");
+
+    let disk = SimulatedDisk::new();
+    disk.edit("then", |bytes| *bytes = PAGES.to_vec());
+    let mut reader = SealedReader::open(&disk, "then", FileKind(1), &identity()).unwrap();
+    assert_eq!(reader.read_rest(9_000).unwrap(), sealed_body()[..9_000]);
+}
+
 /// For a new format version: `cargo test -p nearprint-storage --lib golden -- --ignored` stores
 /// what today's code writes.
 #[test]
@@ -72,4 +93,5 @@ fn the_files_of_today_are_stored() {
     let journal = file_bytes(&current_journal(), &journal_name(1));
     std::fs::write(folder.join("journal-v2.log"), journal).unwrap();
     std::fs::write(folder.join("sealed-v2"), current_sealed_file()).unwrap();
+    std::fs::write(folder.join("sealed-v3"), current_sealed_pages()).unwrap();
 }

@@ -8,6 +8,7 @@ mod disks;
 mod faults;
 mod golden;
 mod journal;
+mod pages;
 mod reclaim;
 mod sealed_files;
 mod speed;

@@ -1,11 +1,13 @@
 //! Promise: a sealed file is read as it was written or refused with its name, and a power cut
 //! leaves the old file or the new one. Method: flips, cuts, extensions, swaps, files of other
-//! directories, simulated crashes.
+//! directories, simulated crashes; where the layout matters, of both layouts.
 
 use std::io::{Read, Write};
 
 use super::*;
-use crate::sealed::{BLOCK_BYTES, SEALED_HEADER_BYTES, TRAILER_BYTES, remove_leftovers};
+use crate::sealed::{
+    BLOCK_BYTES, PAGE_BODY_BYTES, PAGE_BYTES, SEALED_HEADER_BYTES, TRAILER_BYTES, remove_leftovers,
+};
 use crate::simulated::Faults;
 use crate::{Damage, Disk, FileKind, FileRefusal, Sealed, SealedReader, SealedWriter};
 
@@ -18,15 +20,30 @@ fn write(disk: &SimulatedDisk, name: &str, body: &[u8]) -> Result<Sealed, Storag
     writer.finish()
 }
 
+fn write_pages(disk: &SimulatedDisk, name: &str, body: &[u8]) -> Result<Sealed, StorageError> {
+    let shared = Arc::new(disk.clone());
+    let mut writer = SealedWriter::create_in_pages(shared, name, KIND, identity())?;
+    writer.write_all(body).map_err(|error| StorageError::from_io(error, "write", name))?;
+    writer.finish()
+}
+
 fn read(disk: &SimulatedDisk, name: &str) -> Result<Vec<u8>, StorageError> {
     SealedReader::open(disk, name, KIND, &identity())?.read_rest(u64::MAX)
 }
 
 fn sealed(body_bytes: usize) -> (SimulatedDisk, Vec<u8>) {
-    let disk = SimulatedDisk::new();
-    let body = Dice::new(body_bytes as u64).bytes(body_bytes);
-    write(&disk, "file", &body).unwrap();
-    (disk, body)
+    let [blocks, _] = sealed_in_both(body_bytes);
+    blocks
+}
+
+/// A file in blocks, and one in pages.
+fn sealed_in_both(body_bytes: usize) -> [(SimulatedDisk, Vec<u8>); 2] {
+    [write, write_pages].map(|write| {
+        let disk = SimulatedDisk::new();
+        let body = Dice::new(body_bytes as u64).bytes(body_bytes);
+        write(&disk, "file", &body).unwrap();
+        (disk, body)
+    })
 }
 
 #[track_caller]
@@ -37,8 +54,11 @@ fn damaged(disk: &SimulatedDisk) {
 
 #[test]
 fn a_body_of_any_length_is_read_as_it_was_written() {
-    for bytes in [0, 1, BLOCK_BYTES - 1, BLOCK_BYTES, BLOCK_BYTES + 1, 3 * BLOCK_BYTES, 200_000] {
-        let (disk, body) = sealed(bytes);
+    let of_blocks = [BLOCK_BYTES - 1, BLOCK_BYTES, BLOCK_BYTES + 1, 3 * BLOCK_BYTES, 200_000];
+    let of_pages = [PAGE_BODY_BYTES - 1, PAGE_BODY_BYTES, 16 * PAGE_BODY_BYTES, 65_409];
+    let lengths = [0, 1].into_iter().chain(of_blocks).chain(of_pages);
+    for (bytes, (disk, body)) in lengths.flat_map(|bytes| sealed_in_both(bytes).map(|s| (bytes, s)))
+    {
         assert_eq!(read(&disk, "file").unwrap(), body);
         let mut reader = SealedReader::open(&disk, "file", KIND, &identity()).unwrap();
         assert_eq!(reader.sealed().body_bytes, bytes as u64);
@@ -64,36 +84,38 @@ fn reads_and_blocks_may_be_mixed() {
 
 #[test]
 fn every_flipped_bit_of_header_and_trailer_is_refused() {
-    let (disk, _) = sealed(500);
-    let length = file_bytes(&disk, "file").len();
-    let ends = (0..SEALED_HEADER_BYTES).chain(length - TRAILER_BYTES..length);
-    for bit in ends.flat_map(|byte| byte * 8..byte * 8 + 8) {
-        let flip = |bytes: &mut Vec<u8>| bytes[bit / 8] ^= 1 << (bit % 8);
-        disk.edit("file", flip);
-        damaged(&disk);
-        disk.edit("file", flip);
+    for (disk, _) in sealed_in_both(500) {
+        let length = file_bytes(&disk, "file").len();
+        let ends = (0..SEALED_HEADER_BYTES).chain(length - TRAILER_BYTES..length);
+        for bit in ends.flat_map(|byte| byte * 8..byte * 8 + 8) {
+            let flip = |bytes: &mut Vec<u8>| bytes[bit / 8] ^= 1 << (bit % 8);
+            disk.edit("file", flip);
+            damaged(&disk);
+            disk.edit("file", flip);
+        }
+        assert!(read(&disk, "file").is_ok());
     }
-    assert!(read(&disk, "file").is_ok());
 }
 
 #[test]
 fn random_flips_and_cuts_and_extensions_are_refused() {
-    let (disk, _) = sealed(200_000);
-    let mut dice = Dice::new(5);
-    let whole = file_bytes(&disk, "file");
-    for _ in 0..300 {
-        let (at, bit) = (dice.below(whole.len()), dice.below(8));
-        disk.edit("file", |bytes| bytes[at] ^= 1 << bit);
-        damaged(&disk);
-        disk.edit("file", |bytes| bytes.truncate(at));
-        damaged(&disk);
-        let longer = dice.bytes(1 + at % 100);
-        disk.edit("file", |bytes| {
-            bytes.clone_from(&whole);
-            bytes.extend(longer);
-        });
-        damaged(&disk);
-        disk.edit("file", |bytes| bytes.clone_from(&whole));
+    for (disk, _) in sealed_in_both(200_000) {
+        let mut dice = Dice::new(5);
+        let whole = file_bytes(&disk, "file");
+        for _ in 0..300 {
+            let (at, bit) = (dice.below(whole.len()), dice.below(8));
+            disk.edit("file", |bytes| bytes[at] ^= 1 << bit);
+            damaged(&disk);
+            disk.edit("file", |bytes| bytes.truncate(at));
+            damaged(&disk);
+            let longer = dice.bytes(1 + at % 100);
+            disk.edit("file", |bytes| {
+                bytes.clone_from(&whole);
+                bytes.extend(longer);
+            });
+            damaged(&disk);
+            disk.edit("file", |bytes| bytes.clone_from(&whole));
+        }
     }
 }
 
@@ -105,8 +127,12 @@ fn swapped_and_zeroed_blocks_are_refused() {
         blocks.rotate_left(BLOCK_ON_DISK);
     });
     damaged(&disk);
-    let (disk, _) = sealed(3 * BLOCK_BYTES);
-    disk.edit("file", |bytes| bytes[8_192..12_288].fill(0));
+    for (disk, _) in sealed_in_both(3 * BLOCK_BYTES) {
+        disk.edit("file", |bytes| bytes[8_192..12_288].fill(0));
+        damaged(&disk);
+    }
+    let [_, (disk, _)] = sealed_in_both(BLOCK_BYTES);
+    disk.edit("file", |bytes| bytes[PAGE_BYTES..3 * PAGE_BYTES].rotate_left(PAGE_BYTES));
     damaged(&disk);
 }
 

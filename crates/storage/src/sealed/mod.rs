@@ -1,15 +1,20 @@
 //! Sealed files, which are written once and never changed: the parts and manifests of snapshots,
 //! and the identity of the directory.
 //!
-//! Knows no content. A file has a header, a body in blocks of 64 KiB, each followed by its XXH3-64,
-//! and a trailer with the length of the body and the XXH3-128 of header and body. It is written
-//! under a temporary name and renamed only once it is durable, so under its final name it is whole
-//! or damaged, never half written. The reader verifies a block before it returns a byte of it, and
-//! the XXH3-128 of the file before it returns the last block.
+//! Knows no content. A file has a header, a body in blocks, each followed by its XXH3-64, and a
+//! trailer with the length of the body and the XXH3-128 of header and body. It is written under a
+//! temporary name and renamed only once it is durable, so under its final name it is whole or
+//! damaged, never half written. The reader verifies a block before it returns a byte of it, and the
+//! XXH3-128 of the file before it returns the last block.
 //!
-//! Cost: two passes of XXH3, 8 bytes for each block, and one block in memory. Tested by flips of
+//! Blocks have 64 KiB, or fill pages of 4 KiB ([`BodyLayout`]): a file in pages can also be read at any
+//! place ([`pages`]).
+//!
+//! Cost: two passes of XXH3, 8 bytes for each block, and some 64 KiB in memory. Tested by flips of
 //! every bit of header and trailer and of a bit in each block, by cuts, extensions, swapped blocks,
 //! and files of other directories.
+
+pub mod pages;
 
 use std::fmt;
 use std::io::{self, Read, Write};
@@ -17,23 +22,73 @@ use std::sync::Arc;
 
 use xxhash_rust::xxh3::{Xxh3, xxh3_64_with_seed};
 
-use super::disk::{Disk, DiskFile};
-use super::error::{Damage, FileRefusal, StorageError};
-use super::header::{
+use crate::disk::{Disk, DiskFile};
+use crate::error::{Damage, FileRefusal, StorageError};
+use crate::header::{
     BadHeader, FileFormat, Identity, KIND_AT, Seed, append_crc, array_at, has_crc, header_bytes,
     u32_at, u64_at,
 };
-use super::names::{is_temporary, temporary_name};
-
-const FORMAT: FileFormat = FileFormat { magic: *b"\x89npseal\n", version: 2 };
+use crate::names::{is_temporary, temporary_name};
+use crate::sealed::pages::SealedPages;
 
 /// The bytes of the body in one block.
 pub const BLOCK_BYTES: usize = 64 << 10;
 
-/// The length of a sealed file's header.
+/// The length of a sealed file's header. In a file in pages, zeros follow to the end of the page.
 pub const SEALED_HEADER_BYTES: usize = header_bytes(0);
 
+/// The size of a page, with its checksum.
+pub const PAGE_BYTES: usize = 4 << 10;
+
+/// The bytes of the body in one page.
+pub const PAGE_BODY_BYTES: usize = PAGE_BYTES - BLOCK_CHECKSUM_BYTES;
+
 const BLOCK_CHECKSUM_BYTES: usize = 8;
+
+/// How the body of a sealed file lies in it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum BodyLayout {
+    /// Blocks of 64 KiB, to be read from the beginning to the end.
+    Blocks,
+    /// Blocks that fill pages of 4 KiB with their checksums, to be read at any place, too. The
+    /// header has a page of its own. The checksums depend on the name of the file, so that a page
+    /// of another file in the same place is noticed without reading the whole.
+    Pages,
+}
+
+impl BodyLayout {
+    const fn format(self) -> FileFormat {
+        let version = match self {
+            Self::Blocks => 2,
+            Self::Pages => 3,
+        };
+        FileFormat { magic: *b"\x89npseal\n", version }
+    }
+
+    /// The bytes of the body in one block.
+    pub(crate) const fn block_bytes(self) -> usize {
+        match self {
+            Self::Blocks => BLOCK_BYTES,
+            Self::Pages => PAGE_BODY_BYTES,
+        }
+    }
+
+    /// Where the body begins.
+    pub(crate) const fn header_bytes(self) -> usize {
+        match self {
+            Self::Blocks => SEALED_HEADER_BYTES,
+            Self::Pages => PAGE_BYTES,
+        }
+    }
+
+    /// The seed of the checksums of blocks.
+    pub(crate) fn block_seed(self, name: &str, seed: Seed) -> Seed {
+        match self {
+            Self::Blocks => seed,
+            Self::Pages => Seed(xxh3_64_with_seed(name.as_bytes(), seed.0)),
+        }
+    }
+}
 
 const BODY_BYTES_AT: usize = 0;
 const CHECKSUM_AT: usize = BODY_BYTES_AT + 8;
@@ -79,10 +134,14 @@ pub struct SealedWriter {
     disk: Arc<dyn Disk>,
     name: String,
     file: Box<dyn DiskFile>,
+    layout: BodyLayout,
+    /// Of the blocks.
     seed: Seed,
     whole: Xxh3,
-    /// The block being filled.
-    block: Vec<u8>,
+    /// What is not written yet: whole blocks with their checksums, and the block being filled.
+    pending: Vec<u8>,
+    /// Where in it that block begins.
+    block_at: usize,
     blocks: u64,
     body_bytes: u64,
     written: u64,
@@ -90,7 +149,7 @@ pub struct SealedWriter {
 }
 
 impl SealedWriter {
-    /// Begins a file, and removes an old `<name>.tmp`.
+    /// Begins a file in blocks, and removes an old `<name>.tmp`.
     ///
     /// # Errors
     /// [`StorageError::Io`].
@@ -100,10 +159,33 @@ impl SealedWriter {
         kind: FileKind,
         identity: Identity,
     ) -> Result<Self, StorageError> {
+        Self::create_in(BodyLayout::Blocks, disk, name, (kind, identity))
+    }
+
+    /// The same for a file in pages.
+    ///
+    /// # Errors
+    /// As [`Self::create`].
+    pub fn create_in_pages(
+        disk: Arc<dyn Disk>,
+        name: &str,
+        kind: FileKind,
+        identity: Identity,
+    ) -> Result<Self, StorageError> {
+        Self::create_in(BodyLayout::Pages, disk, name, (kind, identity))
+    }
+
+    fn create_in(
+        layout: BodyLayout,
+        disk: Arc<dyn Disk>,
+        name: &str,
+        (kind, identity): (FileKind, Identity),
+    ) -> Result<Self, StorageError> {
         let temporary = temporary_name(name);
         disk.remove_if_present(&temporary)?;
         let file = disk.create(&temporary)?;
-        let header = FORMAT.encode(kind.0, &identity, &[]);
+        let mut header = layout.format().encode(kind.0, &identity, &[]);
+        header.resize(layout.header_bytes(), 0);
         file.write_at(0, &header)?;
         let seed = identity.seed();
         let mut whole = Xxh3::with_seed(seed.0);
@@ -112,12 +194,14 @@ impl SealedWriter {
             disk,
             name: name.to_owned(),
             file,
-            seed,
+            layout,
+            seed: layout.block_seed(name, seed),
             whole,
-            block: Vec::with_capacity(BLOCK_BYTES + BLOCK_CHECKSUM_BYTES),
+            pending: Vec::with_capacity(BLOCK_BYTES + PAGE_BYTES),
+            block_at: 0,
             blocks: 0,
             body_bytes: 0,
-            written: SEALED_HEADER_BYTES as u64,
+            written: header.len() as u64,
             synced: 0,
         })
     }
@@ -128,9 +212,7 @@ impl SealedWriter {
     /// # Errors
     /// [`StorageError::Io`]; the temporary file may remain, which does no harm.
     pub fn finish(mut self) -> Result<Sealed, StorageError> {
-        if !self.block.is_empty() {
-            self.write_block()?;
-        }
+        self.end_body()?;
         let sealed = Sealed {
             body_bytes: self.body_bytes,
             file_bytes: self.written + TRAILER_BYTES as u64,
@@ -151,15 +233,40 @@ impl SealedWriter {
         self.disk.remove(&temporary_name(&self.name))
     }
 
-    fn write_block(&mut self) -> Result<(), StorageError> {
-        self.whole.update(&self.block);
-        self.body_bytes += self.block.len() as u64;
-        let checksum = block_checksum(&self.block, self.blocks, self.seed);
-        self.block.extend_from_slice(&checksum.to_le_bytes());
-        self.file.write_at(self.written, &self.block)?;
-        self.written += self.block.len() as u64;
+    /// The body of a file in pages, to be read from now on; the file goes away with it.
+    ///
+    /// # Errors
+    /// [`StorageError::Io`].
+    pub fn into_temporary(mut self) -> Result<SealedPages, StorageError> {
+        self.end_body()?;
+        self.disk.remove(&temporary_name(&self.name))?;
+        Ok(SealedPages::of(self.name, self.file, self.seed, self.body_bytes))
+    }
+
+    /// Writes what is left of the body.
+    fn end_body(&mut self) -> Result<(), StorageError> {
+        if self.pending.len() > self.block_at {
+            self.end_block();
+        }
+        self.write_pending()
+    }
+
+    /// Ends the block that is being filled.
+    fn end_block(&mut self) {
+        let block = self.pending.get(self.block_at..).unwrap_or_default();
+        self.whole.update(block);
+        self.body_bytes += block.len() as u64;
+        let checksum = block_checksum(block, self.blocks, self.seed);
+        self.pending.extend_from_slice(&checksum.to_le_bytes());
+        self.block_at = self.pending.len();
         self.blocks += 1;
-        self.block.clear();
+    }
+
+    fn write_pending(&mut self) -> Result<(), StorageError> {
+        self.file.write_at(self.written, &self.pending)?;
+        self.written += self.pending.len() as u64;
+        self.pending.clear();
+        self.block_at = 0;
         if self.written - self.synced >= SYNC_STEP_BYTES {
             self.file.sync_data()?;
             self.synced = self.written;
@@ -171,11 +278,14 @@ impl SealedWriter {
 /// The errors contain a [`StorageError`]; [`StorageError::from_io`] extracts it.
 impl Write for SealedWriter {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        let free = BLOCK_BYTES - self.block.len();
+        let free = self.block_at + self.layout.block_bytes() - self.pending.len();
         let taken = bytes.get(..free).unwrap_or(bytes);
-        self.block.extend_from_slice(taken);
-        if self.block.len() == BLOCK_BYTES {
-            self.write_block()?;
+        self.pending.extend_from_slice(taken);
+        if taken.len() == free {
+            self.end_block();
+            if self.pending.len() >= BLOCK_BYTES {
+                self.write_pending()?;
+            }
         }
         Ok(taken.len())
     }
@@ -200,12 +310,16 @@ pub struct SealedReader {
     name: String,
     file: Box<dyn DiskFile>,
     identity: Identity,
+    layout: BodyLayout,
+    /// Of the blocks.
     seed: Seed,
     sealed: Sealed,
     whole: Xxh3,
-    /// The verified block; its first `taken` bytes were returned.
+    /// Verified bytes: those of a block, or of some pages. The first `taken` were returned.
     block: Vec<u8>,
     taken: usize,
+    /// As they were read, with their checksums.
+    raw: Vec<u8>,
     blocks: u64,
     /// The bytes of the body after `block`.
     body_left: u64,
@@ -241,28 +355,31 @@ impl SealedReader {
     ) -> Result<Self, StorageError> {
         let file = disk.open(name)?;
         let length = file.len()?;
-        let mut header = [0; SEALED_HEADER_BYTES];
-        if file.read_at(0, &mut header)? < SEALED_HEADER_BYTES {
-            return Err(damaged(name, 0, Damage::FileHeader));
-        }
-        let identity = decode_header(&header, kind, expected).map_err(|bad| match bad {
-            BadHeader::Damaged => damaged(name, 0, Damage::FileHeader),
-            BadHeader::Refused(why) => StorageError::Refused { file: name.to_owned(), why },
-        })?;
+        let mut header = vec![0; PAGE_BYTES];
+        let read = file.read_at(0, &mut header)?;
+        header.truncate(read);
+        let (identity, layout) =
+            decode_header(&header, kind, expected).map_err(|bad| match bad {
+                BadHeader::Damaged => damaged(name, 0, Damage::FileHeader),
+                BadHeader::Refused(why) => StorageError::Refused { file: name.to_owned(), why },
+            })?;
         let seed = identity.seed();
-        let sealed = read_trailer(&*file, length)?
+        let sealed = read_trailer(&*file, layout, length)?
             .ok_or_else(|| damaged(name, trailer_offset(length), Damage::Trailer))?;
         let mut whole = Xxh3::with_seed(seed.0);
-        whole.update(&header);
+        // The length of the file shows that it has a whole header.
+        whole.update(header.get(..layout.header_bytes()).unwrap_or_default());
         let reader = Self {
             name: name.to_owned(),
             file,
             identity,
-            seed,
+            layout,
+            seed: layout.block_seed(name, seed),
             sealed,
             whole,
             block: Vec::new(),
             taken: 0,
+            raw: Vec::new(),
             blocks: 0,
             body_left: sealed.body_bytes,
         };
@@ -281,8 +398,20 @@ impl SealedReader {
         self.sealed
     }
 
+    /// Whether it can be read at any place.
+    pub fn is_in_pages(&self) -> bool {
+        self.layout == BodyLayout::Pages
+    }
+
+    /// The body, to be read at any place: each page is verified when it is read, the file as a
+    /// whole is not. `None` if the file is not in pages.
+    pub fn into_pages(self) -> Option<SealedPages> {
+        let Self { name, file, seed, layout, sealed, .. } = self;
+        (layout == BodyLayout::Pages).then(|| SealedPages::of(name, file, seed, sealed.body_bytes))
+    }
+
     /// The next verified bytes: the rest of a block from which [`Read::read`] took some, or else
-    /// the next block; `None` at the end.
+    /// the next block, or some pages; `None` at the end.
     ///
     /// # Errors
     /// [`StorageError::DamagedSealed`], [`StorageError::Io`].
@@ -315,21 +444,28 @@ impl SealedReader {
         if self.taken < self.block.len() || self.body_left == 0 {
             return Ok(());
         }
-        let offset =
-            SEALED_HEADER_BYTES as u64 + self.blocks * (BLOCK_BYTES + BLOCK_CHECKSUM_BYTES) as u64;
-        let body_bytes = self.body_left.min(BLOCK_BYTES as u64) as usize;
+        let block_bytes = self.layout.block_bytes();
+        let at_a_time = BLOCK_BYTES / block_bytes * block_bytes;
+        let body_bytes = self.body_left.min(at_a_time as u64) as usize;
+        let first = self.layout.header_bytes() as u64
+            + self.blocks * (block_bytes + BLOCK_CHECKSUM_BYTES) as u64;
         self.taken = 0;
         self.block.clear();
-        self.block.resize(body_bytes + BLOCK_CHECKSUM_BYTES, 0);
-        let filled = self.file.read_at(offset, &mut self.block)?;
-        let stored = self.block.split_off(body_bytes);
-        let expected = block_checksum(&self.block, self.blocks, self.seed).to_le_bytes();
-        if filled < body_bytes + BLOCK_CHECKSUM_BYTES || stored != expected {
+        self.raw.resize(body_bytes + body_bytes.div_ceil(block_bytes) * BLOCK_CHECKSUM_BYTES, 0);
+        let filled = self.file.read_at(first, &mut self.raw)?;
+        let read = self.raw.get(..filled).unwrap_or_default();
+        let mut offset = first;
+        for raw in read.chunks(block_bytes + BLOCK_CHECKSUM_BYTES) {
+            let Some(block) = verified(raw, self.blocks, self.seed) else { break };
+            self.whole.update(block);
+            self.block.extend_from_slice(block);
+            self.blocks += 1;
+            offset += raw.len() as u64;
+        }
+        if self.block.len() < body_bytes {
             self.block.clear();
             return Err(damaged(&self.name, offset, Damage::Block));
         }
-        self.whole.update(&self.block);
-        self.blocks += 1;
         self.body_left -= body_bytes as u64;
         self.check_whole_at_end().inspect_err(|_| self.block.clear())
     }
@@ -376,11 +512,18 @@ pub fn remove_leftovers(disk: &dyn Disk) -> Result<(), StorageError> {
 }
 
 fn decode_header(
-    header: &[u8; SEALED_HEADER_BYTES],
+    header: &[u8],
     kind: FileKind,
     expected: Option<&Identity>,
-) -> Result<Identity, BadHeader> {
-    let (identity, []) = FORMAT.decode(header)?;
+) -> Result<(Identity, BodyLayout), BadHeader> {
+    let (identity, layout) = match BodyLayout::Pages.format().decode(header) {
+        Ok((identity, [])) => (identity, BodyLayout::Pages),
+        Err(BadHeader::Refused(FileRefusal::Version { .. })) => {
+            let (identity, []) = BodyLayout::Blocks.format().decode(header)?;
+            (identity, BodyLayout::Blocks)
+        }
+        Err(bad) => return Err(bad),
+    };
     let (expected_kind, got) = (kind.0, u32_at(header, KIND_AT));
     if got != expected_kind {
         return Err(BadHeader::Refused(FileRefusal::Kind { expected: expected_kind, got }));
@@ -388,7 +531,7 @@ fn decode_header(
     if let Some(expected) = expected {
         expected.accept(&identity).map_err(BadHeader::Refused)?;
     }
-    Ok(identity)
+    Ok((identity, layout))
 }
 
 fn encode_trailer(sealed: &Sealed) -> Vec<u8> {
@@ -400,11 +543,15 @@ fn encode_trailer(sealed: &Sealed) -> Vec<u8> {
 }
 
 /// The trailer of a file of `length` bytes; `None` if it does not fit the file.
-fn read_trailer(file: &dyn DiskFile, length: u64) -> Result<Option<Sealed>, StorageError> {
+fn read_trailer(
+    file: &dyn DiskFile,
+    layout: BodyLayout,
+    length: u64,
+) -> Result<Option<Sealed>, StorageError> {
     let mut trailer = [0; TRAILER_BYTES];
     let whole = file.read_at(trailer_offset(length), &mut trailer)? == TRAILER_BYTES;
     let body_bytes = u64_at(&trailer, BODY_BYTES_AT);
-    if !whole || !has_crc(&trailer) || file_bytes(body_bytes) != Some(length) {
+    if !whole || !has_crc(&trailer) || file_bytes(layout, body_bytes) != Some(length) {
         return Ok(None);
     }
     Ok(Some(Sealed {
@@ -419,10 +566,10 @@ fn trailer_offset(length: u64) -> u64 {
 }
 
 /// The length of a file with a body of this length; `None` if it overflows.
-fn file_bytes(body_bytes: u64) -> Option<u64> {
-    let checksums =
-        body_bytes.div_ceil(BLOCK_BYTES as u64).checked_mul(BLOCK_CHECKSUM_BYTES as u64)?;
-    body_bytes.checked_add(checksums)?.checked_add((SEALED_HEADER_BYTES + TRAILER_BYTES) as u64)
+fn file_bytes(layout: BodyLayout, body_bytes: u64) -> Option<u64> {
+    let blocks = body_bytes.div_ceil(layout.block_bytes() as u64);
+    let checksums = blocks.checked_mul(BLOCK_CHECKSUM_BYTES as u64)?;
+    body_bytes.checked_add(checksums)?.checked_add((layout.header_bytes() + TRAILER_BYTES) as u64)
 }
 
 /// The number of the block is part of the seed, so that blocks cannot be swapped.
@@ -430,6 +577,12 @@ fn block_checksum(block: &[u8], number: u64, seed: Seed) -> u64 {
     xxh3_64_with_seed(block, seed.0 ^ number)
 }
 
-fn damaged(name: &str, offset: u64, why: Damage) -> StorageError {
+/// A block without its checksum, if that is right.
+pub(crate) fn verified(raw: &[u8], number: u64, seed: Seed) -> Option<&[u8]> {
+    let (block, stored) = raw.split_last_chunk()?;
+    (u64::from_le_bytes(*stored) == block_checksum(block, number, seed)).then_some(block)
+}
+
+pub(crate) fn damaged(name: &str, offset: u64, why: Damage) -> StorageError {
     StorageError::DamagedSealed { file: name.to_owned(), offset, why }
 }
