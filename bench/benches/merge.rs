@@ -18,6 +18,7 @@ use nearprint_index::compaction::merge;
 use nearprint_index::compaction::merge::Merged;
 use nearprint_index::levels::level::Level;
 use nearprint_index::levels::segment::Segment;
+use nearprint_index::memory::placed::Placement;
 use nearprint_index::plan::Plans;
 
 /// The fingerprints in small segments at one moment of loading ten million.
@@ -71,7 +72,9 @@ fn merges(criterion: &mut Criterion) {
     measure(&mut group, ("large segments", all), || {
         merge::merge(&plans, &large_segments, true, false)
     });
-    measure(&mut group, ("other tables", all), || merge::merge_tables(&tables, None));
+    measure(&mut group, ("other tables", all), || {
+        merge::merge_tables(&Placement::Memory, &tables, None)
+    });
     group.finish();
 }
 

@@ -52,7 +52,7 @@ const LAYERS: &[(&str, usize)] = &[
     ("crates/client", 500),
     ("crates/machine", 2_130),
     ("crates/storage", 3_530),
-    ("crates/index", 9_510),
+    ("crates/index", 10_520),
     ("crates/fingerprint", 710),
     ("src/replicas", 1_300),
     ("src/config", 970),

@@ -4,8 +4,12 @@
 //! segment is written as its fingerprints alone; its tables are rebuilt. All numbers are
 //! little-endian. The image has no checksum, since the sealed file around it has one, but
 //! references from one part to another are checked nevertheless.
+//!
+//! A part can also be opened in its file ([`open_segment`], [`open_table`]): then its large arrays
+//! stay there.
 
 use std::io::{self, Read, Write};
+use std::sync::Arc;
 
 use bytemuck::{Pod, Zeroable};
 use nearprint_fingerprint::{Distance, LABELS};
@@ -16,11 +20,14 @@ use crate::id_key::IdKey;
 use crate::kernel::scan::Line;
 use crate::labels::table::LabelTable;
 use crate::labels::tables::LabelTables;
-use crate::levels::ids::IdTable;
+use crate::levels::ids::{self, IdTable};
 use crate::levels::posting::{Common, Posting, Postings, Words};
 use crate::levels::segment::{NamespaceGroup, Removal, ResetEntry, Segment};
 use crate::levels::sorted::Sorted;
 use crate::memory::array::Array;
+use crate::memory::column::PackedColumn;
+use crate::memory::file::{FileArray, FileBody};
+use crate::memory::placed::PlacedArray;
 use crate::namespaces::NamespaceNumber;
 use crate::permutation::Permuted;
 use crate::plan::{Plan, Plans};
@@ -56,12 +63,12 @@ pub fn write_segment(segment: &Segment, sink: &mut dyn Write) -> io::Result<()> 
     let groups = groups.iter();
     write_list(groups.map(|g| [g.number, g.start, g.listed, u32::from(g.is_uniform)]), sink)?;
     let ids = segment.ids().iter();
-    write_list(ids.map(|(key, number)| pack_id(key, number)), sink)?;
+    write_list(ids.map(|(key, number)| ids::pack(key, number)), sink)?;
     for table in segment.labels().all() {
         let (directory_bits, directory, rows) = table.parts();
         sink.write_all(bytemuck::bytes_of(&u64::from(directory_bits)))?;
         write_array(directory, sink)?;
-        write_array(rows, sink)?;
+        write_placed(rows, sink)?;
     }
     let removals = segment.removals().iter();
     let packed = removals.map(|Removal { value, posting }| {
@@ -78,8 +85,25 @@ pub fn write_segment(segment: &Segment, sink: &mut dyn Write) -> io::Result<()> 
 /// # Errors
 /// Those of the source, and `InvalidData` where the bytes are not such a segment.
 pub fn read_segment(source: &mut dyn Read, plans: &Plans) -> io::Result<Segment> {
+    segment_of(&mut Source::Read(source), plans)
+}
+
+/// Opens a segment in its file, of an index with these plans: memory has the directories, and what
+/// is small. Reads all ids once, to make their filter. A small segment is read into memory.
+///
+/// # Errors
+/// As [`read_segment`].
+pub fn open_segment(file: Arc<dyn FileBody>, plans: &Plans) -> io::Result<Segment> {
+    segment_of(&mut Source::in_file(file), plans)
+}
+
+fn segment_of(source: &mut Source<'_>, plans: &Plans) -> io::Result<Segment> {
     let sorted = match read_one(source)? {
-        SMALL => Sorted::Small(read_buckets(source, plans.small.distance_max())?),
+        SMALL => {
+            // It is soon merged into another one.
+            source.leave_nothing();
+            Sorted::Small(read_buckets(source, plans.small.distance_max())?)
+        }
         0 => Sorted::Large(read_table_of(0, source, &plans.large)?),
         _ => return Err(invalid("there is no segment of this form")),
     };
@@ -87,7 +111,7 @@ pub fn read_segment(source: &mut dyn Read, plans: &Plans) -> io::Result<Segment>
     let groups = read_list(source, |[number, start, listed, is_uniform]: [u32; 4]| {
         NamespaceGroup { number, start, listed, is_uniform: is_uniform == 1 }
     })?;
-    let ids: Vec<(IdKey, u32)> = read_list(source, unpack_id)?;
+    let ids = read_ids(source)?;
     let labels = read_labels(source, sorted.numbers())?;
     let removals = read_list(source, |[value, posting @ ..]: [u64; 5]| Removal {
         value,
@@ -97,10 +121,6 @@ pub fn read_segment(source: &mut dyn Read, plans: &Plans) -> io::Result<Segment>
         value,
         sequence: Sequence::new(sequence),
     })?;
-    if !ids.is_sorted_by(|a, b| a.0 < b.0) {
-        return Err(invalid("the ids of the segment are not in order"));
-    }
-    let ids = IdTable::from_sorted(ids.into_iter());
     Segment::from_parts(sorted, (oldest, groups, later), (ids, labels), (removals, resets))
         .ok_or_else(|| invalid("the parts of the segment do not fit each other"))
 }
@@ -119,8 +139,10 @@ pub fn write_table(table: &Table, sink: &mut dyn Write) -> io::Result<()> {
     let (groups, crowded, lines, rests) = table.parts();
     write_array(groups, sink)?;
     write_list(crowded.iter().copied(), sink)?;
-    write_array(lines, sink)?;
-    write_array(&rests.stored(table.numbers()), sink)
+    write_placed(lines, sink)?;
+    let words = PackedColumn::words_for(rests.bits(), table.numbers());
+    sink.write_all(&(words as u64).to_le_bytes())?;
+    rests.write(table.numbers(), sink)
 }
 
 /// Stands for the partition of a whole table.
@@ -131,11 +153,23 @@ const WHOLE: u64 = u64::MAX;
 /// # Errors
 /// Those of the source, and `InvalidData` where the bytes are not such a table.
 pub fn read_table(source: &mut dyn Read, plan: &Plan) -> io::Result<Table> {
+    table_of(&mut Source::Read(source), plan)
+}
+
+/// Opens a table in its file, of an index with this plan: memory has the directory.
+///
+/// # Errors
+/// As [`read_table`].
+pub fn open_table(file: Arc<dyn FileBody>, plan: &Plan) -> io::Result<Table> {
+    table_of(&mut Source::in_file(file), plan)
+}
+
+fn table_of(source: &mut Source<'_>, plan: &Plan) -> io::Result<Table> {
     let role: u64 = read_one(source)?;
     read_table_of(usize::try_from(role).unwrap_or(usize::MAX), source, plan)
 }
 
-fn read_table_of(role: usize, source: &mut dyn Read, plan: &Plan) -> io::Result<Table> {
+fn read_table_of(role: usize, source: &mut Source<'_>, plan: &Plan) -> io::Result<Table> {
     let [cell_bits, partition]: [u64; 2] = read_one(source)?;
     let table_plan =
         *plan.tables().get(role).ok_or_else(|| invalid("the index has no such table"))?;
@@ -144,13 +178,13 @@ fn read_table_of(role: usize, source: &mut dyn Read, plan: &Plan) -> io::Result<
     let partition = (partition != WHOLE).then(|| usize::try_from(partition).unwrap_or(usize::MAX));
     let groups: Array<CellGroup> = read_array(source)?;
     let crowded: Vec<CrowdedGroup> = read_list(source, |crowded| crowded)?;
-    let (lines, rests): (Array<Line>, Array<u64>) = (read_array(source)?, read_array(source)?);
+    let (lines, rests) = (read_placed::<Line>(source)?, read_placed::<u64>(source)?);
     let of = (table_plan, role, geometry, partition);
     Table::from_parts(of, (groups, crowded), (lines, rests))
         .ok_or_else(|| invalid("the parts of the table do not fit each other"))
 }
 
-fn read_buckets(source: &mut dyn Read, distance_max: Distance) -> io::Result<Buckets> {
+fn read_buckets(source: &mut Source<'_>, distance_max: Distance) -> io::Result<Buckets> {
     let values: Vec<Permuted> = read_list(source, |value| value)?;
     if !values.is_sorted_by(|a, b| a < b) || values.len() > buckets::COUNT_MAX {
         return Err(invalid("the fingerprints of the segment are too many or not in order"));
@@ -158,11 +192,22 @@ fn read_buckets(source: &mut dyn Read, distance_max: Distance) -> io::Result<Buc
     Ok(Buckets::build(distance_max, &values))
 }
 
-fn read_labels(source: &mut dyn Read, numbers: usize) -> io::Result<LabelTables> {
+fn read_ids(source: &mut Source<'_>) -> io::Result<IdTable> {
+    if let Some(pairs) = source.take_array()? {
+        return Ok(IdTable::of_file(pairs));
+    }
+    let pairs: Vec<(IdKey, u32)> = read_list(source, ids::unpack)?;
+    if !pairs.is_sorted_by(|a, b| a.0 < b.0) {
+        return Err(invalid("the ids of the segment are not in order"));
+    }
+    Ok(IdTable::from_sorted(pairs.into_iter()))
+}
+
+fn read_labels(source: &mut Source<'_>, numbers: usize) -> io::Result<LabelTables> {
     let mut tables: [LabelTable; LABELS] = Default::default();
     for table in &mut tables {
         let directory_bits: u64 = read_one(source)?;
-        let (directory, rows) = (read_array(source)?, read_array(source)?);
+        let (directory, rows) = (read_array(source)?, read_placed(source)?);
         let directory_bits = u32::try_from(directory_bits).unwrap_or(u32::MAX);
         *table = LabelTable::from_parts(directory_bits, directory, rows, numbers)
             .ok_or_else(|| invalid("the labels do not fit the segment"))?;
@@ -190,11 +235,10 @@ fn write_postings(postings: &Postings, sink: &mut dyn Write) -> io::Result<()> {
         postings.len() as u64,
     ];
     sink.write_all(bytemuck::bytes_of(&head))?;
-    let Words { sequences, namespaces, expiries, samples } = postings.words();
-    [sequences, namespaces, expiries, samples].iter().try_for_each(|words| write_array(words, sink))
+    postings.write(sink)
 }
 
-fn read_postings(source: &mut dyn Read) -> io::Result<Postings> {
+fn read_postings(source: &mut Source<'_>) -> io::Result<Postings> {
     let [first, last, flags, first_namespace, last_namespace]: [u64; 5] = read_one(source)?;
     let [first_expiry, last_expiry, all_expire, any_sketch, len]: [u64; 5] = read_one(source)?;
     let common = Common {
@@ -206,11 +250,11 @@ fn read_postings(source: &mut dyn Read) -> io::Result<Postings> {
         all_expire: all_expire == 1,
         any_sketch: any_sketch == 1,
     };
-    let words: Words<Array<u64>> = Words {
-        sequences: read_array(source)?,
-        namespaces: read_array(source)?,
-        expiries: read_array(source)?,
-        samples: read_array(source)?,
+    let words: Words<PlacedArray<u64>> = Words {
+        sequences: read_placed(source)?,
+        namespaces: read_placed(source)?,
+        expiries: read_placed(source)?,
+        samples: read_placed(source)?,
     };
     let lengths = Words {
         sequences: words.sequences.len(),
@@ -228,12 +272,71 @@ fn read_postings(source: &mut dyn Read) -> io::Result<Postings> {
     }
 }
 
-fn pack_id(key: IdKey, number: u32) -> [u64; 2] {
-    [key.high, u64::from(key.low) << 32 | u64::from(number)]
+/// Where an image is read from.
+enum Source<'a> {
+    /// From its beginning to its end, into memory.
+    Read(&'a mut dyn Read),
+    /// In a file, in which arrays of at least so many bytes stay.
+    File { file: Arc<dyn FileBody>, position: u64, stay_bytes_min: u64 },
 }
 
-fn unpack_id([high, low]: [u64; 2]) -> (IdKey, u32) {
-    (IdKey { high, low: (low >> 32) as u32 }, low as u32)
+/// Smaller arrays are read into memory. The tests have small ones.
+const IN_FILE_BYTES_MIN: u64 = if cfg!(test) { 1 } else { 64 << 10 };
+
+impl Source<'_> {
+    fn in_file(file: Arc<dyn FileBody>) -> Self {
+        Self::File { file, position: 0, stay_bytes_min: IN_FILE_BYTES_MIN }
+    }
+
+    /// From now on everything is read into memory.
+    fn leave_nothing(&mut self) {
+        if let Self::File { stay_bytes_min, .. } = self {
+            *stay_bytes_min = u64::MAX;
+        }
+    }
+
+    /// Passes over an array that stays in its file; `None`, without reading its length, if the next
+    /// one does not.
+    fn take_array<T: Pod>(&mut self) -> io::Result<Option<FileArray<T>>> {
+        let Self::File { file, position, stay_bytes_min } = self else { return Ok(None) };
+        let mut count = [0; 8];
+        file.read(*position, &mut count)?;
+        let count = u64::from_le_bytes(count);
+        let bytes = count.checked_mul(size_of::<T>() as u64);
+        let bytes = bytes.ok_or_else(|| invalid("an array is too long for its file"))?;
+        if bytes < *stay_bytes_min {
+            return Ok(None);
+        }
+        let begin = *position + 8;
+        let end = begin.checked_add(bytes);
+        *position = end.ok_or_else(|| invalid("an array is too long for its file"))?;
+        Ok(Some(FileArray::new(Arc::clone(file), begin, count as usize)))
+    }
+}
+
+impl Read for Source<'_> {
+    fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
+        match self {
+            Self::Read(source) => source.read(into),
+            Self::File { file, position, .. } => {
+                file.read(*position, into)?;
+                *position += into.len() as u64;
+                Ok(into.len())
+            }
+        }
+    }
+}
+
+fn write_placed<T: Pod>(array: &PlacedArray<T>, sink: &mut dyn Write) -> io::Result<()> {
+    sink.write_all(&(array.len() as u64).to_le_bytes())?;
+    array.write(array.len(), sink)
+}
+
+fn read_placed<T: Pod>(source: &mut Source<'_>) -> io::Result<PlacedArray<T>> {
+    match source.take_array()? {
+        Some(array) => Ok(PlacedArray::File(array)),
+        None => read_array(source).map(PlacedArray::Memory),
+    }
 }
 
 fn write_array<T: Pod>(array: &[T], sink: &mut dyn Write) -> io::Result<()> {

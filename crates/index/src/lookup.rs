@@ -27,6 +27,9 @@ use crate::tables::table::Table;
 /// lines stay in the first-level cache until they are read.
 const QUERIES_AHEAD: usize = 4;
 
+/// The same where lines are in files, of which the disk reads many at a time.
+const QUERIES_AHEAD_IN_FILES: usize = 32;
+
 /// Initial capacity for visits: a look-up at distance 3 in a few segments.
 const VISITS: usize = 256;
 
@@ -136,6 +139,13 @@ fn prefetch(all: &[Visited<'_>], queries: &[Permuted]) {
 }
 
 impl Visited<'_> {
+    fn is_in_file(&self) -> bool {
+        match *self {
+            Self::Table(table, _) => table.file_bytes() > 0,
+            Self::Buckets(..) | Self::Delta(..) => false,
+        }
+    }
+
     fn cells(&self) -> usize {
         match *self {
             Self::Buckets(buckets, distance) => buckets.cells(distance),
@@ -231,17 +241,19 @@ impl Lookup {
         let mut all = AllVisited::new();
         reach.gather(levels, &mut all);
         let all = &*all;
-        let mut expected = queries.chunks(QUERIES_AHEAD);
+        let in_files = all.iter().any(Visited::is_in_file);
+        let ahead = if in_files { QUERIES_AHEAD_IN_FILES } else { QUERIES_AHEAD };
+        let mut expected = queries.chunks(ahead);
         let mut located = expected.clone();
         prefetch(all, expected.next().unwrap_or_default());
         self.next.locate(all, located.next().unwrap_or_default());
         prefetch(all, expected.next().unwrap_or_default());
-        for (i, queries) in queries.chunks(QUERIES_AHEAD).enumerate() {
+        for (i, queries) in queries.chunks(ahead).enumerate() {
             std::mem::swap(&mut self.now, &mut self.next);
             self.next.locate(all, located.next().unwrap_or_default());
             prefetch(all, expected.next().unwrap_or_default());
             self.now.scan(all, reach.distance, queries);
-            let first = i * QUERIES_AHEAD;
+            let first = i * ahead;
             let mut found = |at, value| found(first + at, value);
             self.now.compare(all, reach.distance, queries, &mut found);
         }

@@ -39,4 +39,12 @@ impl Built {
             Self::Flushed(_) | Self::Tables { .. } => &[],
         }
     }
+
+    /// The secondary tables that replace merged ones.
+    pub fn secondary_tables(&self) -> &[SecondaryTable] {
+        match self {
+            Self::Tables { into, .. } => into,
+            Self::Flushed(_) | Self::Segments { .. } => &[],
+        }
+    }
 }

@@ -2,33 +2,21 @@
 //!
 //! Entries are numbered by precedence: segments oldest first; within one, resets, then removals,
 //! then inserts (one entry for each fingerprint with documents). So the entries of a fingerprint,
-//! applied in the order of their numbers, give its state after all segments. [`NewNumbers`] tells
-//! which number a fingerprint has after the merge, for the rows of its labels.
+//! applied in the order of their numbers, give its state after all segments.
 
 use std::sync::Arc;
 
+use crate::compaction::numbers::{NewNumbers, NumbersInOrder};
+use crate::id_key::IdKey;
 use crate::labels::tables::{LabelTables, LabelTarget, Renumbered};
+use crate::levels::ids::{IdTable, IdTableBuilder};
 use crate::levels::segment::{FingerprintRow, Segment};
+use crate::memory::placed::Placement;
 use crate::permutation::Permuted;
 use crate::plan::Key;
 use crate::tables::runs;
 use crate::tables::runs::{Run, RunItem};
 use crate::tables::table::Number;
-
-/// For each entry of a merge, the number that its fingerprint has in the result. 4 bytes each.
-#[derive(Debug)]
-pub(crate) struct NewNumbers(Vec<Number>);
-
-/// The number of an entry whose fingerprint has no document any more.
-const NONE: Number = Number::MAX;
-
-impl NewNumbers {
-    pub(crate) fn set(&mut self, entry: u32, number: Number) {
-        if let Some(new) = self.0.get_mut(entry as usize) {
-            *new = number;
-        }
-    }
-}
 
 /// The entries of some segments, oldest first.
 #[derive(Debug)]
@@ -53,26 +41,64 @@ impl<'a> MergeEntries<'a> {
         let has_labels = |segment: &Arc<Segment>| !segment.labels().is_empty();
         let (Some(last), true) = (self.segments.last(), self.segments.iter().any(has_labels))
         else {
-            return NewNumbers(Vec::new());
+            return NewNumbers::Unknown;
         };
         let first = self.firsts.last().copied().unwrap_or_default() as usize;
-        NewNumbers(vec![NONE; first + last.tombstones() + last.sorted().numbers()])
+        NewNumbers::each(first + last.tombstones() + last.sorted().numbers())
+    }
+
+    /// No new numbers yet, in a result with the order of the segments and at most `numbers`.
+    pub(crate) fn new_numbers_in_order(&self, numbers: usize) -> NewNumbers {
+        let of = |segment: &Arc<Segment>| NumbersInOrder::new(segment.sorted().numbers(), numbers);
+        NewNumbers::InOrder(self.segments.iter().map(of).collect())
     }
 
     /// The labels of all segments, of fingerprints with these new numbers.
-    pub(crate) fn labels(&self, numbers: &NewNumbers, target: &LabelTarget<'_>) -> LabelTables {
-        if numbers.0.is_empty() {
+    pub(crate) fn labels(
+        &self,
+        placement: &Placement,
+        numbers: &NewNumbers,
+        target: &LabelTarget<'_>,
+    ) -> LabelTables {
+        if matches!(numbers, NewNumbers::Unknown) {
             return LabelTables::default();
         }
-        let renumber = |(segment, &first): (&'a Arc<Segment>, &u32)| {
-            let put = first as usize + segment.tombstones();
-            move |number: Number| Some(numbers.0[put + number as usize]).filter(|&new| new != NONE)
+        let renumber = |(at, (segment, &first)): (usize, (&'a Arc<Segment>, &u32))| {
+            let of = (at, first + segment.tombstones() as u32);
+            move |number: Number| numbers.fingerprint(of, number)
         };
-        let renumber: Vec<_> = self.segments.iter().zip(&self.firsts).map(renumber).collect();
+        let segments = self.segments.iter().zip(&self.firsts);
+        let renumber: Vec<_> = segments.enumerate().map(renumber).collect();
         let inputs = self.segments.iter().zip(&renumber);
         let inputs: Vec<Renumbered<'_>> =
             inputs.map(|(segment, renumber)| (segment.labels(), renumber as _)).collect();
-        LabelTables::merged(&inputs, target)
+        LabelTables::merged(placement, &inputs, target)
+    }
+
+    /// The ids of all segments, of documents with these new numbers in a result with fingerprints
+    /// below `numbers`.
+    pub(crate) fn ids(
+        &self,
+        placement: &Placement,
+        new: &[NumbersInOrder],
+        numbers: usize,
+    ) -> IdTable {
+        let count = self.segments.iter().map(|segment| segment.ids().len()).sum();
+        let mut ids = IdTableBuilder::new(placement, count);
+        for (key, at, document) in newest_ids(self.segments) {
+            if let Some(document) = new[at].document(document, numbers) {
+                ids.push(key, document);
+            }
+        }
+        ids.finish()
+    }
+
+    /// The segment of an entry, and the number of the fingerprint that it puts, if it puts one.
+    pub(crate) fn put_of(&self, entry: u32) -> Option<(usize, &'a Segment, Number)> {
+        let at = self.firsts.partition_point(|&first| first <= entry) - 1;
+        let segment = &self.segments[at];
+        let number = (entry - self.firsts[at]).checked_sub(segment.tombstones() as u32)?;
+        Some((at, segment, number))
     }
 
     /// All entries, in no particular order.
@@ -126,6 +152,24 @@ impl<'a> MergeEntries<'a> {
         };
         self.segments.iter().zip(&self.firsts).flat_map(of_segment).collect()
     }
+}
+
+/// The newest document of each id, by key: its segment, and its number there.
+pub(crate) fn newest_ids(
+    segments: &[Arc<Segment>],
+) -> impl Iterator<Item = (IdKey, usize, u32)> + '_ {
+    let mut sources: Vec<_> = segments.iter().map(|s| s.ids().iter().peekable()).collect();
+    std::iter::from_fn(move || {
+        let key = sources.iter_mut().filter_map(|source| Some(source.peek()?.0)).min()?;
+        let mut newest = None;
+        for (at, source) in sources.iter_mut().enumerate() {
+            if let Some((_, number)) = source.next_if(|(other, _)| *other == key) {
+                newest = Some((at, number));
+            }
+        }
+        let (at, number) = newest.expect("a source has the smallest key");
+        Some((key, at, number))
+    })
 }
 
 #[cold]

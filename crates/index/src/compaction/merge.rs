@@ -2,7 +2,8 @@
 //!
 //! All inputs are in one order, so a merge is one pass over sorted runs
 //! ([`crate::tables::runs`]); only small segments that become part of a large one are
-//! first brought into its order. A merge has its inputs and its result in memory at once.
+//! first brought into its order. A merge has its inputs and its result in memory at once, unless
+//! an input is in files: then the result is, too.
 //! Segments and secondary tables are merged one after the other, so the whole index is never in
 //! memory twice, and large segments are merged one partition at a time
 //! ([`crate::compaction::partition`]).
@@ -11,13 +12,16 @@ use std::cell::RefCell;
 use std::fmt;
 use std::sync::Arc;
 
-use crate::compaction::entries::{MergeEntries, NewNumbers};
+use crate::compaction::entries::{MergeEntries, newest_ids};
+use crate::compaction::numbers::NewNumbers;
 use crate::document::Sequence;
 use crate::id_key::IdKey;
 use crate::labels::tables::LabelTarget;
+use crate::levels::ids::IdTable;
 use crate::levels::level::{Expected, Level};
 use crate::levels::posting::Common;
 use crate::levels::segment::{FingerprintRow, Segment, SegmentBuilder};
+use crate::memory::placed::Placement;
 use crate::permutation::Permuted;
 use crate::plan::{Key, Plans};
 use crate::tables::runs;
@@ -49,17 +53,34 @@ pub struct Merged {
 /// # Panics
 /// When some are small and some large, or when large ones are to become a small one.
 pub fn merge(plans: &Plans, segments: &[Arc<Segment>], into_large: bool, oldest: bool) -> Merged {
+    merge_placed(&Placement::Memory, plans, segments, (into_large, oldest))
+}
+
+/// The same, with the arrays of the result elsewhere: that of large ones.
+///
+/// # Panics
+/// As [`merge`].
+pub fn merge_placed(
+    placement: &Placement,
+    plans: &Plans,
+    segments: &[Arc<Segment>],
+    (into_large, oldest): (bool, bool),
+) -> Merged {
     let all_small = segments.iter().all(|segment| segment.sorted().is_small());
     if all_small && into_large {
         return promote(plans, segments, oldest);
     }
     let (count, common) = extent(segments);
     let builder = if into_large {
-        SegmentBuilder::large(plans.large.tables()[0], count_rows(segments, oldest), common)
+        let count = count_rows(segments, oldest);
+        SegmentBuilder::large(placement, plans.large.tables()[0], count, common)
     } else {
         SegmentBuilder::small(plans.small.distance_max(), count, common)
     };
-    let (segment, dropped) = fill(builder, segments, oldest);
+    let (segment, dropped) = match placement {
+        Placement::Files(_) if into_large => fill_files(placement, builder, segments, oldest),
+        Placement::Files(_) | Placement::Memory => fill(builder, segments, oldest),
+    };
     // No secondary table has the fingerprints that small segments drop.
     let dropped = if into_large { dropped } else { 0 };
     Merged { segment: Arc::new(segment), secondary_tables: Vec::new(), dropped }
@@ -71,8 +92,41 @@ fn fill(mut builder: SegmentBuilder, segments: &[Arc<Segment>], oldest: bool) ->
     let entries = MergeEntries::of(segments);
     let mut numbers = entries.new_numbers();
     let dropped = push_rows(&mut builder, &entries, oldest, &mut numbers);
-    let labels = |target: &LabelTarget<'_>| entries.labels(&numbers, target);
-    (builder.finish(newest_ids(segments), labels), dropped)
+    let labels = |target: &LabelTarget<'_>| entries.labels(&Placement::Memory, &numbers, target);
+    (builder.finish(ids_of(segments), labels), dropped)
+}
+
+/// The same with the result in files: all inputs are read in order, and nothing is looked up in
+/// the result.
+fn fill_files(
+    placement: &Placement,
+    mut builder: SegmentBuilder,
+    segments: &[Arc<Segment>],
+    oldest: bool,
+) -> (Segment, u64) {
+    let entries = MergeEntries::of(segments);
+    let (mut numbers, mut dropped) = (entries.new_numbers_in_order(builder.numbers()), 0);
+    each_row(&entries, oldest, |key, row, items| {
+        let later = builder.later();
+        let number = builder.push(key, row);
+        numbers.note_in_order(&entries, items, (row, later), number);
+        dropped += u64::from(number.is_none());
+    });
+    numbers.finish();
+    let ids = |segment: &Segment| match &numbers {
+        NewNumbers::InOrder(new) => entries.ids(placement, new, segment.sorted().numbers()),
+        NewNumbers::Unknown | NewNumbers::Each(_) => IdTable::default(),
+    };
+    let labels = |target: &LabelTarget<'_>| entries.labels(placement, &numbers, target);
+    (builder.finish_with(ids, labels), dropped)
+}
+
+/// The newest document of each id, by key.
+fn ids_of(segments: &[Arc<Segment>]) -> impl Iterator<Item = (IdKey, Permuted, Sequence)> + '_ {
+    newest_ids(segments).map(|(key, at, number)| {
+        let (value, posting) = segments[at].document(number);
+        (key, value, posting.sequence)
+    })
 }
 
 /// The same for a partition; also returns a builder of the next one.
@@ -84,8 +138,8 @@ pub fn fill_partition(
     let entries = MergeEntries::of(segments);
     let mut numbers = entries.new_numbers();
     let dropped = push_rows(&mut builder, &entries, oldest, &mut numbers);
-    let labels = |target: &LabelTarget<'_>| entries.labels(&numbers, target);
-    let (segment, next) = builder.finish_partition(newest_ids(segments), labels);
+    let labels = |target: &LabelTarget<'_>| entries.labels(&Placement::Memory, &numbers, target);
+    let (segment, next) = builder.finish_partition(ids_of(segments), labels);
     (segment, next, dropped)
 }
 
@@ -98,9 +152,10 @@ fn push_rows(
     numbers: &mut NewNumbers,
 ) -> u64 {
     let mut dropped = 0;
-    each_row(entries, oldest, |key, row, items| match builder.push(key, row) {
-        Some(number) => items.iter().for_each(|&(_, entry)| numbers.set(entry, number)),
-        None => dropped += 1,
+    each_row(entries, oldest, |key, row, items| {
+        let number = builder.push(key, row);
+        numbers.note(items, number);
+        dropped += u64::from(number.is_none());
     });
     dropped
 }
@@ -112,10 +167,12 @@ fn promote(plans: &Plans, segments: &[Arc<Segment>], oldest: bool) -> Merged {
     let entries = MergeEntries::of(segments);
     let numbers = RefCell::new(entries.new_numbers());
     let add = |entry, row: &mut FingerprintRow| entries.add(entry, row);
-    let numbered = |entry, number| numbers.borrow_mut().set(entry, number);
-    let labels = |target: &LabelTarget<'_>| entries.labels(&numbers.borrow(), target);
+    let numbered =
+        |entry, number| numbers.borrow_mut().note(&[(Key::default(), entry)], Some(number));
+    let labels =
+        |target: &LabelTarget<'_>| entries.labels(&Placement::Memory, &numbers.borrow(), target);
     let Level { segment, secondary_tables } =
-        Level::of(expected, entries.all(), (add, numbered), newest_ids(segments), labels);
+        Level::of(expected, entries.all(), (add, numbered), ids_of(segments), labels);
     // No secondary table has the fingerprints that they drop.
     Merged { segment, secondary_tables, dropped: 0 }
 }
@@ -159,7 +216,17 @@ fn each_row(
 
 /// Whether a fingerprint has a document, when the merge began.
 #[derive(Clone)]
-pub struct Liveness(pub Arc<dyn Fn(Permuted) -> bool + Send + Sync>);
+pub struct Liveness {
+    pub is_live: Arc<IsLive>,
+    /// Says which fingerprints are asked next.
+    pub prefetch: Arc<Prefetch>,
+}
+
+/// Whether a fingerprint has a document.
+pub type IsLive = dyn Fn(Permuted) -> bool + Send + Sync;
+
+/// Takes fingerprints of which somebody will ask next.
+pub type Prefetch = dyn Fn(&[Permuted]) + Send + Sync;
 
 impl fmt::Debug for Liveness {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -171,9 +238,18 @@ impl fmt::Debug for Liveness {
 ///
 /// # Panics
 /// When there is no table.
-pub fn merge_tables(tables: &[Arc<Table>], liveness: Option<&Liveness>) -> Table {
-    let count = count_keys(tables, liveness);
-    let mut builder = build::TableBuilder::new(tables[0].plan(), tables[0].role(), count);
+pub fn merge_tables(
+    placement: &Placement,
+    tables: &[Arc<Table>],
+    liveness: Option<&Liveness>,
+) -> Table {
+    // To count exactly would ask twice for each fingerprint whether it is live.
+    let count = match placement {
+        Placement::Memory => count_keys(tables, liveness),
+        Placement::Files(_) => count_keys(tables, None),
+    };
+    let (plan, role) = (tables[0].plan(), tables[0].role());
+    let mut builder = build::TableBuilder::placed(placement, plan, role, count);
     each_key(tables, liveness, |key| {
         builder.push(key);
     });
@@ -207,10 +283,16 @@ pub fn fill_table(
 /// Calls `each` with every key of the tables, ascending.
 fn each_key(tables: &[Arc<Table>], liveness: Option<&Liveness>, mut each: impl FnMut(Key)) {
     let Some(plan) = tables.first().map(|table| table.plan()) else { return };
+    let mut values = Vec::new();
     runs::each_stretch(tables.iter().map(|table| run_of(table)).collect(), |stretch| {
+        if let Some(liveness) = liveness {
+            values.clear();
+            values.extend(stretch.iter().map(|&(key, _)| plan.value(key)));
+            (liveness.prefetch)(&values);
+        }
         for same in stretch.chunk_by(|a, b| a.0 == b.0) {
             let key = same[0].0;
-            if liveness.is_none_or(|liveness| liveness.0(plan.value(key))) {
+            if liveness.is_none_or(|liveness| (liveness.is_live)(plan.value(key))) {
                 each(key);
             }
         }
@@ -221,21 +303,4 @@ fn each_key(tables: &[Arc<Table>], liveness: Option<&Liveness>, mut each: impl F
 fn run_of(table: &Table) -> Run<'_> {
     let mut entries = table.entries();
     Run::new(move |ahead| entries.next_few(|item| ahead.push(item)))
-}
-
-/// The newest document of each id, by key.
-fn newest_ids(segments: &[Arc<Segment>]) -> impl Iterator<Item = (IdKey, Permuted, Sequence)> {
-    let mut sources: Vec<_> = segments.iter().map(|s| s.ids().iter().peekable()).collect();
-    std::iter::from_fn(move || {
-        let key = sources.iter_mut().filter_map(|source| Some(source.peek()?.0)).min()?;
-        let mut newest = None;
-        for (segment, source) in segments.iter().zip(&mut sources) {
-            if let Some((_, number)) = source.next_if(|(other, _)| *other == key) {
-                newest = Some((segment, number));
-            }
-        }
-        let (segment, number) = newest.expect("a source has the smallest key");
-        let (value, posting) = segment.document(number);
-        Some((key, value, posting.sequence))
-    })
 }

@@ -13,6 +13,7 @@ use crate::compaction::merge::Liveness;
 use crate::compaction::partition::PartitionedMerge;
 use crate::levels::delta::Delta;
 use crate::levels::segment::Segment;
+use crate::memory::placed::Placement;
 use crate::plan::Plans;
 use crate::tables::secondary::SecondaryTable;
 
@@ -37,6 +38,8 @@ pub enum CompactionWork {
         /// Whether to merge one partition at a time, if the inputs have partitions
         /// ([`crate::compaction::partition`]).
         partitioned: bool,
+        /// Where the arrays of the result lie.
+        placement: Placement,
         plans: Arc<Plans>,
     },
     /// Merges secondary tables of one role into one.
@@ -49,6 +52,8 @@ pub enum CompactionWork {
         dropped: u64,
         /// Whether to merge one partition at a time, as for segments.
         partitioned: bool,
+        /// Where the arrays of the result lie.
+        placement: Placement,
     },
 }
 
@@ -58,6 +63,14 @@ impl CompactionWork {
         match self {
             Self::MergeSegments { from, .. } => from,
             Self::Flush { .. } | Self::MergeTables { .. } => &[],
+        }
+    }
+
+    /// The secondary tables that the result replaces.
+    pub fn secondary_tables(&self) -> &[SecondaryTable] {
+        match self {
+            Self::MergeTables { from, .. } => from,
+            Self::Flush { .. } | Self::MergeSegments { .. } => &[],
         }
     }
 
@@ -90,7 +103,7 @@ impl CompactionWork {
         let partitioned = self.is_partitioned();
         let built = match self {
             Self::Flush { delta, plans } => Built::Flushed(delta.at(u32::MAX).to_level(&plans)),
-            Self::MergeSegments { from, oldest, into_large, plans, .. } => {
+            Self::MergeSegments { from, oldest, into_large, plans, placement, .. } => {
                 if partitioned
                     && let Some((built, further)) =
                         PartitionedMerge::of_segments(&plans, &from, oldest)
@@ -98,10 +111,10 @@ impl CompactionWork {
                     return (built, Some(further));
                 }
                 let merge::Merged { segment: merged, secondary_tables, dropped } =
-                    merge::merge(&plans, &from, into_large, oldest);
+                    merge::merge_placed(&placement, &plans, &from, (into_large, oldest));
                 Built::Segments { from, into: vec![merged], secondary_tables, dropped }
             }
-            Self::MergeTables { from, liveness, dropped, .. } => {
+            Self::MergeTables { from, liveness, dropped, placement, .. } => {
                 if partitioned
                     && let Some((built, further)) =
                         PartitionedMerge::of_tables(&from, liveness.as_ref(), dropped)
@@ -109,7 +122,7 @@ impl CompactionWork {
                     return (built, Some(further));
                 }
                 let tables: Vec<_> = from.iter().map(|other| Arc::clone(&other.table)).collect();
-                let table = Arc::new(merge::merge_tables(&tables, liveness.as_ref()));
+                let table = Arc::new(merge::merge_tables(&placement, &tables, liveness.as_ref()));
                 Built::Tables { from, into: vec![SecondaryTable { table, cleaned_at: dropped }] }
             }
         };

@@ -43,6 +43,7 @@ use crate::document::Sequence;
 use crate::groups::documents::DocumentSet;
 use crate::groups::judge::SKETCHES_COMPARED_MAX;
 use crate::lookup::Lookup;
+use crate::memory::file::{catch_unreadable, unwind};
 use crate::namespaces::NamespaceNumber;
 use crate::permutation::Permuted;
 use crate::view::{Selection, View};
@@ -378,6 +379,14 @@ fn on_threads<J, E: Send>(
             }
         }
     };
+    // What unwinds from one thread does not reach those that wait for it.
+    let unreadable = Mutex::new(None);
+    let work = || {
+        if let Err(error) = catch_unreadable(work) {
+            next.store(pieces, Ordering::Relaxed);
+            unreadable.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(error);
+        }
+    };
     thread::scope(|scope| {
         // Threads inherit the priority of the one that starts them.
         for _ in 1..threads {
@@ -385,6 +394,9 @@ fn on_threads<J, E: Send>(
         }
         work();
     });
+    if let Some(error) = unreadable.into_inner().unwrap_or_else(PoisonError::into_inner) {
+        unwind(error);
+    }
     ended.into_inner().unwrap_or_else(PoisonError::into_inner).map_or(Ok(()), Err)
 }
 

@@ -13,13 +13,14 @@ use nearprint_fingerprint::Label;
 use crate::kernel;
 use crate::labels::{self, FREE_BITS, LabelKey};
 use crate::memory::array::Array;
+use crate::memory::placed::{PlacedArray, Placement};
 use crate::tables::table::Number;
 
 /// The rows of one label of all texts of a segment.
 #[derive(Debug, Default)]
 pub(crate) struct LabelTable {
     /// Sorted: the key without the bits of the directory, then the number.
-    rows: Array<u64>,
+    rows: PlacedArray<u64>,
     /// One entry more than there are values of the bits; empty if there are no rows.
     directory: Array<u32>,
     directory_bits: u32,
@@ -39,7 +40,10 @@ impl LabelTable {
         if let Some(&[start, end]) = self.directory.get(bucket..bucket + 2) {
             // The search of a long bucket begins elsewhere.
             let lines = (start..end).step_by(ROWS_OF_LINE).take(LINES_PREFETCHED);
-            lines.for_each(|row| kernel::prefetch(&self.rows, row));
+            match self.rows.file() {
+                None => lines.for_each(|row| self.rows.prefetch(row as usize)),
+                Some(file) => file.will_need(start as usize..end as usize),
+            }
         }
     }
 
@@ -54,14 +58,14 @@ impl LabelTable {
     ) -> bool {
         let bucket = self.bucket(key);
         let Some(&[start, end]) = self.directory.get(bucket..bucket + 2) else { return false };
-        let rows = &self.rows[start as usize..end as usize];
+        let (start, end) = (start as usize, end as usize);
         let (query, bits) = (key << self.directory_bits, self.directory_bits);
         // The two minima have more bits than the directory.
         let shared = |row: &u64| row >> (u64::BITS - Label::SHARED_BITS + bits);
         let wanted = shared(&query);
-        let from = rows.partition_point(|row| shared(row) < wanted);
-        let rows = &rows[from..];
-        let rows = &rows[..rows.partition_point(|row| shared(row) == wanted)];
+        let from = self.rows.partition_point(start..end, |row| shared(row) < wanted);
+        let to = self.rows.partition_point(from..end, |row| shared(row) == wanted);
+        let rows = &*self.rows.range(from..to);
         let numbers = self.number_mask();
         labels::nearest(rows, &|row| row & !numbers, query, max, &mut |some| {
             for row in some {
@@ -92,9 +96,8 @@ impl LabelTable {
         buckets.flat_map(move |bucket| {
             let range = self.directory[bucket] as usize..self.directory[bucket + 1] as usize;
             let first = (bucket as u64) << 1 << (63 - bits);
-            let row =
-                move |row: &u64| (first | (row & !numbers) >> bits, (row & numbers) as Number);
-            self.rows[range].iter().map(row)
+            let row = move |row: u64| (first | (row & !numbers) >> bits, (row & numbers) as Number);
+            range.map(|at| self.rows.get(at)).map(row)
         })
     }
 
@@ -103,7 +106,7 @@ impl LabelTable {
     }
 
     pub(crate) fn is_empty(&self) -> bool {
-        self.rows.is_empty()
+        self.len() == 0
     }
 
     /// Memory in bytes.
@@ -111,20 +114,25 @@ impl LabelTable {
         self.rows.bytes() + self.directory.bytes()
     }
 
+    /// The bytes in a file.
+    pub(crate) fn file_bytes(&self) -> u64 {
+        self.rows.file_bytes()
+    }
+
     /// The parts of an image.
-    pub(crate) fn parts(&self) -> (u32, &Array<u32>, &Array<u64>) {
+    pub(crate) fn parts(&self) -> (u32, &Array<u32>, &PlacedArray<u64>) {
         (self.directory_bits, &self.directory, &self.rows)
     }
 
     /// The table with these parts, of fingerprints with numbers below `numbers`; `None` where they
-    /// do not fit each other.
+    /// do not fit each other. Rows in a file are not looked at.
     pub(crate) fn from_parts(
         directory_bits: u32,
         directory: Array<u32>,
-        rows: Array<u64>,
+        rows: PlacedArray<u64>,
         numbers: usize,
     ) -> Option<Self> {
-        if rows.is_empty() {
+        if rows.len() == 0 {
             return (directory_bits == 0 && directory.is_empty()).then(Self::default);
         }
         let fits = directory_bits <= DIRECTORY_BITS_MAX
@@ -133,10 +141,11 @@ impl LabelTable {
             && directory.first() == Some(&0)
             && directory.last().map(|&end| end as usize) == Some(rows.len());
         let table = Self { rows, directory, directory_bits };
-        let sound = fits
-            && table.iter().is_sorted_by_key(|(key, _)| key)
-            && table.iter().all(|(_, number)| (number as usize) < numbers);
-        sound.then_some(table)
+        let rows_fit = || {
+            table.iter().is_sorted_by_key(|(key, _)| key)
+                && table.iter().all(|(_, number)| (number as usize) < numbers)
+        };
+        (fits && (table.rows.file().is_some() || rows_fit())).then_some(table)
     }
 
     #[inline]
@@ -182,13 +191,18 @@ pub(crate) struct LabelTableBuilder {
 }
 
 impl LabelTableBuilder {
-    /// A builder for at most `count` rows of fingerprints with numbers below `numbers`.
+    /// A builder for at most `count` rows in memory of fingerprints with numbers below `numbers`.
     pub(crate) fn new(count: usize, numbers: usize) -> Self {
+        Self::placed(&Placement::Memory, count, numbers)
+    }
+
+    /// The same, with the rows elsewhere.
+    pub(crate) fn placed(placement: &Placement, count: usize, numbers: usize) -> Self {
         let directory_bits = directory_bits(numbers);
         assert!(directory_bits <= DIRECTORY_BITS_MAX, "numbers have 32 bits");
         let directory = if count == 0 { 0 } else { (1 << directory_bits) + 1 };
         let table = LabelTable {
-            rows: Array::zeros(count),
+            rows: PlacedArray::zeros(placement, count),
             directory: Array::zeros(directory),
             directory_bits,
         };
@@ -200,7 +214,7 @@ impl LabelTableBuilder {
     pub(crate) fn push(&mut self, key: LabelKey, number: Number) {
         let bucket = self.table.bucket(key);
         self.start_up_to(bucket + 1);
-        self.table.rows[self.filled] = key << self.table.directory_bits | u64::from(number);
+        *self.table.rows.slot(self.filled) = key << self.table.directory_bits | u64::from(number);
         self.filled += 1;
     }
 
@@ -210,9 +224,7 @@ impl LabelTableBuilder {
         }
         self.start_up_to(self.table.directory.len());
         let Self { mut table, filled, .. } = self;
-        if filled < table.rows.len() {
-            table.rows = table.rows.share(0..filled);
-        }
+        table.rows.finish(filled);
         table
     }
 
@@ -274,7 +286,7 @@ mod tests {
     #[test]
     fn parts_that_do_not_fit_are_refused() {
         let parts = |bits, directory: &[u32], rows: &[u64], numbers| {
-            let (directory, rows) = (Array::copied(directory), Array::copied(rows));
+            let (directory, rows) = (Array::copied(directory), Array::copied(rows).into());
             LabelTable::from_parts(bits, directory, rows, numbers).is_some()
         };
         assert!(parts(0, &[], &[], 0));

@@ -4,6 +4,7 @@ use nearprint_fingerprint::LABELS;
 
 use crate::labels::LabelKeys;
 use crate::labels::table::{LabelTable, LabelTableBuilder};
+use crate::memory::placed::Placement;
 use crate::permutation::Permuted;
 use crate::tables::runs::{self, Run, RunItem};
 use crate::tables::table::Number;
@@ -45,10 +46,14 @@ impl LabelTables {
     }
 
     /// Merges tables, one label at a time. Rows that become the same are one.
-    pub(crate) fn merged(inputs: &[Renumbered<'_>], target: &LabelTarget<'_>) -> Self {
+    pub(crate) fn merged(
+        placement: &Placement,
+        inputs: &[Renumbered<'_>],
+        target: &LabelTarget<'_>,
+    ) -> Self {
         Self(std::array::from_fn(|table| {
             let count = inputs.iter().map(|(tables, _)| tables.0[table].len()).sum();
-            let mut builder = LabelTableBuilder::new(count, target.numbers);
+            let mut builder = LabelTableBuilder::placed(placement, count, target.numbers);
             let runs = inputs.iter().map(|input| run_of(input, table)).collect();
             runs::each_stretch(runs, |stretch| push(&mut builder, stretch, target));
             builder.finish()
@@ -90,6 +95,11 @@ impl LabelTables {
     /// Memory in bytes.
     pub(crate) fn bytes(&self) -> usize {
         self.0.iter().map(LabelTable::bytes).sum()
+    }
+
+    /// The bytes in files.
+    pub(crate) fn file_bytes(&self) -> u64 {
+        self.0.iter().map(LabelTable::file_bytes).sum()
     }
 
     /// The tables of an image.
@@ -151,7 +161,7 @@ mod tests {
             let built = [one, other].map(|texts| LabelTables::of(texts, &target));
             let renumber = |number: Number| (number != gone).then_some(number);
             let renumber: &dyn Fn(Number) -> Option<Number> = &renumber;
-            let merged = LabelTables::merged(&[(&built[0], renumber), (&built[1], renumber)], &target);
+            let merged = LabelTables::merged(&Placement::Memory, &[(&built[0], renumber), (&built[1], renumber)], &target);
             let mut left = texts.clone();
             left.retain(|(_, number)| *number != gone);
             let whole = LabelTables::of(&left, &target);

@@ -9,6 +9,7 @@ use crate::labels::tables::{LabelTables, LabelTarget};
 use crate::levels::posting::{Common, Posting};
 use crate::levels::segment::{FingerprintRow, Segment, SegmentBuilder};
 use crate::levels::sorted::Sorted;
+use crate::memory::placed::Placement;
 use crate::permutation::Permuted;
 use crate::plan::{Key, Plan, Plans, TablePlan};
 use crate::tables::table::{Number, Table};
@@ -56,7 +57,7 @@ impl Level {
         let mut builder = if small {
             SegmentBuilder::small(large.distance_max(), count, common)
         } else {
-            SegmentBuilder::large(order, sorted.len() as u64, common)
+            SegmentBuilder::large(&Placement::Memory, order, sorted.len() as u64, common)
         };
         let mut row = FingerprintRow::default();
         for same in sorted.chunk_by(|a, b| a.0 == b.0) {

@@ -1,14 +1,14 @@
 //! The index entry of one document: its sequence, its namespace, when it expires, and which
 //! optional parts its record has.
 
-use std::borrow::Cow;
+use std::io::{self, Write};
 use std::ops::Range;
 
 use nearprint_fingerprint::Sample;
 
 use crate::document::{Expiry, Sequence};
-use crate::memory::array::Array;
 use crate::memory::column::PackedColumn;
+use crate::memory::placed::{PlacedArray, Placement};
 use crate::namespaces::NamespaceNumber;
 
 /// A document under a fingerprint.
@@ -170,10 +170,15 @@ pub(crate) struct Words<T> {
 }
 
 impl Postings {
-    /// A list of `len` places, not filled.
+    /// A list of `len` places in memory, not filled.
     pub fn new(common: Common, len: usize) -> Self {
+        Self::placed(&Placement::Memory, common, len)
+    }
+
+    /// A list of `len` places, not filled.
+    pub fn placed(placement: &Placement, common: Common, len: usize) -> Self {
         debug_assert!(common.last.get() <= SEQUENCE_MAX, "46 bits outlast any disk");
-        let column = |bits| PackedColumn::new(bits, len);
+        let column = |bits| PackedColumn::placed(placement, bits, len);
         Self {
             common,
             sequences: column(common.sequence_bits()),
@@ -184,13 +189,19 @@ impl Postings {
         }
     }
 
-    /// A list of these postings.
+    /// A list of these postings in memory.
     pub fn of(postings: &[Posting]) -> Self {
+        Self::placed_of(&Placement::Memory, postings)
+    }
+
+    /// A list of these postings.
+    pub fn placed_of(placement: &Placement, postings: &[Posting]) -> Self {
         let common = postings.iter().copied().map(Common::of).reduce(Common::and);
-        let mut list = Self::new(common.unwrap_or(Common::NONE), postings.len());
+        let mut list = Self::placed(placement, common.unwrap_or(Common::NONE), postings.len());
         for (place, &posting) in postings.iter().enumerate() {
             list.set(place, posting);
         }
+        list.truncate(postings.len());
         list
     }
 
@@ -337,18 +348,28 @@ impl Postings {
 
     /// Memory in bytes.
     pub fn bytes(&self) -> usize {
-        let columns = [&self.sequences, &self.namespaces, &self.expiries, &self.samples];
-        columns.iter().map(|column| column.bytes()).sum()
+        self.columns().iter().map(|column| column.bytes()).sum()
     }
 
-    /// The packed form, which an image stores.
-    pub(crate) fn words(&self) -> Words<Cow<'_, [u64]>> {
-        Words {
-            sequences: self.sequences.stored(self.len),
-            namespaces: self.namespaces.stored(self.len),
-            expiries: self.expiries.stored(self.len),
-            samples: self.samples.stored(self.len),
-        }
+    /// The bytes in files.
+    pub fn file_bytes(&self) -> u64 {
+        self.columns().iter().map(|column| column.file_bytes()).sum()
+    }
+
+    fn columns(&self) -> [&PackedColumn; 4] {
+        [&self.sequences, &self.namespaces, &self.expiries, &self.samples]
+    }
+
+    /// Writes the packed form, which an image stores: each column after the count of its words.
+    ///
+    /// # Errors
+    /// Those of the sink.
+    pub(crate) fn write(&self, sink: &mut dyn Write) -> io::Result<()> {
+        self.columns().iter().try_for_each(|column| {
+            let words = PackedColumn::words_for(column.bits(), self.len) as u64;
+            sink.write_all(&words.to_le_bytes())?;
+            column.write(self.len, sink)
+        })
     }
 
     /// The number of words of the image of such a list; `None` if no list has these values.
@@ -370,7 +391,7 @@ impl Postings {
     }
 
     /// The list with this packed form.
-    pub(crate) fn from_words(common: Common, len: usize, words: Words<Array<u64>>) -> Self {
+    pub(crate) fn from_words(common: Common, len: usize, words: Words<PlacedArray<u64>>) -> Self {
         let column = PackedColumn::of_words;
         Self {
             common,
@@ -422,6 +443,7 @@ impl Posting {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::memory::array::Array;
     use proptest::prelude::*;
 
     fn posting() -> impl Strategy<Value = Posting> {
@@ -478,9 +500,9 @@ mod tests {
             let (start, end) = (packed.len() as u32 / 3, packed.len() as u32 * 2 / 3);
             let part = packed.part(&(start..end));
             prop_assert!((start..end).map(|i| packed.get(i as usize)).eq((0..part.len()).map(|i| part.get(i))));
-            let part_again = Postings::from_words(common, part.len(), copied(&part.words()));
+            let part_again = Postings::from_words(common, part.len(), words(&part));
             prop_assert!((0..part.len()).all(|i| part.get(i) == part_again.get(i)));
-            let words = copied(&packed.words());
+            let words = words(&packed);
             let lengths = Words {
                 sequences: words.sequences.len(),
                 namespaces: words.namespaces.len(),
@@ -500,12 +522,13 @@ mod tests {
         }
     }
 
-    fn copied(words: &Words<Cow<'_, [u64]>>) -> Words<Array<u64>> {
+    fn words(list: &Postings) -> Words<PlacedArray<u64>> {
+        let copied = |column: &PackedColumn| Array::copied(&column.stored(list.len())).into();
         Words {
-            sequences: Array::copied(&words.sequences),
-            namespaces: Array::copied(&words.namespaces),
-            expiries: Array::copied(&words.expiries),
-            samples: Array::copied(&words.samples),
+            sequences: copied(&list.sequences),
+            namespaces: copied(&list.namespaces),
+            expiries: copied(&list.expiries),
+            samples: copied(&list.samples),
         }
     }
 

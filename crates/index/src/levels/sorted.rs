@@ -3,6 +3,7 @@
 use nearprint_fingerprint::Distance;
 
 use crate::buckets::{self, Buckets};
+use crate::memory::placed::Placement;
 use crate::permutation::Permuted;
 use crate::plan::{Key, TablePlan};
 use crate::tables::table::build;
@@ -93,6 +94,14 @@ impl Sorted {
         }
     }
 
+    /// The bytes in files.
+    pub fn file_bytes(&self) -> u64 {
+        match self {
+            Self::Small(_) => 0,
+            Self::Large(table) => table.file_bytes(),
+        }
+    }
+
     /// Memory in bytes.
     pub fn bytes(&self) -> usize {
         match self {
@@ -158,8 +167,8 @@ impl SortedBuilder {
     }
 
     /// A builder of a large segment with at most `count` fingerprints.
-    pub(crate) fn large(order: TablePlan, count: u64) -> Self {
-        Self::Large(Box::new(build::TableBuilder::new(order, 0, count)))
+    pub(crate) fn large(placement: &Placement, order: TablePlan, count: u64) -> Self {
+        Self::Large(Box::new(build::TableBuilder::placed(placement, order, 0, count)))
     }
 
     /// A builder of the first partition of such a segment.

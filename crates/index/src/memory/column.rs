@@ -1,30 +1,38 @@
 //! Columns: numbers of equal width, packed side by side.
 
-use std::borrow::Cow;
+use std::io::{self, Write};
 use std::ops::Range;
 
-use crate::kernel;
-use crate::memory::array::Array;
+use crate::memory::placed::{PlacedArray, Placement};
 
 /// Places for numbers of equal width, 0 to 64 bits; each is 0 until it is set.
 #[derive(Debug)]
 pub(crate) struct PackedColumn {
     bits: u32,
-    words: Array<u64>,
+    words: PlacedArray<u64>,
     /// The bit of the first word at which the first number begins: not 0 in a part of another
     /// column.
     first_bit: usize,
 }
 
 impl PackedColumn {
-    /// `len` places of `bits` bits. Places that are never set take no memory if there are many.
+    /// `len` places of `bits` bits in memory.
     pub(crate) fn new(bits: u32, len: usize) -> Self {
-        Self::of_words(bits, Array::zeros(Self::words_for(bits, len)))
+        Self::placed(&Placement::Memory, bits, len)
+    }
+
+    /// `len` places of `bits` bits. In memory, places that are never set take none if there are
+    /// many; in a file, they are set in order.
+    pub(crate) fn placed(placement: &Placement, bits: u32, len: usize) -> Self {
+        let words = Self::words_for(bits, len);
+        // Without words there is nothing to put into a file.
+        let placement = if words == 0 { &Placement::Memory } else { placement };
+        Self::of_words(bits, PlacedArray::zeros(placement, words))
     }
 
     /// The column of these words, which are those of [`Self::stored`].
-    pub(crate) fn of_words(bits: u32, words: Array<u64>) -> Self {
-        Self { bits, words, first_bit: 0 }
+    pub(crate) fn of_words(bits: u32, words: impl Into<PlacedArray<u64>>) -> Self {
+        Self { bits, words: words.into(), first_bit: 0 }
     }
 
     /// The number of words that an image has for `len` numbers: one more than they take. Numbers of
@@ -43,17 +51,28 @@ impl PackedColumn {
         self.words.bytes()
     }
 
-    /// The words of the first `len` numbers, as an image has them.
-    pub(crate) fn stored(&self, len: usize) -> Cow<'_, [u64]> {
+    /// The bytes in a file.
+    pub(crate) fn file_bytes(&self) -> u64 {
+        self.words.file_bytes()
+    }
+
+    /// The number of words.
+    pub(crate) fn words(&self) -> usize {
+        self.words.len()
+    }
+
+    /// Writes the words of the first `len` numbers, as an image has them.
+    ///
+    /// # Errors
+    /// Those of the sink.
+    pub(crate) fn write(&self, len: usize, sink: &mut dyn Write) -> io::Result<()> {
         let words = Self::words_for(self.bits, len);
-        match self.words.get(..words) {
-            Some(words) if self.first_bit == 0 => Cow::Borrowed(words),
-            _ => {
-                let mut packed = Self::new(self.bits, len);
-                (0..len).for_each(|at| packed.set(at, self.get(at)));
-                Cow::Owned(packed.words.to_vec())
-            }
+        if self.first_bit == 0 && self.words.len() >= words {
+            return self.words.write(words, sink);
         }
+        let mut packed = Self::new(self.bits, len);
+        (0..len).for_each(|at| packed.set(at, self.get(at)));
+        packed.words.write(words, sink)
     }
 
     /// The numbers at some places, which share their memory if it is large; both are read-only from
@@ -75,16 +94,14 @@ impl PackedColumn {
     /// Keeps the first `len` places.
     pub(crate) fn truncate(&mut self, len: usize) {
         let words = Self::words_for(self.bits, len);
-        if words < self.words.len() {
-            drop(self.words.split_off(words));
-        }
+        self.words.finish(words);
     }
 
     /// Joins columns of one width that [`Self::split_off`] cut, without copying if they are large.
     pub(crate) fn joined(parts: &[&Self]) -> Self {
         let bits = parts.first().map_or(0, |part| part.bits);
         let words: Vec<_> = parts.iter().map(|part| &part.words).collect();
-        Self::of_words(bits, Array::joined(&words))
+        Self::of_words(bits, PlacedArray::joined(&words))
     }
 
     /// Sets the number at a place that was not set.
@@ -95,9 +112,14 @@ impl PackedColumn {
         }
         let bit = index * self.bits as usize;
         let two = u128::from(number) << (bit % 64);
-        self.words[bit / 64] |= two as u64;
-        if let Some(next) = self.words.get_mut(bit / 64 + 1) {
-            *next |= (two >> 64) as u64;
+        if let PlacedArray::Memory(words) = &mut self.words {
+            words[bit / 64] |= two as u64;
+            if let Some(next) = words.get_mut(bit / 64 + 1) {
+                *next |= (two >> 64) as u64;
+            }
+        } else {
+            *self.words.slot(bit / 64) |= two as u64;
+            *self.words.slot(bit / 64 + 1) |= (two >> 64) as u64;
         }
     }
 
@@ -111,8 +133,8 @@ impl PackedColumn {
             return 0;
         }
         let bit = self.first_bit + index * self.bits as usize;
-        let next = self.words.get(bit / 64 + 1).copied().unwrap_or_default();
-        let two = u128::from(self.words[bit / 64]) | u128::from(next) << 64;
+        let [word, next] = self.words.two(bit / 64);
+        let two = u128::from(word) | u128::from(next) << 64;
         (two >> (bit % 64)) as u64 & (u64::MAX >> (64 - self.bits))
     }
 
@@ -120,7 +142,7 @@ impl PackedColumn {
     #[inline]
     pub(crate) fn prefetch(&self, index: usize) {
         let bit = self.first_bit + index * self.bits as usize;
-        kernel::prefetch(&self.words, (bit / 64) as u32);
+        self.words.prefetch(bit / 64);
     }
 }
 
@@ -128,9 +150,19 @@ impl PackedColumn {
 mod tests {
     use proptest::prelude::*;
 
+    use std::sync::Arc;
+
     use super::*;
+    use crate::memory::file::tests::FilesInMemory;
 
     impl PackedColumn {
+        /// The words of the first `len` numbers, as an image has them.
+        pub(crate) fn stored(&self, len: usize) -> Vec<u64> {
+            let mut bytes = Vec::new();
+            self.write(len, &mut bytes).unwrap();
+            bytes.chunks(8).map(|word| u64::from_le_bytes(word.try_into().unwrap())).collect()
+        }
+
         fn of(bits: u32, numbers: &[u64]) -> Self {
             let mut column = Self::new(bits, numbers.len());
             numbers.iter().enumerate().for_each(|(at, &number)| column.set(at, number));
@@ -156,6 +188,15 @@ mod tests {
 
             let rest = PackedColumn::of(bits, &numbers[from..]);
             prop_assert_eq!(part.stored(numbers.len() - from), rest.stored(numbers.len() - from));
+            let files = Placement::Files(Arc::new(FilesInMemory::default()));
+            let mut in_file = PackedColumn::placed(&files, bits, numbers.len());
+            numbers[..from].iter().enumerate().for_each(|(at, &number)| in_file.set(at, number));
+            in_file.truncate(from);
+            prop_assert_eq!(in_file.file_bytes(), 8 * in_file.words() as u64);
+            prop_assert_eq!(&get(&in_file, from), &numbers[..from]);
+            let halved = in_file.part(&(from as u32 / 2..from as u32));
+            prop_assert_eq!(&get(&halved, from - from / 2), &numbers[from / 2..from]);
+            prop_assert_eq!(in_file.stored(from), PackedColumn::of(bits, &numbers[..from]).stored(from));
 
             let cut = (64 * at).min(numbers.len() / 64 * 64);
             let mut first = PackedColumn::new(bits, numbers.len());
@@ -165,7 +206,7 @@ mod tests {
             second.truncate(numbers.len() - cut);
             prop_assert_eq!(&get(&first, cut), &numbers[..cut]);
             let joined = PackedColumn::joined(&[&first, &second]);
-            prop_assert_eq!(&*joined.stored(numbers.len()), &*column.stored(numbers.len()));
+            prop_assert_eq!(joined.stored(numbers.len()), column.stored(numbers.len()));
         }
     }
 }

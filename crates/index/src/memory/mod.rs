@@ -1,5 +1,7 @@
-//! The memory of large arrays: huge pages that can be freed in parts.
+//! Where large arrays lie: in huge pages that can be freed in parts, or in files.
 
 pub mod array;
 pub(crate) mod column;
+pub mod file;
 pub(crate) mod pages;
+pub mod placed;

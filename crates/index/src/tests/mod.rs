@@ -1,5 +1,6 @@
 //! The index against the oracle: every plan, every distance, any mixture of changes and levels.
 
+mod files;
 mod hot;
 mod naive;
 
@@ -20,6 +21,8 @@ use crate::image;
 use crate::labels;
 use crate::levels::segment::Segment;
 use crate::lookup::{COLLECTED_MAX, NEAR_MAX};
+use crate::memory::file::tests::FilesInMemory;
+use crate::memory::placed::Placement;
 use crate::namespace_key::NamespaceKey;
 use crate::permutation::Permutation;
 use crate::plan::{Plan, Plans};
@@ -120,24 +123,35 @@ fn settle(view: &mut View) {
 }
 
 /// Keeps what a snapshot stores: segments without the count that each adds, and the total of
-/// fingerprints.
+/// fingerprints. Large segments and their tables stay in files from then on.
 fn restart(view: &mut View) {
+    restart_in(&FilesInMemory::default(), view);
+}
+
+fn restart_in(files: &FilesInMemory, view: &mut View) {
     view.rotate();
     settle_deltas(view);
     let mut parts = view.parts_of(view);
     for segment in &mut parts.segments {
-        *segment = Arc::new(read(&written(segment), view.plans()).unwrap());
+        let file = files.file_of(written(segment));
+        *segment = Arc::new(image::open_segment(file, view.plans()).unwrap());
     }
     for other in &mut parts.secondary_tables {
-        other.table = reread(&other.table, view.plans());
+        let file = files.file_of(written_table(&other.table));
+        other.table = Arc::new(image::open_table(file, &view.plans().large).unwrap());
     }
-    *view = View::restored(view.shape().clone(), parts);
+    let placement = Placement::Files(Arc::new(files.clone()));
+    *view = View::restored(view.shape().clone(), parts).with_placement(placement);
 }
 
 fn reread(table: &Table, plans: &Plans) -> Arc<Table> {
+    Arc::new(image::read_table(&mut &written_table(table)[..], &plans.large).unwrap())
+}
+
+fn written_table(table: &Table) -> Vec<u8> {
     let mut bytes = Vec::new();
     image::write_table(table, &mut bytes).unwrap();
-    Arc::new(image::read_table(&mut &bytes[..], &plans.large).unwrap())
+    bytes
 }
 
 fn written(segment: &Segment) -> Vec<u8> {

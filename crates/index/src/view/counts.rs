@@ -23,7 +23,9 @@ impl View {
 
     /// Whether a fingerprint has a document, visible or not.
     pub(crate) fn has_any_documents(&self, value: Permuted) -> bool {
-        self.tally_of(value).documents > 0
+        let segments = self.segments.iter().map(|segment| segment.count(value));
+        let deltas = self.deltas().map(|delta| delta.tally(value));
+        segments.chain(deltas).fold(PostingTally::default(), PostingTally::then).documents > 0
     }
 
     /// Whether a fingerprint has a visible document.

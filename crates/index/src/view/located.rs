@@ -7,7 +7,7 @@ use super::{Located, View};
 use crate::document::Sequence;
 use crate::levels::delta::DeltaEvent;
 use crate::levels::posting::Posting;
-use crate::levels::segment::Removal;
+use crate::levels::segment::{Removal, Segment};
 use crate::permutation::Permuted;
 
 /// Documents whose data is prefetched together.
@@ -50,6 +50,34 @@ impl View {
             let found = self.deltas().find_map(|delta| delta.put_by(sequence, value));
             found.map(|(posting, _)| posting)
         })
+    }
+
+    /// Prefetches the data that leads to the documents of masked fingerprints, few at a time.
+    pub fn prefetch_documents_of(&self, masked: impl Iterator<Item = Fingerprint>) {
+        let values: SmallVec<[Permuted; 16]> =
+            masked.map(|masked| self.shape.permutation.apply(masked)).collect();
+        self.prefetch_documents(&values);
+    }
+
+    /// Prefetches the data that leads to the documents of some fingerprints, in all segments at
+    /// once.
+    pub(super) fn prefetch_documents(&self, values: &[Permuted]) {
+        for step in [Segment::prefetch_value, Segment::locate_value] {
+            for segment in self.segments.iter() {
+                for &value in values {
+                    step(segment, value);
+                }
+            }
+        }
+    }
+
+    /// Says that the documents of some fingerprints are asked for next, where that is in files.
+    pub(super) fn will_need_documents(&self, values: &[Permuted]) {
+        for segment in self.segments.iter().filter(|segment| segment.is_in_files()) {
+            for &value in values {
+                segment.locate_value(value);
+            }
+        }
     }
 
     pub(super) fn deleted(&self, value: Permuted) -> Deleted<'_> {

@@ -12,6 +12,7 @@
 //! level, so its cost is the sum of the probes of all segments. Only for hits it checks whether
 //! documents still exist.
 
+mod bytes;
 mod changes;
 mod counts;
 mod listing;
@@ -30,7 +31,6 @@ use std::cell::Cell;
 use std::sync::Arc;
 
 use nearprint_fingerprint::{Distance, Fingerprint};
-use smallvec::SmallVec;
 
 use crate::compaction::built::Built;
 use crate::document::{Expiry, Sequence};
@@ -41,6 +41,7 @@ use crate::levels::level::Level;
 use crate::levels::posting::{Common, Posting};
 use crate::levels::segment::Segment;
 use crate::lookup::{BUFFERS, COLLECTED_MAX, Levels, Lookup, NEAR_MAX, SearchRadius, VALUES_KEPT};
+use crate::memory::placed::Placement;
 use crate::namespace_key::NamespaceKey;
 use crate::namespaces::NamespaceNumber;
 use crate::namespaces::Namespaces;
@@ -76,6 +77,8 @@ pub struct View {
     /// What the documents of all levels share, at least: removed ones count until they are merged
     /// away.
     common: Option<Common>,
+    /// Where merges put what they merge from files.
+    placement: Placement,
 }
 
 impl View {
@@ -102,7 +105,14 @@ impl View {
             namespaces,
             times,
             common,
+            placement: Placement::Memory,
         }
+    }
+
+    /// The same view, whose merges put what they merge from files there.
+    #[must_use]
+    pub fn with_placement(self, placement: Placement) -> Self {
+        Self { placement, ..self }
     }
 
     /// The index after `documents` documents without id and sketch were put, one after the other.
@@ -417,22 +427,6 @@ impl View {
         }
     }
 
-    /// Memory of segments and secondary tables, in bytes.
-    pub fn settled_bytes(&self) -> u64 {
-        let segments: u64 = self.segments.iter().map(|segment| segment.bytes().total()).sum();
-        segments + self.secondary_tables_bytes()
-    }
-
-    /// Memory of the secondary tables, in bytes.
-    pub fn secondary_tables_bytes(&self) -> u64 {
-        self.secondary_tables.iter().map(|other| other.table.bytes() as u64).sum()
-    }
-
-    /// Memory of the deltas, in bytes.
-    pub fn delta_bytes(&self) -> u64 {
-        self.deltas.iter().map(|delta| delta.bytes() as u64).sum()
-    }
-
     /// Closes the newest delta, unless it is empty. The next one has no capacity and takes no
     /// memory until it is needed.
     pub fn rotate(&mut self) {
@@ -529,25 +523,6 @@ impl View {
         let (what, keys) = event;
         self.deltas[self.deltas.len() - 1].append(self.sequence.next(), value, what, keys);
         self.live_length += 1;
-    }
-
-    /// Prefetches the data that leads to the documents of masked fingerprints, few at a time.
-    pub fn prefetch_documents_of(&self, masked: impl Iterator<Item = Fingerprint>) {
-        let values: SmallVec<[Permuted; 16]> =
-            masked.map(|masked| self.shape.permutation.apply(masked)).collect();
-        self.prefetch_documents(&values);
-    }
-
-    /// Prefetches the data that leads to the documents of some fingerprints, in all segments at
-    /// once.
-    fn prefetch_documents(&self, values: &[Permuted]) {
-        for step in [Segment::prefetch_value, Segment::locate_value] {
-            for segment in self.segments.iter() {
-                for &value in values {
-                    step(segment, value);
-                }
-            }
-        }
     }
 
     /// Keeps distinct fingerprints with visible documents, at most [`NEAR_MAX`], the nearest.

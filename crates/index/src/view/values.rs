@@ -79,11 +79,12 @@ pub struct Parts {
 }
 
 impl Parts {
-    /// Memory of segments and secondary tables, in bytes.
+    /// The bytes of segments and secondary tables, in memory and in files.
     pub fn bytes(&self) -> u64 {
-        let segments: u64 = self.segments.iter().map(|segment| segment.bytes().total()).sum();
-        let tables = self.secondary_tables.iter().map(|other| other.table.bytes() as u64);
-        segments + tables.sum::<u64>()
+        let segments = self.segments.iter();
+        let segments: u64 = segments.map(|s| s.bytes().total() + s.file_bytes()).sum();
+        let tables = self.secondary_tables.iter().map(|other| &other.table);
+        segments + tables.map(|table| table.bytes() as u64 + table.file_bytes()).sum::<u64>()
     }
 }
 

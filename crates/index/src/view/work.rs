@@ -7,6 +7,7 @@ use crate::compaction::merge::{self, Liveness};
 use crate::compaction::policy::{self, LevelSizes, Load, Merge, SegmentSize, TableSize};
 use crate::compaction::work::CompactionWork;
 use crate::levels::segment::Segment;
+use crate::memory::placed::Placement;
 use crate::tables::secondary::SecondaryTable;
 
 impl View {
@@ -85,29 +86,46 @@ impl View {
 
     fn work(&self, merge: Merge) -> CompactionWork {
         match merge {
-            Merge::Segments { range, into_large, partitioned } => CompactionWork::MergeSegments {
-                oldest: range.start == 0,
-                from: self.segments[range].to_vec(),
-                into_large,
-                partitioned,
-                plans: Arc::clone(&self.plans),
-            },
+            Merge::Segments { range, into_large, partitioned } => {
+                let (oldest, from) = (range.start == 0, self.segments[range].to_vec());
+                let in_files = from.iter().any(|segment| segment.is_in_files());
+                CompactionWork::MergeSegments {
+                    oldest,
+                    from,
+                    into_large,
+                    partitioned: partitioned && !in_files,
+                    placement: self.placement_of_merge(in_files),
+                    plans: Arc::clone(&self.plans),
+                }
+            }
             Merge::Tables { role, range, partitioned } => {
                 let from = self.tables_of(role).skip(range.start).take(range.len());
+                let from: Vec<SecondaryTable> = from.cloned().collect();
+                let in_files = from.iter().any(|other| other.table.file_bytes() > 0);
                 let dropped = self.dropped;
                 let is_stale = self.secondary_tables.iter().any(|table| table.cleaned_at < dropped);
                 let liveness = is_stale.then(|| {
-                    let view = Self { secondary_tables: [].into(), ..self.clone() };
-                    Liveness(Arc::new(move |value| view.has_any_documents(value)))
+                    let view = Arc::new(Self { secondary_tables: [].into(), ..self.clone() });
+                    let next = Arc::clone(&view);
+                    Liveness {
+                        is_live: Arc::new(move |value| view.has_any_documents(value)),
+                        prefetch: Arc::new(move |values| next.will_need_documents(values)),
+                    }
                 });
                 CompactionWork::MergeTables {
-                    from: from.cloned().collect(),
+                    from,
                     liveness,
                     dropped,
-                    partitioned,
+                    partitioned: partitioned && !in_files,
+                    placement: self.placement_of_merge(in_files),
                 }
             }
         }
+    }
+
+    /// What is merged from files stays in files.
+    fn placement_of_merge(&self, in_files: bool) -> Placement {
+        if in_files { self.placement.clone() } else { Placement::Memory }
     }
 
     fn tables_of(&self, role: usize) -> impl Iterator<Item = &SecondaryTable> {

@@ -8,12 +8,14 @@
 //! small segment has all tables of its plan; those of a large one except the first are secondary
 //! tables, see [`crate::view`].
 
+mod build;
 mod removals;
 mod split;
 
+pub use build::SegmentBuilder;
 pub use removals::Removal;
 
-use nearprint_fingerprint::{Distance, Sample};
+use nearprint_fingerprint::Sample;
 use removals::Removals;
 
 use crate::document::Sequence;
@@ -21,11 +23,9 @@ use crate::id_key::IdKey;
 use crate::labels::tables::{LabelTables, LabelTarget};
 use crate::levels::ids::IdTable;
 use crate::levels::posting::{Common, Posting, Postings};
-use crate::levels::sorted;
 use crate::levels::sorted::Sorted;
 use crate::namespaces::NamespaceNumber;
 use crate::permutation::Permuted;
-use crate::plan::{Key, TablePlan};
 use crate::tables::table::Number;
 
 /// The largest number of later documents of a fingerprint whose samples are looked at in advance.
@@ -147,6 +147,15 @@ impl Segment {
         tally
     }
 
+    /// The documents put under a fingerprint minus those removed, since the reset if there is one.
+    pub(crate) fn count(&self, value: Permuted) -> PostingTally {
+        let put = self.sorted.find(value).map_or(0, |number| {
+            1 + self.group(number).map_or(0, |group| self.later_of(group).len() as i64)
+        });
+        let documents = put - self.removals_of(value).len() as i64;
+        PostingTally { reset: self.reset_of(value), documents, ..PostingTally::default() }
+    }
+
     /// The postings of a fingerprint from a change on, oldest first, those removed by newer levels
     /// included. Those before it are not visited.
     pub(crate) fn postings_from(
@@ -230,6 +239,20 @@ impl Segment {
         }
     }
 
+    /// The bytes in files.
+    pub fn file_bytes(&self) -> u64 {
+        self.sorted.file_bytes()
+            + self.oldest.file_bytes()
+            + self.later.file_bytes()
+            + self.ids.file_bytes()
+            + self.labels.file_bytes()
+    }
+
+    /// Whether any part is in a file.
+    pub fn is_in_files(&self) -> bool {
+        self.file_bytes() > 0
+    }
+
     /// The postings of a fingerprint's number, oldest first.
     pub(crate) fn postings_at(&self, number: Number) -> impl Iterator<Item = Posting> + '_ {
         let later = self.group(number).map_or(0..0, |group| self.later_of(group));
@@ -297,10 +320,26 @@ impl Segment {
         (&self.oldest, &self.groups, &self.later)
     }
 
+    /// The documents of a fingerprint's number, with their numbers, oldest first.
+    pub(crate) fn documents_at(&self, number: Number) -> impl Iterator<Item = (u32, Posting)> + '_ {
+        let later = self.group(number).map_or(0..0, |group| self.later_of(group));
+        let later = later.map(|at| ((self.sorted.numbers() + at) as u32, self.later.get(at)));
+        std::iter::once((number, self.oldest.get(number as usize))).chain(later)
+    }
+
     /// The segment as rows of labels see it. Calls `of` with it.
     fn with_target<T>(&self, of: impl FnOnce(&LabelTarget<'_>) -> T) -> T {
         let value = |number| self.sorted.value(number);
         of(&LabelTarget { numbers: self.sorted.numbers(), value: &value })
+    }
+
+    /// The table of some ids, sorted by distinct keys, as far as it has their documents.
+    fn numbered(&self, ids: impl IntoIterator<Item = (IdKey, Permuted, Sequence)>) -> IdTable {
+        let numbered: Vec<(IdKey, u32)> = ids
+            .into_iter()
+            .filter_map(|(key, value, sequence)| Some((key, self.number_of(value, sequence)?)))
+            .collect();
+        IdTable::from_sorted(numbered.into_iter())
     }
 
     fn group(&self, number: Number) -> Option<usize> {
@@ -347,142 +386,8 @@ impl Segment {
     }
 }
 
-/// Takes the rows of a new segment in ascending order of key.
-#[derive(Debug)]
-pub struct SegmentBuilder {
-    sorted: sorted::SortedBuilder,
-    oldest: Postings,
-    rest: RestOfSegment,
-}
-
-/// The parts of a new segment other than its fingerprints and their oldest postings.
-#[derive(Debug)]
-struct RestOfSegment {
-    order: TablePlan,
-    groups: Vec<NamespaceGroup>,
-    later: Vec<Posting>,
-    removals: Vec<Removal>,
-    resets: Vec<ResetEntry>,
-}
-
-impl SegmentBuilder {
-    /// A builder of a small segment with at most `count` fingerprints, whose postings share
-    /// `common`.
-    pub fn small(distance_max: Distance, count: usize, common: Common) -> Self {
-        Self::new(sorted::SortedBuilder::small(distance_max, count), common)
-    }
-
-    /// A builder of a large segment with at most `count` fingerprints.
-    pub fn large(order: TablePlan, count: u64, common: Common) -> Self {
-        Self::new(sorted::SortedBuilder::large(order, count), common)
-    }
-
-    /// A builder of the first partition of such a segment: [`Self::finish_partition`] gives those
-    /// of the others.
-    pub fn of_first_partition(order: TablePlan, count: u64, common: Common) -> Self {
-        Self::new(sorted::SortedBuilder::of_first_partition(order, count), common)
-    }
-
-    fn new(sorted: sorted::SortedBuilder, common: Common) -> Self {
-        let oldest = Postings::new(common, sorted.numbers());
-        Self::with(sorted, oldest)
-    }
-
-    fn with(sorted: sorted::SortedBuilder, oldest: Postings) -> Self {
-        let rest = RestOfSegment {
-            order: sorted.order(),
-            groups: Vec::new(),
-            later: Vec::new(),
-            removals: Vec::new(),
-            resets: Vec::new(),
-        };
-        Self { sorted, oldest, rest }
-    }
-
-    /// Adds the row of the fingerprint with the next larger key, and returns its number if it has a
-    /// document.
-    #[inline]
-    pub fn push(&mut self, key: Key, row: &FingerprintRow) -> Option<Number> {
-        let mut pushed = None;
-        if let Some((oldest, later)) = row.postings.split_first() {
-            let number = self.sorted.push(key);
-            pushed = Some(number);
-            self.oldest.set(number as usize, *oldest);
-            if !later.is_empty() {
-                let listed = row.postings.iter().filter(|posting| posting.is_listed).count() as u32;
-                let namespaces = row.postings.iter().map(|posting| posting.group_namespace());
-                let is_uniform =
-                    namespaces.reduce(NamespaceNumber::and) != Some(NamespaceNumber::MIXED);
-                let start = self.rest.later.len() as u32;
-                self.rest.later.extend(later);
-                self.rest.groups.push(NamespaceGroup { number, start, listed, is_uniform });
-            }
-        }
-        if !row.removals.is_empty() || row.reset.is_some() {
-            let value = self.rest.order.value(key);
-            self.rest
-                .removals
-                .extend(row.removals.iter().map(|&posting| Removal { value, posting }));
-            self.rest.resets.extend(row.reset.map(|sequence| ResetEntry { value, sequence }));
-        }
-        pushed
-    }
-
-    /// Builds the segment. `ids` are sorted by distinct keys; ids whose document is not in the rows
-    /// are dropped. `labels` makes the label tables.
-    pub(crate) fn finish(
-        mut self,
-        ids: impl IntoIterator<Item = (IdKey, Permuted, Sequence)>,
-        labels: impl FnOnce(&LabelTarget<'_>) -> LabelTables,
-    ) -> Segment {
-        let sorted = self.sorted.finish();
-        self.oldest.truncate(sorted.numbers());
-        self.rest.into_segment((sorted, self.oldest), ids, labels)
-    }
-
-    /// The same for a partition; and a builder of the next one.
-    pub(crate) fn finish_partition(
-        mut self,
-        ids: impl IntoIterator<Item = (IdKey, Permuted, Sequence)>,
-        labels: impl FnOnce(&LabelTarget<'_>) -> LabelTables,
-    ) -> (Segment, Option<Self>) {
-        let (sorted, next) = self.sorted.finish_partition();
-        let numbers = sorted.numbers();
-        let next = next.map(|next| Self::with(next, self.oldest.split_off(numbers)));
-        self.oldest.truncate(numbers);
-        (self.rest.into_segment((sorted, self.oldest), ids, labels), next)
-    }
-}
-
-impl RestOfSegment {
-    fn into_segment(
-        self,
-        (sorted, oldest): (Sorted, Postings),
-        ids: impl IntoIterator<Item = (IdKey, Permuted, Sequence)>,
-        labels: impl FnOnce(&LabelTarget<'_>) -> LabelTables,
-    ) -> Segment {
-        let mut segment = Segment {
-            sorted,
-            oldest,
-            groups: self.groups,
-            later: Postings::of(&self.later),
-            ids: IdTable::default(),
-            labels: LabelTables::default(),
-            removals: Removals::of_sorted(self.order, self.removals)
-                .expect("rows are pushed by key"),
-            resets: self.resets,
-        };
-        let numbered: Vec<(IdKey, u32)> = ids
-            .into_iter()
-            .filter_map(|(key, value, sequence)| Some((key, segment.number_of(value, sequence)?)))
-            .collect();
-        segment.ids = IdTable::from_sorted(numbered.into_iter());
-        segment.labels = segment.with_target(labels);
-        segment
-    }
-}
-
-/// The parts of an image; `None` where they do not fit each other.
+/// The parts of an image; `None` where they do not fit each other. What is in files is not looked
+/// at.
 impl Segment {
     pub(crate) fn from_parts(
         sorted: Sorted,
@@ -501,7 +406,8 @@ impl Segment {
             && groups.iter().all(within)
             && groups.is_sorted_by(in_order)
             && groups.first().map_or(later.is_empty(), |group| group.start == 0)
-            && ids.iter().all(|(_, number)| (number as usize) < numbers + later.len())
+            && (ids.is_in_file()
+                || ids.iter().all(|(_, number)| (number as usize) < numbers + later.len()))
             && resets.is_sorted_by(|a, b| order.key(a.value) < order.key(b.value));
         let removals = Removals::of_sorted(order, removals)?;
         let segment = Self { sorted, oldest, groups, later, ids, labels, removals, resets };

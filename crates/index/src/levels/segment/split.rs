@@ -4,11 +4,12 @@
 //! and later postings are copied.
 
 use crate::labels::tables::{LabelTables, Renumbered};
-use crate::levels::ids::IdTable;
+use crate::levels::ids::{IdTable, IdTableBuilder};
 use crate::levels::posting::{Posting, Postings};
 use crate::levels::segment::removals::{Removal, Removals};
 use crate::levels::segment::{NamespaceGroup, Segment};
 use crate::levels::sorted::Sorted;
+use crate::memory::placed::Placement;
 use crate::plan::head;
 use crate::tables::partition::{PARTITIONS, Partition, Places};
 use crate::tables::table::Table;
@@ -97,7 +98,8 @@ impl Segment {
             std::array::from_fn(|at| move |number| Some(places.in_whole(at, number)));
         let inputs: [Renumbered<'_>; PARTITIONS] =
             std::array::from_fn(|at| (&partitions[at].labels, &in_whole[at] as _));
-        segment.labels = segment.with_target(|target| LabelTables::merged(&inputs, target));
+        segment.labels =
+            segment.with_target(|target| LabelTables::merged(&Placement::Memory, &inputs, target));
         segment
     }
 
@@ -127,27 +129,27 @@ impl Segment {
         for (at, _) in self.ids.iter().filter_map(|(_, number)| place(number, partitions)) {
             counts[at] += 1;
         }
-        let mut tables = counts.map(IdTable::with_capacity);
+        let mut tables = counts.map(|count| IdTableBuilder::new(&Placement::Memory, count));
         for (key, number) in self.ids.iter() {
             if let Some((at, number)) = place(number, partitions) {
                 tables[at].push(key, number);
             }
         }
         for (partition, ids) in partitions.iter_mut().zip(tables) {
-            partition.ids = ids;
+            partition.ids = ids.finish();
         }
     }
 
     /// The ids of its partitions, by key.
     fn ids_of(&self, places: &Places, partitions: [&Self; PARTITIONS]) -> IdTable {
-        let mut ids =
-            IdTable::with_capacity(partitions.iter().map(|partition| partition.ids.len()).sum());
+        let count = partitions.iter().map(|partition| partition.ids.len()).sum();
+        let mut ids = IdTableBuilder::new(&Placement::Memory, count);
         let mut sources = partitions.map(|partition| partition.ids.iter().peekable());
         loop {
             let next =
                 sources.iter_mut().enumerate().filter_map(|(at, ids)| Some((ids.peek()?.0, at)));
-            let Some((key, at)) = next.min() else { return ids };
-            let Some((_, number)) = sources[at].next() else { return ids };
+            let Some((key, at)) = next.min() else { return ids.finish() };
+            let Some((_, number)) = sources[at].next() else { return ids.finish() };
             let number = if (number as usize) < partitions[at].sorted.numbers() {
                 Some(places.in_whole(at, number))
             } else {

@@ -3,6 +3,7 @@
 use crate::kernel::scan::{LANES, Line};
 use crate::memory::array::Array;
 use crate::memory::column::PackedColumn;
+use crate::memory::placed::{PlacedArray, Placement};
 use crate::plan::{Key, TablePlan, head, low};
 use crate::tables::cells::{self, CellEnds, CellGroup, CrowdedGroup, GROUP_CELLS};
 use crate::tables::geometry::Geometry;
@@ -30,28 +31,43 @@ pub struct TableBuilder {
     /// The numbers in the whole table of the first entry of the group, and of the next entry.
     first: u32,
     next: u32,
+    /// An upper bound of the numbers in the whole table.
+    places: usize,
 }
 
 impl TableBuilder {
-    /// A builder of a table with at most `count` entries. Memory for entries that do not come is
-    /// not taken.
+    /// A builder of a table with at most `count` entries in memory. Memory for entries that do not
+    /// come is not taken.
     ///
     /// # Panics
     /// When so many entries have no numbers.
     pub fn new(plan: TablePlan, role: usize, count: u64) -> Self {
-        Self::of(plan, role, count, None)
+        Self::placed(&Placement::Memory, plan, role, count)
     }
 
-    fn of(plan: TablePlan, role: usize, count: u64, partition: Option<Partition>) -> Self {
+    /// The same, with the entries elsewhere. The directory is in memory.
+    ///
+    /// # Panics
+    /// As [`Self::new`].
+    pub fn placed(placement: &Placement, plan: TablePlan, role: usize, count: u64) -> Self {
+        Self::of(placement, (plan, role), count, None)
+    }
+
+    fn of(
+        placement: &Placement,
+        (plan, role): (TablePlan, usize),
+        count: u64,
+        partition: Option<Partition>,
+    ) -> Self {
         let geometry = Geometry::of(plan, count);
         let mut table = Table::empty((plan, role, geometry), partition);
         let places = count + u64::from(PLACES) * PARTITIONS as u64;
         let places = u32::try_from(places.next_multiple_of(PLACES.into()));
         let places = places.expect("a segment has at most 2^32 places") as usize;
         table.groups = Array::zeros(geometry.groups());
-        table.lines = Array::<Line>::zeros(places / LANES);
-        table.rests = PackedColumn::new(geometry.rest_bits(), places);
-        Self { table, group: 0, ends: [0; GROUP_CELLS], first: 0, next: 0 }
+        table.lines = PlacedArray::<Line>::zeros(placement, places / LANES);
+        table.rests = PackedColumn::placed(placement, geometry.rest_bits(), places);
+        Self { table, group: 0, ends: [0; GROUP_CELLS], first: 0, next: 0, places }
     }
 
     /// A builder of the first partition of such a table: [`Self::finish_partition`] gives those of
@@ -60,7 +76,7 @@ impl TableBuilder {
     /// # Panics
     /// When so many entries have no numbers.
     pub fn of_first_partition(plan: TablePlan, role: usize, count: u64) -> Self {
-        Self::of(plan, role, count, Some(Partition::ALL[0]))
+        Self::of(&Placement::Memory, (plan, role), count, Some(Partition::ALL[0]))
     }
 
     pub fn plan(&self) -> TablePlan {
@@ -69,7 +85,7 @@ impl TableBuilder {
 
     /// An upper bound of the numbers of all entries.
     pub fn numbers(&self) -> usize {
-        self.table.numbers()
+        self.places - self.table.first as usize
     }
 
     /// Adds the next larger key and returns its number.
@@ -81,7 +97,7 @@ impl TableBuilder {
             self.close_groups_before(group);
         }
         let number = self.next - self.table.first;
-        self.table.lines[number as usize / LANES].0[number as usize % LANES] = low(key);
+        self.table.lines.slot(number as usize / LANES).0[number as usize % LANES] = low(key);
         let rest = head & !(u32::MAX << self.table.geometry.rest_bits());
         self.table.rests.set(number as usize, rest.into());
         self.next += 1;
@@ -95,7 +111,7 @@ impl TableBuilder {
         self.close_groups_before(self.table.geometry.groups() as u32);
         let places = self.places();
         self.table.rests.truncate(places);
-        self.table.lines.truncate(places / LANES);
+        self.table.lines.finish(places / LANES);
         self.table.sample();
         self.table
     }

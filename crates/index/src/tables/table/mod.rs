@@ -11,7 +11,8 @@
 //!
 //! [`build`] builds a table, [`entries`] iterates over it.
 //!
-//! Memory: 5 to 6 bytes an entry. Immutable; built by one pass over sorted keys.
+//! Memory: 5 to 6 bytes an entry, a quarter to half a byte if the planes are in a file. Immutable;
+//! built by one pass over sorted keys.
 
 pub(crate) mod build;
 pub(crate) mod entries;
@@ -19,10 +20,14 @@ pub(crate) mod split;
 
 use std::ops::Range;
 
+use bytemuck::Zeroable as _;
+
 use crate::kernel::scan::{self, Candidate, CellRun, LANES, Line};
 use crate::kernel::{self, Simd};
 use crate::memory::array::Array;
 use crate::memory::column::PackedColumn;
+use crate::memory::file::FileArray;
+use crate::memory::placed::PlacedArray;
 use crate::permutation::Permuted;
 use crate::plan::fold;
 use crate::plan::fold::Head;
@@ -69,7 +74,7 @@ pub struct Table {
     /// By group.
     crowded: Vec<CrowdedGroup>,
     /// The low halves of the keys.
-    lines: Array<Line>,
+    lines: PlacedArray<Line>,
     /// What the cells do not imply of their heads.
     rests: PackedColumn,
     /// The number in the whole table of the first place.
@@ -98,7 +103,8 @@ impl Table {
     /// flips first, and prefetches its lines.
     pub(crate) fn locate(&self, query: Permuted, radius: u32, runs: &mut Vec<CellRun>) {
         // What the loop needs is taken from the table once.
-        let (groups, lines, crowded) = (&*self.groups, &*self.lines, &*self.crowded);
+        let (groups, lines, crowded) = (&*self.groups, self.lines.in_memory(), &*self.crowded);
+        let before = runs.len();
         let Self { geometry, partition, first_group, first: base, .. } = *self;
         let (cell, flips) = self.cells(query, radius);
         runs.extend(flips.iter().map(|flips| {
@@ -121,6 +127,9 @@ impl Table {
             }
             CellRun { cell, first, end }
         }));
+        if let Some(file) = self.lines.file() {
+            runs[before..].iter().for_each(|run| file.will_need(lines_of(run)));
+        }
     }
 
     /// The third step: appends the entries of the located cells whose low halves are near, and
@@ -184,15 +193,22 @@ impl Table {
         candidates: &mut Vec<Candidate>,
     ) {
         let low = low(query.rotate_left(self.plan.first_bit));
-        let (simd, lines) = (Simd::best(), &*self.lines);
         if self.plan.folded {
-            return scan::scan(simd, lines, runs, (low, distance), candidates);
+            return self.scan_lines(runs, (low, distance), candidates);
         }
         let cell = self.cell(head(self.plan.key(query)));
         let flips = |run: &CellRun| (run.cell ^ cell).count_ones();
         for runs in runs.chunk_by(|a, b| flips(a) == flips(b)) {
             let Some(left) = distance.checked_sub(flips(&runs[0])) else { break };
-            scan::scan(simd, lines, runs, (low, left), candidates);
+            self.scan_lines(runs, (low, left), candidates);
+        }
+    }
+
+    #[inline]
+    fn scan_lines(&self, runs: &[CellRun], near: (u32, u32), candidates: &mut Vec<Candidate>) {
+        match self.lines.file() {
+            None => scan::scan(Simd::best(), self.lines.in_memory(), runs, near, candidates),
+            Some(file) => scan_file(file, runs, near, candidates),
         }
     }
 
@@ -224,7 +240,7 @@ impl Table {
         let head = head(self.plan.key(value));
         if self.has(head) {
             let first = self.entries_of(self.cell(head)).start;
-            kernel::prefetch(&self.lines, first / LANES as u32);
+            self.lines.prefetch(first as usize / LANES);
             self.rests.prefetch(first as usize);
         }
     }
@@ -295,6 +311,11 @@ impl Table {
         self.lines.len() * LANES
     }
 
+    /// The bytes in files.
+    pub fn file_bytes(&self) -> u64 {
+        self.lines.file_bytes() + self.rests.file_bytes()
+    }
+
     /// Memory in bytes.
     pub fn bytes(&self) -> usize {
         self.flips.iter().map(|flips| size_of_val(&**flips)).sum::<usize>()
@@ -311,7 +332,9 @@ impl Table {
     }
 
     /// The parts that an image stores.
-    pub(crate) fn parts(&self) -> (&[CellGroup], &[CrowdedGroup], &[Line], &PackedColumn) {
+    pub(crate) fn parts(
+        &self,
+    ) -> (&[CellGroup], &[CrowdedGroup], &PlacedArray<Line>, &PackedColumn) {
         (&self.groups, &self.crowded, &self.lines, &self.rests)
     }
 
@@ -319,7 +342,7 @@ impl Table {
     pub(crate) fn from_parts(
         (plan, role, geometry, partition): (TablePlan, usize, Geometry, Option<usize>),
         (groups, crowded): (Array<CellGroup>, Vec<CrowdedGroup>),
-        (lines, rests): (Array<Line>, Array<u64>),
+        (lines, rests): (PlacedArray<Line>, PlacedArray<u64>),
     ) -> Option<Self> {
         let partition = match partition {
             Some(index) => Some(*Partition::ALL.get(index)?),
@@ -354,7 +377,7 @@ impl Table {
             flips,
             groups: Array::default(),
             crowded: Vec::new(),
-            lines: Array::default(),
+            lines: PlacedArray::default(),
             rests: PackedColumn::new(geometry.rest_bits(), 0),
             first: 0,
             samples: Box::default(),
@@ -387,7 +410,7 @@ impl Table {
         let places = next.checked_next_multiple_of(PLACES)? - self.first;
         let bits = u64::from(places) * u64::from(self.geometry.rest_bits());
         let has_all =
-            self.numbers() == places as usize && self.rests.bytes() as u64 >= bits.div_ceil(8);
+            self.numbers() == places as usize && self.rests.words() as u64 >= bits.div_ceil(64);
         (has_all && crowded.next().is_none()).then_some(count)
     }
 
@@ -459,7 +482,7 @@ impl Table {
     /// The low half of the key of an entry.
     #[inline]
     fn low(&self, number: Number) -> u32 {
-        self.lines[number as usize / LANES].0[number as usize % LANES]
+        self.lines.get(number as usize / LANES).0[number as usize % LANES]
     }
 
     /// What the cell of an entry does not imply of its key. Keys of one cell are in its order.
@@ -472,6 +495,34 @@ impl Table {
     #[inline]
     fn rest_in(&self, key: Key) -> Key {
         key & !(u64::MAX.wrapping_shl(32 + self.geometry.rest_bits()))
+    }
+}
+
+/// The lines of some entries.
+fn lines_of(run: &CellRun) -> Range<usize> {
+    let (first, end) = (run.first as usize, run.end as usize);
+    if first == end { 0..0 } else { first / LANES..end.div_ceil(LANES) }
+}
+
+/// Scans runs of entries whose lines are in a file.
+#[cold]
+fn scan_file(
+    file: &FileArray<Line>,
+    runs: &[CellRun],
+    near: (u32, u32),
+    candidates: &mut Vec<Candidate>,
+) {
+    let mut lines = Vec::new();
+    for run in runs {
+        let range = lines_of(run);
+        let (first, before) = ((range.start * LANES) as u32, candidates.len());
+        lines.resize(range.len(), Line::zeroed());
+        file.read(range.start, &mut lines);
+        let here = CellRun { cell: run.cell, first: run.first - first, end: run.end - first };
+        if !lines.is_empty() {
+            scan::scan(Simd::best(), &lines, &[here], near, candidates);
+        }
+        candidates[before..].iter_mut().for_each(|candidate| candidate.entry += first);
     }
 }
 

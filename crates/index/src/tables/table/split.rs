@@ -9,6 +9,7 @@
 use crate::kernel::scan::LANES;
 use crate::memory::array::Array;
 use crate::memory::column::PackedColumn;
+use crate::memory::placed::PlacedArray;
 use crate::tables::cells::CellGroup;
 use crate::tables::partition::{PARTITIONS, Partition, Places};
 use crate::tables::table::Table;
@@ -52,7 +53,7 @@ impl Table {
         let [first, ..] = partitions;
         let mut table = Self::empty((first.plan, first.role, first.geometry), None);
         table.groups = Array::joined(&partitions.map(|partition| &partition.groups));
-        table.lines = Array::joined(&partitions.map(|partition| &partition.lines));
+        table.lines = PlacedArray::joined(&partitions.map(|partition| &partition.lines));
         table.rests = PackedColumn::joined(&partitions.map(|partition| &partition.rests));
         table.crowded =
             partitions.iter().flat_map(|partition| &partition.crowded).copied().collect();
