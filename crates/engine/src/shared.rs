@@ -7,6 +7,7 @@ use std::thread::Thread;
 use arc_swap::ArcSwap;
 use nearprint_index::compaction::built::Built;
 use nearprint_index::levels::segment::Segment;
+use nearprint_index::tables::secondary::SecondaryTable;
 use nearprint_index::view::View;
 use nearprint_machine::document::Sequence;
 use nearprint_storage::{Identity, StorageError};
@@ -16,6 +17,7 @@ use crate::api::error::Refused;
 use crate::api::observer::Observer;
 use crate::api::options::Options;
 use crate::api::replies::{Readiness, RecordSpace, SnapshotInfo};
+use crate::snapshot::placing::Movable;
 use crate::state::board::Board;
 use crate::state::disk::DiskState;
 use crate::state::jobs::PurgeOwners;
@@ -80,8 +82,22 @@ pub(crate) struct Shared {
 pub(crate) struct Merging {
     /// Its inputs, which the flusher must not merge.
     pub(crate) segments: Vec<Arc<Segment>>,
+    /// The same, if it merges secondary tables.
+    pub(crate) secondary_tables: Vec<SecondaryTable>,
     /// The last change when it began.
     pub(crate) since: Sequence,
+}
+
+impl Merging {
+    /// Whether a part is among the inputs.
+    pub(crate) fn has(&self, part: &Movable) -> bool {
+        match part {
+            Movable::Segment(part) => self.segments.iter().any(|input| Arc::ptr_eq(input, part)),
+            Movable::Table(part) => {
+                self.secondary_tables.iter().any(|input| Arc::ptr_eq(&input.table, &part.table))
+            }
+        }
+    }
 }
 
 /// Whether the engine runs.

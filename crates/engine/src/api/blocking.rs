@@ -1,17 +1,31 @@
 //! Work that blocks or takes long: on which threads it runs, and how much they give way.
 
+use nearprint_index::memory::file::catch_unreadable;
 use nearprint_storage::Records;
 
-use crate::api::error::Refused;
+use crate::api::error::{Refused, storage_error};
+
+/// Runs `work`, which may read files of the index.
+///
+/// # Errors
+/// Those of the work, and [`Refused::Unreadable`] if a file could not be read, which is logged.
+pub(crate) fn reading<T>(work: impl FnOnce() -> Result<T, Refused>) -> Result<T, Refused> {
+    catch_unreadable(work).unwrap_or_else(|error| {
+        let error = storage_error(error);
+        tracing::error!(%error, "a file of the index could not be read");
+        Err(Refused::Unreadable)
+    })
+}
 
 /// Runs `work` on a thread of the runtime that may block.
 ///
 /// # Errors
-/// Those of the work, and [`Refused::Failed`] if it panicked.
+/// Those of the work, [`Refused::Unreadable`] if a file of the index could not be read, and
+/// [`Refused::Failed`] if it panicked.
 pub(crate) async fn off_async<T: Send + 'static>(
     work: impl FnOnce() -> Result<T, Refused> + Send + 'static,
 ) -> Result<T, Refused> {
-    tokio::task::spawn_blocking(work).await.unwrap_or(Err(Refused::Failed))
+    tokio::task::spawn_blocking(|| reading(work)).await.unwrap_or(Err(Refused::Failed))
 }
 
 /// Runs `work` on this thread, with the records that the operating system has in memory. If that

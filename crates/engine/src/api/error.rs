@@ -1,5 +1,7 @@
 //! What the engine reports: why a data directory does not open, and why a request is refused.
 
+use std::io;
+
 use nearprint_fingerprint::recipe::Recipe;
 use nearprint_machine::change::NotARecord;
 use nearprint_storage::StorageError;
@@ -260,6 +262,11 @@ pub enum Refused {
         /// The maximum distance of the directory.
         max: u8,
     },
+}
+
+/// The error behind one that the index met in a file.
+pub(crate) fn storage_error(error: io::Error) -> StorageError {
+    StorageError::from_io(error, "read", "the index")
 }
 
 impl OpenError {

@@ -50,6 +50,9 @@ pub struct Options {
     pub snapshot_changes: u64,
     /// Writes are refused if the index and its merges need more memory than this; 0 means no limit.
     pub memory_bytes_max: u64,
+    /// Segments and tables beyond this leave memory: their large arrays stay in the files of
+    /// snapshots. 0 means no limit.
+    pub index_memory_bytes_max: u64,
     /// The number of documents for which it is counted how often they were named as originals; 0
     /// counts nothing.
     pub originals_max: usize,
@@ -99,6 +102,7 @@ impl Options {
             snapshot_interval_ms: 5 * 60 * 1_000,
             snapshot_changes: 10_000_000,
             memory_bytes_max: 0,
+            index_memory_bytes_max: 0,
             originals_max: 1_000_000,
             groups_kept_max: 8,
             groups_memory_bytes_max: 1 << 30,

@@ -7,6 +7,8 @@
 use std::sync::Arc;
 
 use nearprint_index::compaction::policy::Load;
+use nearprint_index::memory::file::catch_unreadable;
+use nearprint_index::memory::placed::Placement;
 use nearprint_index::permutation::Permutation;
 use nearprint_index::view::{Shape, View};
 use nearprint_machine::change::Record;
@@ -16,11 +18,12 @@ use nearprint_storage::journal::writer;
 use nearprint_storage::{Disk, Journal, Tail, scan, sealed};
 
 use crate::api::clock;
-use crate::api::error::OpenError;
+use crate::api::error::{OpenError, storage_error};
 use crate::api::options::Options;
 use crate::directories::{follower, model, repair};
 use crate::directory_file::{DirectoryFile, Entropy, RESTORE_MARKER};
 use crate::replication::position::ClusterFile;
+use crate::snapshot::files::MergeFiles;
 use crate::snapshot::manifest::is_of_snapshot;
 use crate::snapshot::snapshots::{Loaded, Snapshots};
 use crate::write::core::Core;
@@ -45,8 +48,10 @@ pub(crate) fn recover(
     check_role(&**disk, options)?;
     let directory = open_directory(disk, options, entropy)?;
     let model = model::open(&**disk, &directory, options)?;
-    let (snapshots, loaded) = Snapshots::load(Arc::clone(disk), directory)?;
-    let (machine, tail) = replay(disk, &directory, (loaded, options), &mut |_| ())?;
+    let memory_bytes_max = options.index_memory_bytes_max;
+    let (snapshots, loaded) = Snapshots::load(Arc::clone(disk), directory, memory_bytes_max)?;
+    let replay = || replay(disk, &directory, (loaded, options), &mut |_| ());
+    let (machine, tail) = catch_unreadable(replay).map_err(storage_error)??;
     check_clock(machine.now_ms(), clock::now_ms(), options)?;
     sealed::remove_leftovers(&**disk)?;
     let journal =
@@ -91,7 +96,7 @@ pub(super) fn replay(
     (loaded, options): (Loaded, &Options),
     progress: &mut dyn FnMut(u64),
 ) -> Result<(Machine, Tail), OpenError> {
-    let mut machine = restore(directory, loaded, options);
+    let mut machine = restore(disk, directory, loaded, options);
     let snapshot = machine.view().sequence();
     let mut unreadable = None;
     let tail = scan(&**disk, &directory.identity, snapshot.get(), &mut |record| {
@@ -181,7 +186,12 @@ fn open_directory(
     Ok(directory)
 }
 
-fn restore(directory: &DirectoryFile, loaded: Loaded, options: &Options) -> Machine {
+fn restore(
+    disk: &Arc<dyn Disk>,
+    directory: &DirectoryFile,
+    loaded: Loaded,
+    options: &Options,
+) -> Machine {
     let shape = Shape {
         distance_max: directory.distance_max,
         delta_events: options.delta_events,
@@ -190,5 +200,7 @@ fn restore(directory: &DirectoryFile, loaded: Loaded, options: &Options) -> Mach
         has_labels: directory.has_labels,
     };
     let Loaded { parts, jobs, .. } = loaded;
-    Machine::new(View::restored(shape, parts), jobs, directory.id_secret)
+    let files = MergeFiles::new(Arc::clone(disk), directory.identity);
+    let view = View::restored(shape, parts).with_placement(Placement::Files(Arc::new(files)));
+    Machine::new(view, jobs, directory.id_secret)
 }

@@ -6,7 +6,7 @@ use nearprint_fingerprint::Fingerprint;
 use nearprint_index::namespace_key::NamespaceKey;
 use nearprint_machine::document::{Namespace, Sequence};
 
-use crate::api::blocking::off_async;
+use crate::api::blocking::{off_async, reading};
 use crate::api::client::Client;
 use crate::api::clock;
 use crate::api::error::Refused;
@@ -72,12 +72,15 @@ impl DocumentStream {
     pub fn next_documents(&mut self, limit: usize) -> Result<Vec<StoredDocument>, Refused> {
         let Some(listing) = self.listing.take() else { return Ok(Vec::new()) };
         let mut page = listing.page(limit.into());
-        while !page.is_at_end() {
-            let run = page.run(&self.shared.scans);
-            if page.fill(&run)? == Slice::Full || page.space.is_full() {
-                break;
+        reading(|| {
+            while !page.is_at_end() {
+                let run = page.run(&self.shared.scans);
+                if page.fill(&run)? == Slice::Full || page.space.is_full() {
+                    break;
+                }
             }
-        }
+            Ok(())
+        })?;
         self.listing = Some(page.listing);
         Ok(page.items)
     }

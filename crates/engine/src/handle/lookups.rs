@@ -7,11 +7,12 @@ use arc_swap::Guard;
 use nearprint_fingerprint::{Distance, Fingerprint};
 use nearprint_index::id_key::IdKey;
 use nearprint_index::namespace_key::NamespaceKey;
+use nearprint_index::view::View;
 use nearprint_machine::document::{Document, DocumentId, Namespace};
 use nearprint_machine::search::{Probe, nearest};
 use nearprint_storage::Records;
 
-use crate::api::blocking::{off_async, with_records};
+use crate::api::blocking::{off_async, reading, with_records};
 use crate::api::clock;
 use crate::api::error::Refused;
 use crate::api::replies::{Findings, PackedQuery, QueryOptions, StoredDocument};
@@ -89,7 +90,7 @@ impl Engine {
     /// async threads for more than a few hundred fingerprints.
     ///
     /// # Errors
-    /// [`Refused::DistanceAboveMax`].
+    /// [`Refused::DistanceAboveMax`], [`Refused::Unreadable`].
     pub fn nearest(
         &self,
         fingerprints: &[Fingerprint],
@@ -98,7 +99,7 @@ impl Engine {
         self.check_distance(distance)?;
         let view = &self.shared.published.load().view;
         let visibility = view.visibility(None, clock::now_ms(), None);
-        Ok(nearest(view, fingerprints, distance, visibility))
+        reading(|| Ok(nearest(view, fingerprints, distance, visibility)))
     }
 
     /// The document with an id in a namespace.
@@ -114,11 +115,25 @@ impl Engine {
         let state = self.shared.published.load_full();
         let visibility =
             state.view.visibility(self.namespace_key(namespace), clock::now_ms(), None);
-        let found = state.view.find_id(key).filter(|found| !visibility.has_expired(found.posting));
+        let found = self.ask(&state, move |view| view.find_id(key)).await?;
+        let found = found.filter(|found| !visibility.has_expired(found.posting));
         let Some(found) = found else { return Ok(None) };
         let sequence = found.posting.sequence;
         let read = move |records: &Records| reader::stored(records, sequence).map(Some);
         with_records(&state.records, read).await
+    }
+
+    /// Asks a view, on a thread that may block if parts of it are in files.
+    pub(super) async fn ask<T: Send + 'static>(
+        &self,
+        state: &Arc<Published>,
+        ask: impl FnOnce(&View) -> T + Send + 'static,
+    ) -> Result<T, Refused> {
+        if !state.view.is_in_files() {
+            return Ok(ask(&state.view));
+        }
+        let state = Arc::clone(state);
+        off_async(move || Ok(ask(&state.view))).await
     }
 
     pub(super) fn namespace_key(&self, namespace: Option<&Namespace>) -> Option<NamespaceKey> {
@@ -138,8 +153,9 @@ impl Engine {
         let QueryOptions { criteria, limit, with_metadata } = options;
         let probe = Probe::new(document, criteria, at_ms, &self.shared.id_secret);
         let state = self.shared.published.load();
-        let mut begun = if state.view.cells_visited(criteria.distance) > CELLS_ON_ASYNC_THREADS_MAX
-        {
+        let in_files = state.view.is_in_files();
+        let is_costly = state.view.cells_visited(criteria.distance) > CELLS_ON_ASYNC_THREADS_MAX;
+        let mut begun = if in_files || is_costly {
             None
         } else {
             let crowd = FOUND_ON_ASYNC_THREADS_MAX;
@@ -151,7 +167,9 @@ impl Engine {
         let records = |lookup: &RecordLookup| {
             lookup.search.sketches_to_read() + lookup.search.matches.len().min(limit)
         };
-        let is_long = begun.as_ref().is_none_or(|lookup| records(lookup) > RECORDS_READ_HERE_MAX);
+        let is_many = |lookup: &RecordLookup| records(lookup) > RECORDS_READ_HERE_MAX;
+        // What waits for the disk takes no thread from others.
+        let is_long = begun.as_ref().map_or(is_costly || !in_files, is_many);
         if let Some(lookup) = begun.take_if(|_| !is_long)
             && let Ok(done) = finish(&state.in_memory(), &probe, lookup)
         {

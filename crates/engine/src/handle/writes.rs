@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use nearprint_fingerprint::Fingerprint;
+use nearprint_index::id_key::IdKey;
 use nearprint_machine::change::PACKED_MAX;
 use nearprint_machine::commands::{
     CheckAndInsert, CheckAndInsertPacked, Insert, InsertPacked, Remove, Reset,
@@ -36,7 +37,11 @@ impl Engine {
         insert: impl Into<Insert>,
         admission: Admission<'_>,
     ) -> Result<Pending<Inserted>, Refused> {
-        self.submit(insert.into(), admission, 0).await
+        let insert = insert.into();
+        if let Some(id) = &insert.document.id {
+            self.read_id(insert.document.namespace.as_ref(), id).await?;
+        }
+        self.submit(insert, admission, 0).await
     }
 
     /// Looks up a document and stores it unless a hit counts (or even so, if `storing` says so),
@@ -134,6 +139,7 @@ impl Engine {
         id: DocumentId,
         admission: Admission<'_>,
     ) -> Result<Pending<Removed>, Refused> {
+        self.read_id(namespace.as_ref(), &id).await?;
         self.submit(Remove { namespace, id }, admission, 0).await
     }
 
@@ -146,7 +152,24 @@ impl Engine {
         namespace: Option<Namespace>,
         fingerprint: Fingerprint,
     ) -> Result<Removed, Refused> {
+        let state = self.shared.published.load_full();
+        if state.view.is_in_files() {
+            let key = self.namespace_key(namespace.as_ref());
+            let visibility = state.view.visibility(key, clock::now_ms(), None);
+            self.ask(&state, move |view| view.exact_count(fingerprint, &visibility)).await?;
+        }
         self.submit(Reset { namespace, fingerprint }, Admission::Shed, 0).await?.wait().await
+    }
+
+    /// Reads what the writer will ask of an id, if that is in files: the writer shall find it in
+    /// the page cache of the operating system, and not wait for the disk.
+    async fn read_id(&self, namespace: Option<&Namespace>, id: &DocumentId) -> Result<(), Refused> {
+        let state = self.shared.published.load_full();
+        if !state.view.is_in_files() {
+            return Ok(());
+        }
+        let key = IdKey::of(id.as_str(), namespace, &self.shared.id_secret);
+        self.ask(&state, move |view| view.find_id(key)).await.map(drop)
     }
 
     /// An outbox for writes that shall reach the writer together ([`Admission::Collect`]).

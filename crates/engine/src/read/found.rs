@@ -135,7 +135,8 @@ impl Found {
         match self.0 {
             State::Read(findings) => Ok(Shown::All(findings)),
             State::Unread(unread) => {
-                if unread.records_to_read() <= RECORDS_READ_HERE_MAX
+                if !unread.published.view.is_in_files()
+                    && unread.records_to_read() <= RECORDS_READ_HERE_MAX
                     && let Ok(findings) = unread.findings(&unread.published.in_memory(), bytes_max)
                 {
                     return Ok(unread.show(findings));

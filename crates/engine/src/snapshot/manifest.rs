@@ -65,7 +65,7 @@ pub(super) struct PartFile {
 /// What identifies the contents of a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Contents {
-    bytes: u64,
+    pub(super) bytes: u64,
     checksum: u128,
 }
 

@@ -6,6 +6,7 @@ use std::sync::{Arc, Weak};
 
 use nearprint_index::image;
 use nearprint_index::levels::segment::Segment;
+use nearprint_index::memory::file::FileBody;
 use nearprint_index::plan::Plans;
 use nearprint_index::tables::table::Table;
 
@@ -23,6 +24,23 @@ pub(super) trait Part: Sized + Send + Sync + 'static {
     fn write(&self, sink: &mut dyn Write) -> io::Result<()>;
 
     fn read(source: &mut dyn Read, plans: &Plans) -> io::Result<Self>;
+}
+
+/// A part whose large arrays may stay in its file.
+pub(super) trait PlacedPart: Part {
+    fn open(file: Arc<dyn FileBody>, plans: &Plans) -> io::Result<Self>;
+}
+
+impl PlacedPart for Segment {
+    fn open(file: Arc<dyn FileBody>, plans: &Plans) -> io::Result<Self> {
+        image::open_segment(file, plans)
+    }
+}
+
+impl PlacedPart for Table {
+    fn open(file: Arc<dyn FileBody>, plans: &Plans) -> io::Result<Self> {
+        image::open_table(file, &plans.large)
+    }
 }
 
 impl Part for Segment {
@@ -62,16 +80,16 @@ impl Part for StateFile {
 }
 
 impl WrittenParts {
+    /// The file of a part, if it has one.
+    pub(super) fn known<T: Part>(&self, part: &Arc<T>) -> Option<PartFile> {
+        let is_part = |known: &Weak<_>| std::ptr::addr_eq(known.as_ptr(), Arc::as_ptr(part));
+        self.0.iter().find(|(known, _)| is_part(known)).map(|(_, file)| *file)
+    }
+
     /// The file of a part, or the part if it has none. A part with a file is dropped: otherwise, if
     /// it were merged meanwhile, it would stay in memory together with the result.
     pub(super) fn file_of<T: Part>(&self, part: Arc<T>) -> Result<PartFile, Arc<T>> {
-        let is_part = |known: &Weak<_>| std::ptr::addr_eq(known.as_ptr(), Arc::as_ptr(&part));
-        let known = self.0.iter().find(|(known, _)| is_part(known));
-        known.map(|(_, file)| *file).ok_or(part)
-    }
-
-    pub(super) fn has<T: Part>(&self, part: &Arc<T>) -> bool {
-        self.0.iter().any(|(known, _)| std::ptr::addr_eq(known.as_ptr(), Arc::as_ptr(part)))
+        self.known(&part).ok_or(part)
     }
 
     pub(super) fn add<T: Part>(&mut self, part: Arc<T>, file: PartFile) {

@@ -7,11 +7,13 @@
 //! names is removed. A manifest counts only with all its files, each of which is verified when it
 //! is loaded.
 
-use std::io::{self, BufReader, Read, Write};
+use std::io::{self, Write};
 use std::sync::Arc;
 
+use nearprint_index::memory::file::catch_unreadable;
 use nearprint_index::plan::Plans;
 use nearprint_index::tables::secondary::SecondaryTable;
+use nearprint_index::tables::table::Table;
 use nearprint_index::view::Parts;
 use nearprint_machine::document::Sequence;
 use nearprint_machine::jobs::Jobs;
@@ -30,6 +32,7 @@ use crate::snapshot::manifest::{
     part_number, read_manifest_of,
 };
 use crate::snapshot::parts::{Part, WrittenParts};
+use crate::snapshot::placing::in_files;
 use crate::snapshot::state_file::StateFile;
 use crate::state::survey::Survey;
 
@@ -39,10 +42,10 @@ const KEPT: usize = 2;
 /// The snapshots of a data directory, which has one of these.
 #[derive(Debug)]
 pub(crate) struct Snapshots {
-    disk: Arc<dyn Disk>,
+    pub(super) disk: Arc<dyn Disk>,
     directory: DirectoryFile,
-    plans: Plans,
-    written: WrittenParts,
+    pub(super) plans: Plans,
+    pub(super) written: WrittenParts,
     next_number: u64,
     /// Newest first.
     kept: Vec<Manifest>,
@@ -64,6 +67,8 @@ pub(crate) struct Loaded {
     pub(crate) jobs: Arc<Jobs>,
     touches: Vec<Touch>,
     survey: Option<Survey>,
+    /// It was read completely.
+    is_whole: bool,
 }
 
 /// The files of an export, open.
@@ -117,8 +122,10 @@ impl Snapshots {
         Ok(Export { identity: self.directory.identity, files })
     }
 
-    /// Loads the newest complete snapshot. It passes over any other with a warning, because the
-    /// journal leads from the older snapshot to the same state.
+    /// Loads the newest complete snapshot, with at most `memory_bytes_max` bytes of its segments
+    /// and tables in memory, if that is not 0; the largest stay in their files, of which no more
+    /// than the directories is read. It passes over any other with a warning, because the journal
+    /// leads from the older snapshot to the same state.
     ///
     /// # Errors
     /// [`StorageError`] if the disk fails, or a link or a folder has the name of a file. Damage is
@@ -126,6 +133,7 @@ impl Snapshots {
     pub(crate) fn load(
         disk: Arc<dyn Disk>,
         directory: DirectoryFile,
+        memory_bytes_max: u64,
     ) -> Result<(Self, Loaded), StorageError> {
         let mut snapshots = Self::none(disk, directory);
         let names = snapshots.disk.list()?;
@@ -137,7 +145,7 @@ impl Snapshots {
         for name in names.iter().rev().filter(|name| is_manifest(name)) {
             let read = snapshots.read_manifest(name, packed_before).and_then(|manifest| {
                 if loaded.is_none() && manifest.is_in_force(&directory) {
-                    loaded = Some(snapshots.read_parts(&manifest)?);
+                    loaded = Some(snapshots.read_parts(&manifest, memory_bytes_max)?);
                 }
                 Ok(manifest)
             });
@@ -151,8 +159,9 @@ impl Snapshots {
                 Err(error) => tracing::warn!(snapshot = name, %error, "passing over a snapshot"),
             }
         }
-        snapshots.verified = usize::from(loaded.is_some());
         let mut loaded = loaded.unwrap_or_default();
+        // What stays in its file is verified page by page, when it is asked for.
+        snapshots.verified = usize::from(loaded.is_whole);
         snapshots.touches = std::mem::take(&mut loaded.touches);
         snapshots.survey = loaded.survey.take();
         Ok((snapshots, loaded))
@@ -204,7 +213,7 @@ impl Snapshots {
         let mut snapshots = Self::none(disk, directory);
         let manifest = snapshots.read_manifest(name, packed_before(&*snapshots.disk)?)?;
         snapshots.plans = Plans::of(manifest.distance_max);
-        snapshots.read_parts(&manifest).map(drop)
+        snapshots.read_parts(&manifest, 0).map(drop)
     }
 
     /// Writes a snapshot of these parts, unless there is one of the same state; then removes what
@@ -250,11 +259,12 @@ impl Snapshots {
         let segments = parts
             .segments
             .iter()
-            .map(|segment| new(self.written.has(segment), segment.bytes().total()));
+            .map(|s| new(self.written.known(s).is_some(), s.bytes().total() + s.file_bytes()));
         let tables = parts
             .secondary_tables
             .iter()
-            .map(|SecondaryTable { table, .. }| new(self.written.has(table), table.bytes() as u64));
+            .map(|SecondaryTable { table, .. }| (table, table.bytes() as u64 + table.file_bytes()))
+            .map(|(table, bytes)| new(self.written.known(table).is_some(), bytes));
         let needed: u64 = segments.chain(tables).sum();
         require_space(&*self.disk, needed, "a snapshot")
     }
@@ -415,8 +425,11 @@ impl Snapshots {
         };
         let number = self.next_number;
         self.next_number += 1;
-        let contents =
-            self.write(&T::KIND.name(number), T::KIND.file_kind(), |sink| part.write(sink))?;
+        let contents = self.write_with(
+            SealedWriter::create_in_pages,
+            (&T::KIND.name(number), T::KIND.file_kind()),
+            |sink| catch_unreadable(|| part.write(sink))?,
+        )?;
         let file = PartFile { number, contents };
         self.written.add(part, file);
         Ok(file)
@@ -428,8 +441,17 @@ impl Snapshots {
         kind: FileKind,
         body: impl FnOnce(&mut dyn Write) -> io::Result<()>,
     ) -> Result<Contents, StorageError> {
+        self.write_with(SealedWriter::create, (name, kind), body)
+    }
+
+    fn write_with(
+        &self,
+        create: CreateSealed,
+        (name, kind): (&str, FileKind),
+        body: impl FnOnce(&mut dyn Write) -> io::Result<()>,
+    ) -> Result<Contents, StorageError> {
         let (disk, identity) = (Arc::clone(&self.disk), self.directory.identity);
-        let mut writer = SealedWriter::create(disk, name, kind, identity)?;
+        let mut writer = create(disk, name, kind, identity)?;
         if let Err(error) = body(&mut writer) {
             writer.abandon()?;
             return Err(StorageError::from_io(error, "write", name));
@@ -453,7 +475,7 @@ impl Snapshots {
     }
 
     /// Opens a file with these contents.
-    fn open(
+    pub(super) fn open(
         &self,
         name: &str,
         kind: FileKind,
@@ -476,38 +498,43 @@ impl Snapshots {
         Ok(manifest)
     }
 
-    /// Reads and verifies all parts, on all cores.
-    fn read_parts(&self, manifest: &Manifest) -> Result<Loaded, StorageError> {
+    /// Reads and verifies all parts, on all cores, but those that stay in their files.
+    fn read_parts(
+        &mut self,
+        manifest: &Manifest,
+        memory_bytes_max: u64,
+    ) -> Result<Loaded, StorageError> {
+        let in_files = in_files(manifest, memory_bytes_max);
         let Manifest { counts, segments, tables, state, survey, .. } = manifest;
-        let state: Arc<StateFile> = self.read_part(*state)?;
+        let (state, _): (Arc<StateFile>, _) = self.read_part(*state)?;
         let StateFile { namespaces, times, jobs, touches } = (*state).clone();
         let dropped = tables.iter().map(|table| table.gone).max().unwrap_or(0);
-        let secondary_table = |TableFile { file, gone }| {
-            let cleaned_at = dropped - gone;
-            self.read_part(file).map(|table| SecondaryTable { table, cleaned_at })
-        };
-        let (segments, tables) = std::thread::scope(|scope| {
+        let (this, in_files) = (&*self, &in_files);
+        let (loaded_segments, loaded_tables) = std::thread::scope(|scope| {
+            let segments = segments.iter();
             let segments: Vec<_> =
-                segments.iter().map(|&file| scope.spawn(move || self.read_part(file))).collect();
+                segments.map(|&file| scope.spawn(move || this.place(file, in_files))).collect();
+            let tables = tables.iter().map(|table| table.file);
             let tables: Vec<_> =
-                tables.iter().map(|&table| scope.spawn(move || secondary_table(table))).collect();
+                tables.map(|file| scope.spawn(move || this.place(file, in_files))).collect();
             (joined(segments), joined(tables))
         });
-        let (segments, secondary_tables, counts) = (segments?, tables?, *counts);
-        let parts = Parts { segments, secondary_tables, dropped, counts, namespaces, times };
-        Ok(Loaded { parts, jobs, touches, survey: survey.clone() })
-    }
-
-    fn read_part<T: Part>(&self, file: PartFile) -> Result<Arc<T>, StorageError> {
-        let name = T::KIND.name(file.number);
-        let read = |error| StorageError::from_io(error, "read", &name);
-        let mut reader = BufReader::new(self.open(&name, T::KIND.file_kind(), file.contents)?);
-        let part = T::read(&mut reader, &self.plans).map_err(read)?;
-        // The end verifies the whole file.
-        if reader.read(&mut [0]).map_err(read)? > 0 {
-            return Err(invalid("the file has a tail", "read", &name));
+        let (loaded_segments, loaded_tables) = (loaded_segments?, loaded_tables?);
+        let is_whole = in_files.is_empty();
+        for (part, &file) in loaded_segments.iter().zip(segments) {
+            self.know(part, file);
         }
-        Ok(Arc::new(part))
+        for (part, table) in loaded_tables.iter().zip(tables) {
+            self.know(part, table.file);
+        }
+        let segments = loaded_segments.into_iter().map(|(segment, _)| segment).collect();
+        let secondary_table = |((table, _), file): ((Arc<Table>, bool), &TableFile)| {
+            SecondaryTable { table, cleaned_at: dropped - file.gone }
+        };
+        let secondary_tables = loaded_tables.into_iter().zip(tables).map(secondary_table).collect();
+        let counts = *counts;
+        let parts = Parts { segments, secondary_tables, dropped, counts, namespaces, times };
+        Ok(Loaded { parts, jobs, touches, survey: survey.clone(), is_whole })
     }
 
     fn remove_unneeded(&self) -> Result<(), StorageError> {
@@ -533,6 +560,10 @@ fn names_part(manifests: &[Manifest], number: u64) -> bool {
     manifests.iter().any(|manifest| manifest.files().any(|(_, file)| file.number == number))
 }
 
+/// [`SealedWriter::create`], or the same in pages.
+type CreateSealed =
+    fn(Arc<dyn Disk>, &str, FileKind, Identity) -> Result<SealedWriter, StorageError>;
+
 type Reading<'visibility, T> = std::thread::ScopedJoinHandle<'visibility, Result<T, StorageError>>;
 
 fn joined<T>(threads: Vec<Reading<'_, T>>) -> Result<Vec<T>, StorageError> {
@@ -540,7 +571,7 @@ fn joined<T>(threads: Vec<Reading<'_, T>>) -> Result<Vec<T>, StorageError> {
     joined.map(|read| read.expect("reading a file does not panic")).collect()
 }
 
-fn invalid(why: &str, operation: &'static str, name: &str) -> StorageError {
+pub(super) fn invalid(why: &str, operation: &'static str, name: &str) -> StorageError {
     StorageError::from_io(io::Error::new(io::ErrorKind::InvalidData, why), operation, name)
 }
 

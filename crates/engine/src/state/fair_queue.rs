@@ -16,7 +16,7 @@ use std::{fmt, thread};
 
 use tokio::sync::oneshot;
 
-use crate::api::blocking::lower_priority;
+use crate::api::blocking::{lower_priority, reading};
 use crate::api::client::Client;
 use crate::api::clock;
 use crate::api::error::{OpenError, Refused};
@@ -80,7 +80,8 @@ impl FairQueue {
     /// does not begin.
     ///
     /// # Errors
-    /// [`Refused::Failed`] if it panics.
+    /// [`Refused::Failed`] if it panics, [`Refused::Unreadable`] if it cannot read a file of the
+    /// index.
     pub(crate) async fn run<T: Send + 'static>(
         &self,
         client: Option<Client>,
@@ -89,12 +90,12 @@ impl FairQueue {
         let (sender, done) = oneshot::channel();
         let work = move || {
             if !sender.is_closed() {
-                drop(sender.send(work()));
+                drop(sender.send(reading(|| Ok(work()))));
             }
         };
         self.0.state().add(client, Box::new(work));
         self.0.changed.notify_one();
-        done.await.map_err(|_| Refused::Failed)
+        done.await.unwrap_or(Err(Refused::Failed))
     }
 }
 

@@ -20,6 +20,7 @@ use nearprint_index::view::{Parts, View};
 use nearprint_machine::jobs::Jobs;
 use tokio::sync::oneshot;
 
+use crate::api::blocking::reading;
 use crate::shared::{Shared, ToWriter};
 use crate::threads::pause::Writes;
 use crate::write::core::Durable;
@@ -115,11 +116,14 @@ fn merge_newest(shared: &Arc<Shared>, load: Load) -> Option<()> {
     Some(())
 }
 
-/// Does some work, and has the writer install the results.
+/// Does some work, and has the writer install the results; `None` if it has ended, or if a file of
+/// the index could not be read.
 fn complete(shared: &Arc<Shared>, work: CompactionWork) -> Option<()> {
-    work.steps().try_for_each(|built| {
-        shared.send_and_wait(|installed| ToWriter::Install { built, installed }).map(drop)
-    })
+    let mut steps = work.steps();
+    while let Some(built) = reading(|| Ok(steps.next())).ok()? {
+        shared.send_and_wait(|installed| ToWriter::Install { built, installed })?;
+    }
+    Some(())
 }
 
 /// Everything published so far, in segments and tables alone.

@@ -65,7 +65,7 @@ impl Threads {
             settle,
             last: clock::now(),
             last_failed: None,
-            kept_index_bytes: [shared.published.load().view.settled_bytes(); 2],
+            kept_index_bytes: [shared.published.load().view.index_bytes(); 2],
         };
         let reclaimer = core.reclaimer();
         let writing = match member {

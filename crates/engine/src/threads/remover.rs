@@ -28,6 +28,7 @@ use nearprint_machine::commands::{EndJob, NoteTime, Reason, RemoveMany, Step};
 use nearprint_machine::document::{DocumentId, Sequence};
 use nearprint_machine::jobs::{Job, JobFailure, JobState, PurgeWork};
 
+use crate::api::blocking::reading;
 use crate::api::clock::{self, ClockWatch};
 use crate::api::error::Refused;
 use crate::api::replies::{Freeing, Removed};
@@ -40,6 +41,8 @@ use crate::write::queued::Pending;
 const LOOK_EVERY: Duration = Duration::from_millis(200);
 /// Expired documents are looked for at most this part of the time.
 const EXPIRY_SHARE: u32 = 20;
+/// How long it waits after a file of the index could not be read.
+const RETRY_AFTER: Duration = Duration::from_mins(1);
 /// By how much the newest record may be later than the clock says.
 const RECORD_AHEAD_MS_MAX: u64 = 1_000;
 /// Documents that one pass over the view finds: at most 40 MiB.
@@ -167,7 +170,10 @@ impl Remover {
         loop {
             // Not its records: they keep swept files on the disk.
             let view = &self.state().view.clone();
-            let found = view.list(selection, FOUND_MAX);
+            let Ok(found) = reading(|| Ok(view.list(selection, FOUND_MAX))) else {
+                self.rest = RETRY_AFTER;
+                return Ok(());
+            };
             let Some(last) = found.last() else { break };
             selection.after = last.posting.sequence;
             let mut steps = Steps::new(&self.shared);
@@ -204,7 +210,7 @@ impl Remover {
             let now = second(clock::now_ms());
             let expired = Expired::Not(now);
             let selection = Selection { namespace, after: through, upto, expired };
-            let mut found = state.view.list(selection, FOUND_MAX);
+            let mut found = reading(|| Ok(state.view.list(selection, FOUND_MAX)))?;
             let Some(last) = found.last() else { return Ok(()) };
             through = last.posting.sequence;
             keep_wanted(&state, job, &mut found)?;
@@ -252,6 +258,10 @@ impl Remover {
             for documents in documents.chunks(STEP) {
                 self.check_stop()?;
                 self.wait_for_space()?;
+                if view.is_in_files() {
+                    // The writer shall find them in the page cache of the operating system.
+                    reading(|| Ok(view.documents_at(documents)))?;
+                }
                 let reason = reason(documents.len() as u64);
                 steps.send(RemoveMany { namespace, documents: documents.to_vec(), reason })?;
             }

@@ -17,7 +17,8 @@ use tokio::sync::oneshot;
 use crate::api::clock;
 use crate::api::error::Refused;
 use crate::api::replies::SnapshotInfo;
-use crate::shared::{Life, Shared};
+use crate::shared::{Life, Shared, ToWriter};
+use crate::snapshot::placing::Movable;
 use crate::snapshot::snapshots::{Export, Snapshots};
 use crate::threads::flusher::SettleRequest;
 use crate::threads::reclaimer;
@@ -27,6 +28,10 @@ const LOOK_EVERY: Duration = Duration::from_millis(50);
 /// If the index has become smaller by this since a kept snapshot, and has halved, the files of both
 /// are worth replacing.
 const SHRUNK_BYTES_MIN: u64 = 4 << 20;
+/// How often segments and tables leave memory at most.
+const MOVE_EVERY: Duration = Duration::from_secs(2);
+/// It is worth a snapshot if they are at least this part of what memory may have.
+const MOVED_PART: u64 = 8;
 /// A snapshot that did not fit is tried again when this much space was freed since.
 const RETRY_BYTES: u64 = 1 << 20;
 
@@ -69,7 +74,7 @@ impl Snapshotter {
                 }
                 Err(RecvTimeoutError::Timeout) => {
                     if self.is_due() {
-                        let taken = if self.has_shrunk() {
+                        let taken = if self.has_shrunk() || self.moves_unwritten() {
                             self.retake_snapshot()
                         } else if self.is_unsaved() {
                             self.take_snapshot()
@@ -130,7 +135,8 @@ impl Snapshotter {
             return false;
         }
         // A failed snapshot is retried after the interval, not at every check.
-        ((many || blocks_reclaim || self.has_shrunk()) && !self.has_failed())
+        ((many || blocks_reclaim || self.has_shrunk() || self.exceeds_memory())
+            && !self.has_failed())
             || (self.is_unsaved() && waited >= Duration::from_millis(options.snapshot_interval_ms))
     }
 
@@ -141,8 +147,63 @@ impl Snapshotter {
 
     /// Whether merges have dropped most of what a kept snapshot has files of, as after a purge.
     fn has_shrunk(&self) -> bool {
-        let now = self.shared.published.load().view.settled_bytes();
+        let now = self.shared.published.load().view.index_bytes();
         self.kept_index_bytes.iter().any(|kept| now.max(SHRUNK_BYTES_MIN) <= kept / 2)
+    }
+
+    /// Whether segments and tables take more memory than they may, and enough of it can be in
+    /// files.
+    fn exceeds_memory(&self) -> bool {
+        let bytes_max = self.shared.options.index_memory_bytes_max;
+        let view = &self.shared.published.load().view;
+        if bytes_max == 0 || view.settled_bytes() <= bytes_max || self.last.elapsed() < MOVE_EVERY {
+            return false;
+        }
+        let movable: u64 = Movable::all(view).iter().map(Movable::bytes).sum();
+        movable >= bytes_max / MOVED_PART
+    }
+
+    /// Whether what is to leave memory has no file, and no change leads to one.
+    fn moves_unwritten(&self) -> bool {
+        self.exceeds_memory() && !self.is_unsaved()
+    }
+
+    /// Moves the largest segments and tables into their files, until the rest takes as much memory
+    /// as it may. What is being merged stays.
+    fn move_into_files(&mut self) {
+        let bytes_max = self.shared.options.index_memory_bytes_max;
+        let view = self.shared.published.load().view.clone();
+        if bytes_max == 0 {
+            return;
+        }
+        let mut bytes = view.settled_bytes();
+        for movable in Movable::all(&view) {
+            if bytes <= bytes_max {
+                return;
+            }
+            let moved = match self.snapshots.moved(&movable) {
+                Ok(Some(moved)) => moved,
+                Ok(None) => continue,
+                Err(error) => {
+                    tracing::error!(%error, "a part of the index stays in memory");
+                    return;
+                }
+            };
+            // While it is locked no merge begins.
+            let merging = self.shared.merging();
+            if merging.as_ref().is_some_and(|merging| merging.has(&movable)) {
+                continue;
+            }
+            bytes = bytes.saturating_sub(movable.bytes());
+            tracing::info!(bytes = movable.bytes(), "a part of the index has left memory");
+            if self
+                .shared
+                .send_and_wait(|installed| ToWriter::Install { built: moved, installed })
+                .is_none()
+            {
+                return;
+            }
+        }
     }
 
     /// Takes a snapshot of everything published so far; `None` if that failed, which is logged.
@@ -186,7 +247,9 @@ impl Snapshotter {
         self.snapshots.keep_survey(shared.survey.load().for_snapshot(records, sequence));
         let bytes = parts.bytes();
         let taken = write(&mut self.snapshots, parts, &jobs, clock::now_ms());
-        self.report(taken, begun).map(|taken| (taken, bytes))
+        let taken = self.report(taken, begun)?;
+        self.move_into_files();
+        Some((taken, bytes))
     }
 
     /// Writes the newest snapshot's manifest a second time.

@@ -11,10 +11,13 @@ use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread::{self, JoinHandle};
 
-use crate::api::error::OpenError;
+use nearprint_index::memory::file::catch_unreadable;
+
+use crate::api::error::{OpenError, storage_error};
 use crate::shared::Shared;
 
-/// Starts a thread whose panic fails the engine.
+/// Starts a thread whose panic fails the engine, as does a file of the index that it cannot read
+/// and cannot do without.
 ///
 /// # Errors
 /// [`OpenError::System`] if the operating system refuses another thread.
@@ -24,6 +27,7 @@ pub(crate) fn spawn(
     run: impl FnOnce() + Send + 'static,
 ) -> Result<JoinHandle<()>, OpenError> {
     let fails_on_panic = FailsOnPanic { shared: Arc::clone(shared), name };
+    let shared = Arc::clone(shared);
     #[cfg(test)]
     let run = tests::or_panic(name, run);
     thread::Builder::new()
@@ -31,7 +35,10 @@ pub(crate) fn spawn(
         .spawn(move || {
             // The guard is dropped after `run` and its channels, so nobody waits for a dead thread.
             let _fails_on_panic = fails_on_panic;
-            run();
+            if let Err(error) = catch_unreadable(run) {
+                shared.fail_by(&storage_error(error));
+                shared.fail();
+            }
         })
         .map_err(|error| OpenError::System { what: format!("no {name} thread: {error}") })
 }

@@ -9,6 +9,7 @@
 use std::sync::Arc;
 
 use nearprint_index::compaction::built::Built;
+use nearprint_index::memory::file::catch_unreadable;
 use nearprint_index::view::View;
 use nearprint_machine::change::Record;
 use nearprint_machine::commands::Applied;
@@ -17,7 +18,7 @@ use nearprint_machine::document::Sequence;
 use nearprint_machine::jobs::Jobs;
 use nearprint_storage::{Journal, Reclaimer, RecordRef, Records, StorageError, StoredRecord};
 
-use crate::api::error::Refused;
+use crate::api::error::{Refused, storage_error};
 use crate::api::options::Durability;
 use crate::state::published::Published;
 use crate::state::survey::Survey;
@@ -154,11 +155,21 @@ impl Core {
     ) -> Result<Result<C::Reply, Refused>, StorageError> {
         let at_ms = at_ms.max(self.machine.now_ms()).min(group.clock_ms);
         self.machine.set_time(at_ms);
-        let Applied { reply, change, sequence } =
-            match command.decide(&mut self.machine, &group.records) {
-                Ok(applied) => applied,
-                Err(refused) => return Ok(Err(refused)),
-            };
+        let before = self.machine.view().sequence();
+        let decided = catch_unreadable(|| command.decide(&mut self.machine, &group.records));
+        let Applied { reply, change, sequence } = match decided {
+            Ok(Ok(applied)) => applied,
+            Ok(Err(refused)) => return Ok(Err(refused)),
+            Err(error) => {
+                let error = storage_error(error);
+                if self.machine.view().sequence() != before {
+                    // Some of a batch is enacted and in no journal.
+                    return Err(error);
+                }
+                tracing::error!(%error, "a file of the index could not be read");
+                return Ok(Err(Refused::Unreadable));
+            }
+        };
         if let Some(change) = change {
             self.append(&Record { at_ms, change }, sequence)?;
         }

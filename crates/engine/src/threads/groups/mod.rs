@@ -20,7 +20,7 @@ use nearprint_machine::document::{Namespace, Sequence};
 use nearprint_machine::jobs::JobFailure;
 use nearprint_machine::query::SearchKind;
 
-use crate::api::blocking::lower_priority;
+use crate::api::blocking::{lower_priority, reading};
 use crate::api::clock;
 use crate::read::reader::{self, RecordReader};
 use crate::shared::Shared;
@@ -43,7 +43,8 @@ pub(crate) fn run(shared: &Arc<Shared>, stop: &Receiver<()>) {
     while let Err(RecvTimeoutError::Timeout) = stop.recv_timeout(LOOK_EVERY) {
         while let Some((job, run)) = shared.groups.next() {
             let begun = clock::now();
-            let outcome = find(shared, &run);
+            let found = reading(|| Ok(find(shared, &run)));
+            let outcome = found.unwrap_or_else(|refused| Err(refused.into()));
             match &outcome {
                 Ok(found) => tracing::info!(
                     job,

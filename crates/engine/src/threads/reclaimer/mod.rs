@@ -20,12 +20,14 @@ use std::sync::atomic::Ordering;
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::time::Duration;
 
+use nearprint_index::memory::file::catch_unreadable;
 use nearprint_machine::document::Sequence;
 use nearprint_storage::journal::reclaim::Keep;
 use nearprint_storage::journal::writer::step_bytes;
 use nearprint_storage::sizes::Sizes;
 use nearprint_storage::{Reclaimer, RecordRef, StorageError, Sweep, SweepRange};
 
+use crate::api::error::storage_error;
 use crate::api::replies::RecordSpace;
 use crate::shared::{Shared, ToWriter};
 use crate::state::survey::Survey;
@@ -153,7 +155,8 @@ impl ReclaimerThread {
     /// Runs until it is stopped.
     pub(crate) fn run(mut self) {
         while let Err(RecvTimeoutError::Timeout) = self.stop.recv_timeout(LOOK_EVERY) {
-            match self.check() {
+            let checked = catch_unreadable(|| self.check());
+            match checked.unwrap_or_else(|error| Err(storage_error(error))) {
                 Ok(()) => {}
                 Err(error @ StorageError::Poisoned { .. }) => {
                     // The contents of the directory are no longer known.

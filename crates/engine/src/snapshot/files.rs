@@ -1,0 +1,70 @@
+//! The files that parts of the index lie in beyond memory: those of snapshots, and the temporary
+//! files of merges.
+
+use std::io::{self, Write};
+use std::ops::Range;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use nearprint_index::memory::file::{FileBody, TemporaryFiles, TemporaryWriter};
+use nearprint_storage::{Disk, FileKind, Identity, SealedPages, SealedWriter};
+
+/// Nobody opens such a file: it has a name only while it is written.
+const KIND: FileKind = FileKind(0);
+
+/// A file in pages.
+#[derive(Debug)]
+pub(super) struct PartPages(pub(super) SealedPages);
+
+impl FileBody for PartPages {
+    fn read(&self, offset: u64, into: &mut [u8]) -> io::Result<()> {
+        Ok(self.0.read(offset, into)?)
+    }
+
+    fn will_need(&self, bytes: Range<u64>) {
+        self.0.will_need(bytes);
+    }
+}
+
+/// Makes temporary files in the data directory. A start removes what a crash leaves.
+#[derive(Debug)]
+pub(crate) struct MergeFiles {
+    disk: Arc<dyn Disk>,
+    identity: Identity,
+    made: AtomicU64,
+}
+
+impl MergeFiles {
+    pub(crate) fn new(disk: Arc<dyn Disk>, identity: Identity) -> Self {
+        Self { disk, identity, made: AtomicU64::new(0) }
+    }
+}
+
+impl TemporaryFiles for MergeFiles {
+    fn create(&self) -> io::Result<Box<dyn TemporaryWriter>> {
+        let number = self.made.fetch_add(1, Ordering::Relaxed);
+        let (disk, name) = (Arc::clone(&self.disk), format!("merge-{number}"));
+        let writer = SealedWriter::create_in_pages(disk, &name, KIND, self.identity);
+        Ok(Box::new(MergeFile(writer?)))
+    }
+}
+
+/// A temporary file that is being written.
+#[derive(Debug)]
+struct MergeFile(SealedWriter);
+
+impl Write for MergeFile {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.0.write(bytes)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.0.flush()
+    }
+}
+
+impl TemporaryWriter for MergeFile {
+    fn into_body(self: Box<Self>) -> io::Result<Arc<dyn FileBody>> {
+        Ok(Arc::new(PartPages(self.0.into_temporary()?)))
+    }
+}
