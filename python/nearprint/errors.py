@@ -313,6 +313,12 @@ class UnsupportedTransferCoding(NearprintError):
     code = "unsupported_transfer_coding"
 
 
+class UnreadableIndex(NearprintError):
+    """A part of the index could not be read."""
+
+    code = "unreadable_index"
+
+
 class Overloaded(NearprintError):
     """Too much at one time.
 

@@ -80,6 +80,7 @@ sections! {
         snapshot_interval_ms: u64,
         snapshot_changes: u64,
         memory_bytes_max: String,
+        index_memory_bytes_max: String,
         disk_free_bytes_min: u64,
         expired_kept_ms: u64,
     }

@@ -14,11 +14,12 @@ use toml::{Table, Value};
 
 use super::error::{ConfigError, UnknownVariable};
 use super::keys::{Config, DEFAULT_TOML};
+use super::memory::{INDEX_MEMORY, MEMORY};
 use super::suggestion;
 use super::variables::{self, PREFIX};
 
 /// Keys that take a word or a count; the word is their default.
-const WORD_OR_NUMBER: [&str; 1] = ["engine.memory_bytes_max"];
+const WORD_OR_NUMBER: [&str; 2] = [MEMORY, INDEX_MEMORY];
 
 /// The largest configuration file.
 const FILE_BYTES_MAX: u64 = 1 << 20;

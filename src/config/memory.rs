@@ -1,8 +1,15 @@
-//! `engine.memory_bytes_max`: how much memory each part of the service may take.
+//! `engine.memory_bytes_max` and `engine.index_memory_bytes_max`: how much memory each part of the
+//! service may take.
 
 use super::error::ConfigError;
 use super::keys::Config;
 use super::validate::wrong;
+
+/// The key of all memory.
+pub(super) const MEMORY: &str = "engine.memory_bytes_max";
+
+/// The key of the memory of what is settled in the index.
+pub(super) const INDEX_MEMORY: &str = "engine.index_memory_bytes_max";
 
 /// `auto` takes this share of the memory of the machine or container, in percent.
 const AUTO_PERCENT: u64 = 80;
@@ -17,6 +24,13 @@ const REQUESTS_PART: u64 = 2;
 /// With `auto`, jobs that find groups have at most this part of it, which comes in addition.
 const GROUPS_PART: u64 = 8;
 
+/// The least that they can be limited to.
+const SETTLED_BYTES_MIN: u64 = 1 << 20;
+
+/// With `auto`, segments and tables have at most this part of what index and merges may take: a
+/// merge may need as much again.
+const SETTLED_PART: u64 = 2;
+
 const BYTES_MAX: u64 = 1 << 60;
 
 /// What each part may take, in bytes.
@@ -26,6 +40,8 @@ pub(super) struct MemoryLimits {
     pub(super) all: u64,
     /// Index and merges; 0 is no limit.
     pub(super) index: u64,
+    /// The segments and tables of the index; the others are in files. 0 is no limit.
+    pub(super) settled: u64,
     pub(super) bodies: u64,
     pub(super) replies: u64,
     pub(super) groups: u64,
@@ -35,11 +51,26 @@ impl MemoryLimits {
     /// The limits on a machine or in a container with this memory, if that is known.
     ///
     /// # Errors
-    /// [`ConfigError::OutOfRange`] of `engine.memory_bytes_max`.
+    /// [`ConfigError::OutOfRange`] of either key.
     pub(super) fn of(config: &Config, memory: Option<u64>) -> Result<Self, ConfigError> {
+        let limits = Self::of_all(config, memory)?;
+        let configured = &config.engine.index_memory_bytes_max;
+        let settled = match configured.as_str() {
+            "auto" => return Ok(limits),
+            number => number.replace('_', "").parse().unwrap_or(u64::MAX),
+        };
+        if settled > BYTES_MAX || (1..SETTLED_BYTES_MIN).contains(&settled) {
+            let range = format!("\"auto\", 0, or {SETTLED_BYTES_MIN} to 2^60");
+            return Err(wrong(INDEX_MEMORY, configured, &range));
+        }
+        Ok(Self { settled, ..limits })
+    }
+
+    /// The same without `engine.index_memory_bytes_max`.
+    fn of_all(config: &Config, memory: Option<u64>) -> Result<Self, ConfigError> {
         let (server, groups) = (&config.server, config.groups.memory_bytes_max);
         let [bodies, replies] = [server.bodies_held_bytes_max, server.replies_held_bytes_max];
-        let (name, configured) = ("engine.memory_bytes_max", &config.engine.memory_bytes_max);
+        let (name, configured) = (MEMORY, &config.engine.memory_bytes_max);
         let requests = bodies.saturating_add(replies);
         let all = match (configured.as_str(), memory) {
             ("auto", Some(memory)) => return Ok(Self::auto(config, memory)),
@@ -53,7 +84,8 @@ impl MemoryLimits {
             );
             return Err(wrong(name, configured, &range));
         }
-        Ok(Self { all, index: all.saturating_sub(requests), bodies, replies, groups })
+        let index = all.saturating_sub(requests);
+        Ok(Self { all, index, settled: index / SETTLED_PART, bodies, replies, groups })
     }
 
     /// Where the budgets of requests do not fit, as in a small container, they shrink in
@@ -73,7 +105,8 @@ impl MemoryLimits {
         // 0 would be no limit.
         let index = all.saturating_sub(bodies).saturating_sub(replies).max(1);
         let groups = config.groups.memory_bytes_max.min(all / GROUPS_PART);
-        Self { all, index, bodies, replies, groups }
+        let settled = (index / SETTLED_PART).max(1);
+        Self { all, index, settled, bodies, replies, groups }
     }
 }
 
@@ -93,7 +126,8 @@ mod tests {
         let all = 16_000 * MIB;
         let index = all - 256 * MIB - 64 * MIB;
         let [bodies, replies] = [256, 64].map(|budget| budget * MIB);
-        assert_eq!(limits, MemoryLimits { all, index, bodies, replies, groups: 1_024 * MIB });
+        let (settled, groups) = (index / 2, 1_024 * MIB);
+        assert_eq!(limits, MemoryLimits { all, index, settled, bodies, replies, groups });
     }
 
     #[test]
@@ -118,8 +152,25 @@ mod tests {
     }
 
     #[test]
+    fn segments_and_tables_have_half_of_the_index_or_what_is_configured() {
+        for (all, configured, expected) in [
+            ("1000000000", "auto", (1_000_000_000 - 320 * MIB) / 2),
+            ("0", "auto", 0),
+            ("0", "2_000_000", 2_000_000),
+            ("1000000000", "0", 0),
+        ] {
+            let mut config = Config::default();
+            config.engine.memory_bytes_max = all.to_owned();
+            config.engine.index_memory_bytes_max = configured.to_owned();
+            let limits = MemoryLimits::of(&config, Some(1 << 40)).unwrap();
+            assert_eq!(limits.settled, expected, "{all}, {configured}");
+        }
+    }
+
+    #[test]
     fn where_the_kernel_says_nothing_auto_is_no_limit() {
         let limits = MemoryLimits::of(&Config::default(), None).unwrap();
         assert_eq!((limits.all, limits.index, limits.bodies), (0, 0, 256 * MIB));
+        assert_eq!(limits.settled, 0);
     }
 }

@@ -207,6 +207,7 @@ fn engine_options(
         snapshot_interval_ms: within(key!(config.engine.snapshot_interval_ms), 1_000..=WEEK_MS)?,
         snapshot_changes: within(key!(config.engine.snapshot_changes), 1_000..=1_000_000_000_000)?,
         memory_bytes_max: memory.index,
+        index_memory_bytes_max: memory.settled,
         groups_memory_bytes_max: within(key!(config.groups.memory_bytes_max), 1 << 20..=256 * GIB)?
             .min(memory.groups),
         disk_free_bytes_min: within(key!(config.engine.disk_free_bytes_min), 0..=1 << 60)?,

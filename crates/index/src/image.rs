@@ -88,13 +88,18 @@ pub fn read_segment(source: &mut dyn Read, plans: &Plans) -> io::Result<Segment>
     segment_of(&mut Source::Read(source), plans)
 }
 
-/// Opens a segment in its file, of an index with these plans: memory has the directories, and what
-/// is small. Reads all ids once, to make their filter. A small segment is read into memory.
+/// Opens a segment in its file, of an index with these plans: arrays of at least `stay_bytes_min`
+/// bytes stay there, unless they are directories. Reads all ids once, to make their filter. A small
+/// segment is read into memory.
 ///
 /// # Errors
 /// As [`read_segment`].
-pub fn open_segment(file: Arc<dyn FileBody>, plans: &Plans) -> io::Result<Segment> {
-    segment_of(&mut Source::in_file(file), plans)
+pub fn open_segment(
+    file: Arc<dyn FileBody>,
+    plans: &Plans,
+    stay_bytes_min: u64,
+) -> io::Result<Segment> {
+    segment_of(&mut Source::File { file, position: 0, stay_bytes_min }, plans)
 }
 
 fn segment_of(source: &mut Source<'_>, plans: &Plans) -> io::Result<Segment> {
@@ -156,12 +161,13 @@ pub fn read_table(source: &mut dyn Read, plan: &Plan) -> io::Result<Table> {
     table_of(&mut Source::Read(source), plan)
 }
 
-/// Opens a table in its file, of an index with this plan: memory has the directory.
+/// Opens a table in its file, of an index with this plan: arrays of at least `stay_bytes_min` bytes
+/// stay there, unless they are directories.
 ///
 /// # Errors
 /// As [`read_table`].
-pub fn open_table(file: Arc<dyn FileBody>, plan: &Plan) -> io::Result<Table> {
-    table_of(&mut Source::in_file(file), plan)
+pub fn open_table(file: Arc<dyn FileBody>, plan: &Plan, stay_bytes_min: u64) -> io::Result<Table> {
+    table_of(&mut Source::File { file, position: 0, stay_bytes_min }, plan)
 }
 
 fn table_of(source: &mut Source<'_>, plan: &Plan) -> io::Result<Table> {
@@ -280,14 +286,7 @@ enum Source<'a> {
     File { file: Arc<dyn FileBody>, position: u64, stay_bytes_min: u64 },
 }
 
-/// Smaller arrays are read into memory. The tests have small ones.
-const IN_FILE_BYTES_MIN: u64 = if cfg!(test) { 1 } else { 64 << 10 };
-
 impl Source<'_> {
-    fn in_file(file: Arc<dyn FileBody>) -> Self {
-        Self::File { file, position: 0, stay_bytes_min: IN_FILE_BYTES_MIN }
-    }
-
     /// From now on everything is read into memory.
     fn leave_nothing(&mut self) {
         if let Self::File { stay_bytes_min, .. } = self {

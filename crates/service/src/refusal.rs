@@ -38,6 +38,10 @@ const CLOCK_BEYOND_EXPIRIES: &str = "The clock of the service is past the year 2
 const UNREADABLE: &str =
     "A stored record failed its checksum or could not be read; it was not served.";
 
+const UNREADABLE_INDEX: &str = "A part of the index failed its checksum or could not be read in its file; the log of the \
+     service names the file. `nearprint snapshot verify` looks at all of them, and `nearprint repair` makes \
+     the index anew from the records.";
+
 /// Why something is refused.
 #[derive(Debug, Clone)]
 pub struct Refusal(Box<Facts>);
@@ -180,6 +184,7 @@ impl From<Refused> for Refusal {
                 Self::new(Code::ClockBeyondExpiries, CLOCK_BEYOND_EXPIRIES)
             }
             Refused::Unreadable => Self::new(Code::UnreadableRecord, UNREADABLE),
+            Refused::UnreadableIndex => Self::new(Code::UnreadableIndex, UNREADABLE_INDEX),
         }
     }
 }

@@ -96,6 +96,8 @@ codes! {
         "The clock of the service is past every expiry";
     UnsupportedTransferCoding = 501, "unsupported_transfer_coding",
         "The transfer coding is not supported";
+    UnreadableIndex = 503, "unreadable_index",
+        "A part of the index could not be read", again after 10;
     Overloaded = 503, "overloaded", "Too much at one time", again after 1;
     Stopping = 503, "stopping", "The service is stopping", again after 1;
     Follower = 503, "follower", "Only the primary of this copy can do this",

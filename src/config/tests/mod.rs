@@ -165,6 +165,9 @@ fn every_key_has_an_effect() {
         ("ENGINE__MEMORY_BYTES_MAX", "335544321", |s| {
             (s.engine.memory_bytes_max + (1 << 28) + (1 << 26)).to_string()
         }),
+        ("ENGINE__INDEX_MEMORY_BYTES_MAX", "1048578", |s| {
+            s.engine.index_memory_bytes_max.to_string()
+        }),
         ("GROUPS__MEMORY_BYTES_MAX", "1048577", |s| s.engine.groups_memory_bytes_max.to_string()),
         ("ENGINE__DISK_FREE_BYTES_MIN", "1004", |s| s.engine.disk_free_bytes_min.to_string()),
         ("ENGINE__EXPIRED_KEPT_MS", "1006", |s| s.engine.expired_kept_ms.to_string()),
@@ -422,6 +425,11 @@ fn a_limit_of_what_is_kept_outside_its_range_is_refused_by_name() {
             "DOCUMENTS__EXPIRES_IN_S",
             "3155760001",
             "`documents.expires_in_s` is 3155760001; it must be 0 to 3155760000",
+        ),
+        (
+            "ENGINE__INDEX_MEMORY_BYTES_MAX",
+            "1048575",
+            "`engine.index_memory_bytes_max` is 1048575; it must be \"auto\", 0, or 1048576 to 2^60",
         ),
     ] {
         assert_eq!(refusal(&[(&format!("NEARPRINT_{variable}"), value)]), refused);

@@ -76,7 +76,8 @@ pub(crate) const FINGERPRINT: ErrorGroup = &[Code::DocumentMissing, Code::Recipe
 pub(crate) const DISTANCE: ErrorGroup = &[Code::DistanceAboveMax];
 
 /// Those of reading what is stored.
-pub(crate) const READ: ErrorGroup = &[Code::UnreadableRecord, Code::StorageFailed];
+pub(crate) const READ: ErrorGroup =
+    &[Code::UnreadableRecord, Code::UnreadableIndex, Code::StorageFailed];
 
 /// Those of a request that concerns a namespace.
 pub(crate) const NAMESPACE: ErrorGroup = &[Code::NamespaceNotAllowed];

@@ -59,6 +59,11 @@ fn set_gauges(http: &HttpService, stats: &Stats) {
     let running = http.service.engine().jobs().iter().filter(|job| !job.has_ended()).count();
     set("nearprint_jobs_running", running as u64, "Jobs that run or wait.");
     set(
+        "nearprint_index_file_bytes",
+        stats.index_file_bytes,
+        "Bytes of the index that are in files and not in memory.",
+    );
+    set(
         "nearprint_merging_memory_bytes",
         stats.memory.merging,
         "Memory reserved for merges of the index.",

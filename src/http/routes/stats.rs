@@ -266,6 +266,9 @@ pub(crate) struct DurabilityReply {
 pub(crate) struct IndexReply {
     /// The immutable parts, oldest first.
     segments: Vec<SegmentReply>,
+    /// Bytes of segments and tables that are in files and not in memory
+    /// (`engine.index_memory_bytes_max`).
+    file_bytes: u64,
     /// Inserts and removals in the mutable part, and in those that wait to become a segment.
     delta_events: u64,
 }
@@ -275,6 +278,7 @@ pub(crate) struct IndexReply {
 pub(crate) struct SegmentReply {
     documents: u64,
     fingerprints: u64,
+    /// In memory and in its file.
     bytes: u64,
     /// Key bits and search radius of each table.
     #[schema(example = "32r1f+32r1f")]
@@ -378,6 +382,7 @@ impl StatsReply {
             durability: DurabilityReply { policy, interval_ms },
             index: IndexReply {
                 segments: stats.segments.into_iter().map(SegmentReply::from).collect(),
+                file_bytes: stats.index_file_bytes,
                 delta_events: stats.delta_events,
             },
             memory: MemoryReply {

@@ -8,19 +8,19 @@ use crate::api::error::{Refused, storage_error};
 /// Runs `work`, which may read files of the index.
 ///
 /// # Errors
-/// Those of the work, and [`Refused::Unreadable`] if a file could not be read, which is logged.
+/// Those of the work, and [`Refused::UnreadableIndex`] if a file could not be read, which is logged.
 pub(crate) fn reading<T>(work: impl FnOnce() -> Result<T, Refused>) -> Result<T, Refused> {
     catch_unreadable(work).unwrap_or_else(|error| {
         let error = storage_error(error);
         tracing::error!(%error, "a file of the index could not be read");
-        Err(Refused::Unreadable)
+        Err(Refused::UnreadableIndex)
     })
 }
 
 /// Runs `work` on a thread of the runtime that may block.
 ///
 /// # Errors
-/// Those of the work, [`Refused::Unreadable`] if a file of the index could not be read, and
+/// Those of the work, [`Refused::UnreadableIndex`] if a file of the index could not be read, and
 /// [`Refused::Failed`] if it panicked.
 pub(crate) async fn off_async<T: Send + 'static>(
     work: impl FnOnce() -> Result<T, Refused> + Send + 'static,

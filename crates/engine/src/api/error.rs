@@ -237,6 +237,9 @@ pub enum Refused {
     /// A stored record could not be read or failed its checksum.
     #[error("a stored record could not be read")]
     Unreadable,
+    /// A part of the index that is in a file could not be read or failed its checksum.
+    #[error("a part of the index could not be read")]
+    UnreadableIndex,
     /// As many jobs run or wait as may.
     #[error("{max} jobs run or wait already")]
     TooManyJobs {

@@ -185,6 +185,8 @@ pub struct Stats {
     pub recipe: Recipe,
     /// Each segment of the index, oldest first.
     pub segments: Vec<SegmentStats>,
+    /// Bytes of segments and tables that are in files and not in memory.
+    pub index_file_bytes: u64,
     /// Changes in deltas, not yet in a segment.
     pub delta_events: u64,
     /// Memory of the index by part.
@@ -215,7 +217,7 @@ pub struct SegmentStats {
     pub documents: u64,
     /// The number of distinct fingerprints in it.
     pub fingerprints: u64,
-    /// The memory that it takes, in bytes.
+    /// What it takes in memory and in its file, in bytes.
     pub bytes: u64,
     /// Its table plan, such as `32r1f+32r1f` (key bits, radius, folded).
     pub plan: String,

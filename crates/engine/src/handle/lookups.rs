@@ -35,7 +35,7 @@ impl Engine {
     /// Cost: microseconds without hits; with hits it reads their records, off the async threads.
     ///
     /// # Errors
-    /// [`Refused::DistanceAboveMax`], [`Refused::Unreadable`].
+    /// [`Refused::DistanceAboveMax`], [`Refused::Unreadable`], [`Refused::UnreadableIndex`].
     pub async fn query(
         &self,
         document: impl Borrow<Document>,
@@ -90,7 +90,7 @@ impl Engine {
     /// async threads for more than a few hundred fingerprints.
     ///
     /// # Errors
-    /// [`Refused::DistanceAboveMax`], [`Refused::Unreadable`].
+    /// [`Refused::DistanceAboveMax`], [`Refused::Unreadable`], [`Refused::UnreadableIndex`].
     pub fn nearest(
         &self,
         fingerprints: &[Fingerprint],

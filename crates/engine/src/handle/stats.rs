@@ -47,6 +47,7 @@ impl Engine {
                 .iter()
                 .map(|segment| segment_stats(segment, view.plans()))
                 .collect(),
+            index_file_bytes: view.file_bytes(),
             delta_events: view.deltas().map(|delta| u64::from(delta.length())).sum(),
             memory: memory_stats(view),
             journal_bytes: extent.bytes,
@@ -65,7 +66,7 @@ fn segment_stats(segment: &Segment, plans: &Plans) -> SegmentStats {
     SegmentStats {
         documents: segment.documents() as u64,
         fingerprints: segment.fingerprints() as u64,
-        bytes: segment.bytes().total(),
+        bytes: segment.bytes().total() + segment.file_bytes(),
         plan: plans.of_segment(segment.sorted().is_small()).to_string(),
     }
 }

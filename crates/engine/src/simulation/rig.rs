@@ -10,6 +10,7 @@ use nearprint_fingerprint::recipe::Recipe;
 use nearprint_fingerprint::{Distance, Fingerprint, Threshold};
 use nearprint_index::compaction::policy::Load;
 use nearprint_index::id_key::IdKey;
+use nearprint_index::memory::file::catch_unreadable;
 use nearprint_index::namespace_key::NamespaceKey;
 use nearprint_index::view::{Expired, Selection, View};
 use nearprint_machine::change::Change;
@@ -25,11 +26,12 @@ use nearprint_storage::{Disk, Records, SimulatedDisk, StorageError};
 
 use super::draw::{NAMESPACES, Pace, batch, document, fingerprint, id, namespace};
 use super::sweep::sweep;
-use crate::api::error::Refused;
+use crate::api::error::{Refused, storage_error};
 use crate::api::options::{Durability, Options};
 use crate::directories::recovery::{Recovered, recover};
 use crate::read::reader;
 use crate::read::reader::RecordLookup;
+use crate::snapshot::placing::Movable;
 use crate::snapshot::snapshots::Snapshots;
 use crate::state::published::Published;
 use crate::write::command::{Command, SearchedCheckAndInsert, SearchedCheckAndInsertPacked};
@@ -89,6 +91,8 @@ pub(super) struct Rig {
     pub(super) snapshots: Snapshots,
     pub(super) history: History,
     durability: Durability,
+    /// Whether segments and tables leave memory with each snapshot.
+    in_files: bool,
     pace: Pace,
     /// A reader that began some groups ago.
     reader: Option<(View, Records, Model)>,
@@ -122,7 +126,10 @@ impl Rig {
         history: History,
         promised: Sequence,
     ) -> Result<Self, String> {
-        Self::recover_with(disk, &options(durability), history, promised)
+        // In every other life, more or less, large segments are in files.
+        let index_memory_bytes_max = history.commands % 2;
+        let options = Options { index_memory_bytes_max, ..options(durability) };
+        Self::recover_with(disk, &options, history, promised)
     }
 
     /// As [`Self::recover`], with other options.
@@ -150,7 +157,8 @@ impl Rig {
         history.now_ms = core.machine().now_ms();
         let secret = core.machine().id_secret();
         let pace = Pace { group: 5, steps: 10 };
-        let rig = Self { core, snapshots, history, durability, pace, reader: None, secret };
+        let (in_files, reader) = (options.index_memory_bytes_max > 0, None);
+        let rig = Self { core, snapshots, history, durability, in_files, pace, reader, secret };
         rig.check_state()?;
         Ok(rig)
     }
@@ -191,8 +199,7 @@ impl Rig {
             3 if self.durability != Durability::Always => Ok(self.sync()),
             2 => {
                 // What the background threads do, between two groups.
-                self.settle();
-                Ok(Ok(()))
+                Ok(self.settle())
             }
             _ => self.commit(dice),
         }
@@ -205,19 +212,34 @@ impl Rig {
         Ok(())
     }
 
-    pub(super) fn settle(&mut self) {
+    pub(super) fn settle(&mut self) -> Result<(), StorageError> {
         while let Some(work) =
             self.core.view().next_flush().or_else(|| self.core.view().next_merge(Load::Writing))
         {
-            work.steps().for_each(|built| self.core.install(&built));
+            let install = || work.steps().for_each(|built| self.core.install(&built));
+            catch_unreadable(install).map_err(storage_error)?;
         }
+        Ok(())
+    }
+
+    /// Moves everything that has a file into it.
+    fn move_into_files(&mut self) -> Result<(), StorageError> {
+        for movable in Movable::all(self.core.view()) {
+            if self.in_files
+                && let Some(moved) = self.snapshots.moved(&movable)?
+            {
+                self.core.install(&moved);
+            }
+        }
+        Ok(())
     }
 
     pub(super) fn snapshot(&mut self) -> Result<(), StorageError> {
         let Durable { view, jobs } = self.core.freeze()?;
         self.history.synced = view.sequence();
-        self.settle();
-        self.snapshots.take(self.core.view().parts_of(&view), &jobs, 0).map(drop)
+        self.settle()?;
+        self.snapshots.take(self.core.view().parts_of(&view), &jobs, 0)?;
+        self.move_into_files()
     }
 
     /// Replaces the snapshots, as after merges that have dropped much.
@@ -227,8 +249,9 @@ impl Rig {
         }
         let Durable { view, jobs } = self.core.freeze()?;
         self.history.synced = view.sequence();
-        self.settle();
-        self.snapshots.retake(self.core.view().parts_of(&view), &jobs, 0).map(drop)
+        self.settle()?;
+        self.snapshots.retake(self.core.view().parts_of(&view), &jobs, 0)?;
+        self.move_into_files()
     }
 
     /// Sweeps as the reclaimer does; a reader that began before sees no difference.

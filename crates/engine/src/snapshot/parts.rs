@@ -13,6 +13,9 @@ use nearprint_index::tables::table::Table;
 use crate::snapshot::manifest::{PartFile, PartKind};
 use crate::snapshot::state_file::StateFile;
 
+/// Smaller arrays are read into memory. The tests have small ones.
+const STAY_BYTES_MIN: u64 = if cfg!(test) { 1 } else { 64 << 10 };
+
 /// The parts in memory that have a file already.
 #[derive(Debug, Default)]
 pub(super) struct WrittenParts(pub(super) Vec<(Weak<dyn Any + Send + Sync>, PartFile)>);
@@ -33,13 +36,13 @@ pub(super) trait PlacedPart: Part {
 
 impl PlacedPart for Segment {
     fn open(file: Arc<dyn FileBody>, plans: &Plans) -> io::Result<Self> {
-        image::open_segment(file, plans)
+        image::open_segment(file, plans, STAY_BYTES_MIN)
     }
 }
 
 impl PlacedPart for Table {
     fn open(file: Arc<dyn FileBody>, plans: &Plans) -> io::Result<Self> {
-        image::open_table(file, &plans.large)
+        image::open_table(file, &plans.large, STAY_BYTES_MIN)
     }
 }
 

@@ -80,8 +80,8 @@ impl FairQueue {
     /// does not begin.
     ///
     /// # Errors
-    /// [`Refused::Failed`] if it panics, [`Refused::Unreadable`] if it cannot read a file of the
-    /// index.
+    /// [`Refused::Failed`] if it panics, [`Refused::UnreadableIndex`] if it cannot read a file
+    /// of the index.
     pub(crate) async fn run<T: Send + 'static>(
         &self,
         client: Option<Client>,

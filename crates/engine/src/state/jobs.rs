@@ -85,6 +85,7 @@ pub fn progress_of(job: &Job) -> f64 {
 impl From<Refused> for JobFailure {
     /// An engine that refuses its own commands is about to stop.
     fn from(refused: Refused) -> Self {
-        if refused == Refused::Unreadable { Self::Unreadable } else { Self::Stopping }
+        let unreadable = matches!(refused, Refused::Unreadable | Refused::UnreadableIndex);
+        if unreadable { Self::Unreadable } else { Self::Stopping }
     }
 }

@@ -167,7 +167,7 @@ impl Core {
                     return Err(error);
                 }
                 tracing::error!(%error, "a file of the index could not be read");
-                return Ok(Err(Refused::Unreadable));
+                return Ok(Err(Refused::UnreadableIndex));
             }
         };
         if let Some(change) = change {

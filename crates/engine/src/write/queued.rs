@@ -92,7 +92,7 @@ pub(crate) trait QueuedWrite: Debug + Send {
     /// [`StorageError`]: the core must not be used again.
     fn decide(&mut self, core: &mut Core, group: &CommandGroup) -> Result<(), StorageError>;
 
-    /// Whether it was refused because a stored record cannot be read.
+    /// Whether it was refused because a stored record or the index cannot be read.
     fn met_unreadable(&self) -> bool;
 
     /// Lets the reply read these records instead of those of the time when it was decided.
@@ -172,7 +172,7 @@ impl<C: Command> QueuedWrite for Queued<C> {
     }
 
     fn met_unreadable(&self) -> bool {
-        matches!(self.reply, Err(Refused::Unreadable))
+        matches!(self.reply, Err(Refused::Unreadable | Refused::UnreadableIndex))
     }
 
     fn pin(&mut self, records: &Records) {

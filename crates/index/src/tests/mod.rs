@@ -134,11 +134,11 @@ fn restart_in(files: &FilesInMemory, view: &mut View) {
     let mut parts = view.parts_of(view);
     for segment in &mut parts.segments {
         let file = files.file_of(written(segment));
-        *segment = Arc::new(image::open_segment(file, view.plans()).unwrap());
+        *segment = Arc::new(image::open_segment(file, view.plans(), 1).unwrap());
     }
     for other in &mut parts.secondary_tables {
         let file = files.file_of(written_table(&other.table));
-        other.table = Arc::new(image::open_table(file, &view.plans().large).unwrap());
+        other.table = Arc::new(image::open_table(file, &view.plans().large, 1).unwrap());
     }
     let placement = Placement::Files(Arc::new(files.clone()));
     *view = View::restored(view.shape().clone(), parts).with_placement(placement);
