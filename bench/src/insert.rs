@@ -36,6 +36,9 @@ pub(super) struct Args {
     /// How many packed check-and-inserts at each distance
     #[arg(long, value_name = "N", default_value = "1m", value_parser = count)]
     queries: u64,
+    /// What segments and tables may take of memory, in bytes [default: half of what the index may]
+    #[arg(long, value_name = "BYTES", value_parser = count)]
+    index_memory: Option<u64>,
     /// Make the data directory below this one; it is removed at the end [default: .]
     #[arg(long, value_name = "DIR")]
     data_dir: Option<PathBuf>,
@@ -54,7 +57,9 @@ pub(super) fn run(args: &Args) -> Result<Report> {
     let distance_max = args.data.distance.iter().copied().max().unwrap_or_default();
     for stored in args.data.stored()? {
         let stored = &stored;
-        let settings = scratch.settings(&stored.count().to_string(), distance_max)?;
+        let mut settings = scratch.settings(&stored.count().to_string(), distance_max)?;
+        let engine = &mut settings.engine;
+        engine.index_memory_bytes_max = args.index_memory.unwrap_or(engine.index_memory_bytes_max);
         indexes_bytes.push(measure(args, stored, &settings, &mut report)?);
     }
     report.limits = limits::measure(&indexes_bytes);
@@ -126,6 +131,8 @@ fn memory_facts(stats: &Stats, list_bytes: u64) -> Vec<Fact> {
     }
     let tables = ratio(stats.memory.tables, count);
     facts.push(Fact::number("tables, settled", count, tables, unit));
+    let in_files = ratio(stats.index_file_bytes, count);
+    facts.push(Fact::number("index in files, settled", count, in_files, unit));
     facts.push(Fact::number("journal", count, ratio(stats.journal_bytes, count), unit));
     for segment in &stats.segments {
         let plan = format!("{} of {} documents", segment.plan, segment.documents);

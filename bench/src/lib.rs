@@ -4,6 +4,7 @@
 //! ```text
 //!   lookup    look-ups of an index in this process: time, memory, and whether they are right
 //!   insert    packed inserts on a disk: the rate while the index grows, memory, a restart
+//!   beyond    look-ups of an index that does not fit into memory
 //!   mixed     single look-ups at rest, during inserts, during a long packed query
 //!   compaction  the compaction policy in a simulation and on a real index
 //!   similar   the search for similar texts, compared with the exact look-up
@@ -30,6 +31,7 @@
 #![expect(clippy::print_stderr, reason = "a command prints messages for people")]
 
 mod arguments;
+mod beyond;
 mod clock;
 mod compaction;
 mod connection;
@@ -83,6 +85,8 @@ enum What {
     Lookup(lookup::Args),
     /// Packed inserts into a data directory, memory, a restart
     Insert(insert::Args),
+    /// Look-ups of an index that does not fit into memory
+    Beyond(beyond::Args),
     /// Single look-ups under other load
     Mixed(mixed::Args),
     /// The compaction policy, in a simulation and on a real index
@@ -124,6 +128,7 @@ fn run(args: &Args, out: &mut dyn Write) -> Result<()> {
     let (report, json) = match &args.what {
         What::Lookup(args) => (lookup::run(args)?, args.data.json),
         What::Insert(args) => (insert::run(args)?, args.data.json),
+        What::Beyond(args) => (beyond::run(args)?, args.data.json),
         What::Mixed(args) => (mixed::run(args)?, args.data.json),
         What::Similar(args) => (similar::run(args), args.json),
         What::Verified(args) => (verified::run(args)?, args.json),

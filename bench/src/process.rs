@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use procfs::ProcResult;
 use procfs::process::{ClearRefs, Process, Task};
+use rustix::time::{ClockId, clock_gettime};
 
 use crate::clock::pause;
 
@@ -45,6 +46,18 @@ pub(super) fn settled_memory() -> Option<Memory> {
 pub(super) fn forget_peak() {
     // Without it the peak is that of the whole life, which is no less.
     drop(Process::myself().and_then(|process| process.clear_refs(ClearRefs::PeakRSS)));
+}
+
+/// The time of this process on the cores so far, in nanoseconds, of ended threads too.
+pub(super) fn all_cpu_ns() -> u64 {
+    let time = clock_gettime(ClockId::ProcessCPUTime);
+    u64::try_from(time.tv_sec).unwrap_or_default() * 1_000_000_000
+        + u64::try_from(time.tv_nsec).unwrap_or_default()
+}
+
+/// The bytes that the kernel has read from disks for this process.
+pub(super) fn read_bytes() -> Option<u64> {
+    Some(Process::myself().ok()?.io().ok()?.read_bytes)
 }
 
 /// The time of this thread on a core, in nanoseconds. Other work on the machine does not count,

@@ -51,12 +51,17 @@ impl Scratch {
 
     /// The default settings of a service, with a fresh data directory in here.
     pub(super) fn settings(&self, name: &str, distance_max: Distance) -> Result<Settings> {
-        let mut config = Config::default();
-        config.data.directory = self.0.join(name);
-        config.data.distance_max = u64::from(distance_max.get());
-        config.query.distance = config.query.distance.min(config.data.distance_max);
-        Ok(config.validated()?)
+        settings_of(&self.0.join(name), distance_max)
     }
+}
+
+/// The default settings of a service with this data directory.
+pub(super) fn settings_of(directory: &Path, distance_max: Distance) -> Result<Settings> {
+    let mut config = Config::default();
+    config.data.directory = directory.to_path_buf();
+    config.data.distance_max = u64::from(distance_max.get());
+    config.query.distance = config.query.distance.min(config.data.distance_max);
+    Ok(config.validated()?)
 }
 
 impl Drop for Scratch {

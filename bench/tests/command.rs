@@ -150,6 +150,28 @@ fn lookup_aims_at_the_weak_spots() {
 }
 
 #[test]
+fn beyond_makes_a_directory_once_and_asks_it() {
+    let folder = tempfile::tempdir().unwrap();
+    let directory = folder.path().join("data");
+    let directory = directory.to_str().unwrap();
+    for queries in ["400", "401"] {
+        let report = report(&[
+            "beyond",
+            "--count",
+            "3k",
+            "--queries",
+            queries,
+            "--threads",
+            "2",
+            "--directory",
+            directory,
+        ]);
+        assert_eq!(rows(&report), ["single", "single, 2 threads", "batch"]);
+        assert!(verified(&report).1 >= 600, "half of the queries of each are near something");
+    }
+}
+
+#[test]
 fn insert_reports_the_growth_the_memory_and_the_restart() {
     let report = report(&["insert", "--count", "3k", "--queries", "500"]);
     let rows = rows(&report);
