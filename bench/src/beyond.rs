@@ -185,6 +185,7 @@ fn read_since(before: Option<u64>) -> u64 {
 }
 
 /// Takes the files of a directory out of the page cache.
+#[expect(clippy::disallowed_methods, reason = "it reads nothing of them")]
 fn leave_page_cache(directory: &Path) -> Result<()> {
     for entry in fs::read_dir(directory)? {
         let path = entry?.path();

@@ -42,6 +42,9 @@ const LIMIT: usize = 1_000;
 pub(super) struct Args {
     #[command(flatten)]
     pub(super) data: Data,
+    /// What segments and tables may take of memory, in bytes [default: half of what the index may]
+    #[arg(long, value_name = "BYTES", value_parser = count)]
+    index_memory: Option<u64>,
     /// How many threads look up
     #[arg(long, value_name = "N", default_value = "1", value_parser = threads)]
     threads: usize,
@@ -83,7 +86,11 @@ pub(super) fn run(args: &Args) -> Result<Report> {
         let stored = &stored;
         for &distance in &args.data.distance {
             let name = format!("{}-{distance}", stored.count());
-            let driven = Driven::open(&scratch.settings(&name, distance)?)?;
+            let mut settings = scratch.settings(&name, distance)?;
+            let engine = &mut settings.engine;
+            engine.index_memory_bytes_max =
+                args.index_memory.unwrap_or(engine.index_memory_bytes_max);
+            let driven = Driven::open(&settings)?;
             let stats = driven.fill(stored)?;
             indexes_bytes.push(index_bytes(&stats));
             let rows = measure(args, (&driven, stored), distance, &mut report)?;

@@ -9,6 +9,7 @@ use nearprint_fingerprint::{LABELS, Sample};
 
 use crate::buckets;
 use crate::labels;
+use crate::levels::ids::BITS_OF_ID_IN_FILE;
 use crate::plan::Plan;
 use crate::tables::geometry::Geometry;
 
@@ -34,28 +35,45 @@ pub struct MemoryEstimate {
     /// In addition, while everything is merged into one segment: the first table with its postings,
     /// or another table.
     pub merging: f64,
+    /// What stays in memory of a fingerprint where tables and postings are in files.
+    pub in_files: f64,
+    /// In addition, of a page.
+    pub page_in_files: f64,
 }
 
 impl MemoryEstimate {
     /// The estimate for `count` fingerprints.
     pub fn of(plan: &Plan, count: u64) -> Self {
-        let (tables, largest) = if plan.in_buckets() {
+        let postings = count as f64 * posting_bits(count) / 8.0;
+        let (tables, largest, in_files) = if plan.in_buckets() {
             let tables = buckets::bytes(plan.tables().len(), count) as f64;
-            (tables, tables)
+            // Small segments are never in files.
+            (tables, tables, tables + postings)
         } else {
             let geometries = plan.tables().iter().map(|&table| Geometry::of(table, count));
-            let bytes: Vec<f64> = geometries.map(|geometry| geometry.bytes(count)).collect();
-            (bytes.iter().sum(), bytes.iter().copied().fold(0.0, f64::max))
+            let bytes: Vec<f64> = geometries.clone().map(|table| table.bytes(count)).collect();
+            let largest = bytes.iter().copied().fold(0.0, f64::max);
+            (bytes.iter().sum(), largest, geometries.map(Geometry::directory_bytes).sum())
         };
-        let postings = count as f64 * posting_bits(count) / 8.0;
         let per_fingerprint = 1.0 / count.max(1) as f64;
+        let labels =
+            |of_table: fn(u64) -> u64| (LABELS as u64 * of_table(count)) as f64 * per_fingerprint;
+        let (labels, directories) =
+            (labels(labels::table::bytes), labels(labels::table::directory_bytes));
+        let page_in_files = if plan.in_buckets() {
+            SAMPLE_BYTES + ID_BYTES + labels
+        } else {
+            BITS_OF_ID_IN_FILE as f64 / 8.0 + directories
+        };
         Self {
             tables: tables * per_fingerprint,
             postings: postings * per_fingerprint,
             sample: SAMPLE_BYTES,
             id: ID_BYTES,
-            labels: (LABELS as u64 * labels::table::bytes(count)) as f64 * per_fingerprint,
+            labels,
             merging: (largest + postings) * per_fingerprint,
+            in_files: in_files * per_fingerprint,
+            page_in_files,
         }
     }
 

@@ -76,16 +76,27 @@ struct Memory {
     /// With the memory that a merge of everything needs in addition.
     merging_bytes: u64,
     bytes_each: f64,
+    /// What stays in memory where the index is in files (`engine.index_memory_bytes_max`).
+    in_files_bytes: u64,
+    in_files_bytes_each: f64,
     /// It fits in the memory, if there is a limit.
     fits: bool,
 }
 
 impl Memory {
-    fn of(args: &PlanArgs, (each, merging): (f64, f64)) -> Self {
+    fn of(args: &PlanArgs, (each, merging): (f64, f64), in_files: f64) -> Self {
         let bytes = whole(each * float(args.count));
+        let in_files_bytes = whole(in_files * float(args.count));
         let merging_bytes = bytes + whole(merging * float(args.count));
         let fits = args.memory.is_none_or(|memory| merging_bytes <= memory);
-        Self { bytes, merging_bytes, bytes_each: each, fits }
+        Self {
+            bytes,
+            merging_bytes,
+            bytes_each: each,
+            in_files_bytes,
+            in_files_bytes_each: in_files,
+            fits,
+        }
     }
 }
 
@@ -100,8 +111,12 @@ impl Answer {
             distance: args.distance.get(),
             memory_bytes: args.memory,
             plan: plan.to_string(),
-            pages: Memory::of(args, (each + more, merging + more)),
-            fingerprints: Memory::of(args, (each, merging)),
+            pages: Memory::of(
+                args,
+                (each + more, merging + more),
+                estimate.in_files + estimate.page_in_files,
+            ),
+            fingerprints: Memory::of(args, (each, merging), estimate.in_files),
             bytes_a_sketch: estimate.sample,
             bytes_an_id: estimate.id,
             bytes_of_labels: estimate.labels,
@@ -126,7 +141,8 @@ impl Answer {
         for (what, memory) in [("pages", &self.pages), ("fingerprints", &self.fingerprints)] {
             if let Some(limit) = self.memory_bytes.filter(|_| !memory.fits) {
                 notes.push(format!(
-                    "{} are too little for these {what}, which need {} while they are merged",
+                    "{} are too little for these {what}, which need {} while they are merged; what \
+                     does not fit is read in files (engine.index_memory_bytes_max)",
                     bytes(limit),
                     bytes(memory.merging_bytes),
                 ));
@@ -196,7 +212,9 @@ impl fmt::Display for Answer {
                 Some(limit) => format!(", which does not fit in {}", bytes(limit)),
                 None => String::new(),
             };
-            writeln!(f, "  while merging  {}{fits}\n", bytes(memory.merging_bytes))?;
+            writeln!(f, "  while merging  {}{fits}", bytes(memory.merging_bytes))?;
+            let (left, each) = (bytes(memory.in_files_bytes), memory.in_files_bytes_each);
+            writeln!(f, "  in files       {left} stay in memory, {} bytes a {a}\n", number(each))?;
         }
         let form = "key bits, r and the search radius; f: folded, b: in buckets";
         writeln!(f, "tables  {} ({form})\n", self.plan)?;

@@ -54,8 +54,12 @@ fn an_embedded_engine_has_the_defaults_of_the_service() {
     let settings = settings(&[]).unwrap();
     let embedded = Options::new("nearprint-data", settings.engine.recipe);
     // An embedded engine has no limit: who embeds it knows what else the process does.
-    let engine =
-        Options { memory_bytes_max: 0, groups_memory_bytes_max: 1 << 30, ..settings.engine };
+    let engine = Options {
+        memory_bytes_max: 0,
+        index_memory_bytes_max: 0,
+        groups_memory_bytes_max: 1 << 30,
+        ..settings.engine
+    };
     assert_eq!(engine, embedded);
 }
 

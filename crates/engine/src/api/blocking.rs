@@ -8,7 +8,8 @@ use crate::api::error::{Refused, storage_error};
 /// Runs `work`, which may read files of the index.
 ///
 /// # Errors
-/// Those of the work, and [`Refused::UnreadableIndex`] if a file could not be read, which is logged.
+/// Those of the work, and [`Refused::UnreadableIndex`] if a file could not be read, which is
+/// logged.
 pub(crate) fn reading<T>(work: impl FnOnce() -> Result<T, Refused>) -> Result<T, Refused> {
     catch_unreadable(work).unwrap_or_else(|error| {
         let error = storage_error(error);

@@ -5,7 +5,6 @@
 //! the same tests must catch. `threads` runs the real threads over the simulated disk.
 //! `docs/reliability.md` has the results.
 
-mod beyond_memory;
 mod cluster;
 mod corruption;
 mod crashes;

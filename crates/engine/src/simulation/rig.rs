@@ -8,9 +8,7 @@ use std::sync::Arc;
 use futures_util::FutureExt as _;
 use nearprint_fingerprint::recipe::Recipe;
 use nearprint_fingerprint::{Distance, Fingerprint, Threshold};
-use nearprint_index::compaction::policy::Load;
 use nearprint_index::id_key::IdKey;
-use nearprint_index::memory::file::catch_unreadable;
 use nearprint_index::namespace_key::NamespaceKey;
 use nearprint_index::view::{Expired, Selection, View};
 use nearprint_machine::change::Change;
@@ -25,13 +23,12 @@ use nearprint_storage::simulated::Dice;
 use nearprint_storage::{Disk, Records, SimulatedDisk, StorageError};
 
 use super::draw::{NAMESPACES, Pace, batch, document, fingerprint, id, namespace};
-use super::sweep::sweep;
-use crate::api::error::{Refused, storage_error};
+use super::sweep::{self, move_into_files};
+use crate::api::error::Refused;
 use crate::api::options::{Durability, Options};
 use crate::directories::recovery::{Recovered, recover};
 use crate::read::reader;
 use crate::read::reader::RecordLookup;
-use crate::snapshot::placing::Movable;
 use crate::snapshot::snapshots::Snapshots;
 use crate::state::published::Published;
 use crate::write::command::{Command, SearchedCheckAndInsert, SearchedCheckAndInsertPacked};
@@ -199,7 +196,7 @@ impl Rig {
             3 if self.durability != Durability::Always => Ok(self.sync()),
             2 => {
                 // What the background threads do, between two groups.
-                Ok(self.settle())
+                Ok(sweep::settle(&mut self.core))
             }
             _ => self.commit(dice),
         }
@@ -212,34 +209,8 @@ impl Rig {
         Ok(())
     }
 
-    pub(super) fn settle(&mut self) -> Result<(), StorageError> {
-        while let Some(work) =
-            self.core.view().next_flush().or_else(|| self.core.view().next_merge(Load::Writing))
-        {
-            let install = || work.steps().for_each(|built| self.core.install(&built));
-            catch_unreadable(install).map_err(storage_error)?;
-        }
-        Ok(())
-    }
-
-    /// Moves everything that has a file into it.
-    fn move_into_files(&mut self) -> Result<(), StorageError> {
-        for movable in Movable::all(self.core.view()) {
-            if self.in_files
-                && let Some(moved) = self.snapshots.moved(&movable)?
-            {
-                self.core.install(&moved);
-            }
-        }
-        Ok(())
-    }
-
     pub(super) fn snapshot(&mut self) -> Result<(), StorageError> {
-        let Durable { view, jobs } = self.core.freeze()?;
-        self.history.synced = view.sequence();
-        self.settle()?;
-        self.snapshots.take(self.core.view().parts_of(&view), &jobs, 0)?;
-        self.move_into_files()
+        self.write_snapshot(false)
     }
 
     /// Replaces the snapshots, as after merges that have dropped much.
@@ -247,11 +218,16 @@ impl Rig {
         if self.core.view().sequence() == Sequence::ZERO {
             return Ok(());
         }
+        self.write_snapshot(true)
+    }
+
+    fn write_snapshot(&mut self, again: bool) -> Result<(), StorageError> {
         let Durable { view, jobs } = self.core.freeze()?;
         self.history.synced = view.sequence();
-        self.settle()?;
-        self.snapshots.retake(self.core.view().parts_of(&view), &jobs, 0)?;
-        self.move_into_files()
+        sweep::settle(&mut self.core)?;
+        let write = if again { Snapshots::retake } else { Snapshots::take };
+        write(&mut self.snapshots, self.core.view().parts_of(&view), &jobs, 0)?;
+        if self.in_files { move_into_files(&mut self.core, &mut self.snapshots) } else { Ok(()) }
     }
 
     /// Sweeps as the reclaimer does; a reader that began before sees no difference.
@@ -277,7 +253,9 @@ impl Rig {
     fn sweep(&mut self, dice: &mut Dice) -> Result<(), StorageError> {
         let pack_bytes = 200 + dice.below(1_500) as u64;
         let packs = &mut self.history.packs;
-        sweep(&self.core, &self.snapshots, pack_bytes, &mut |freed| *packs += u64::from(freed > 0))
+        sweep::sweep(&self.core, &self.snapshots, pack_bytes, &mut |freed| {
+            *packs += u64::from(freed > 0);
+        })
     }
 
     /// Commits a random group. The inner error is the disk's, the outer one a broken promise.

@@ -8,6 +8,8 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use nearprint_fingerprint::{Fingerprint, Sketch};
+use nearprint_index::compaction::policy::Load;
+use nearprint_index::memory::file::catch_unreadable;
 use nearprint_index::namespaces::NamespaceNumber;
 use nearprint_index::view::{Expired, Selection};
 use nearprint_machine::commands::{Insert, InsertPacked, Reason, Remove, RemoveMany, Reset};
@@ -17,8 +19,10 @@ use nearprint_storage::sizes::Sizes;
 use nearprint_storage::{Disk, RecordRef, SimulatedDisk, StorageError, Sweep, SweepRange};
 
 use super::rig::{ENTROPY, commit_one, options, variable};
+use crate::api::error::storage_error;
 use crate::api::options::{Durability, Options};
 use crate::directories::recovery::{Recovered, recover};
+use crate::snapshot::placing::Movable;
 use crate::snapshot::snapshots::Snapshots;
 use crate::state::survey::Survey;
 use crate::threads::reclaimer::needed::Needed;
@@ -27,6 +31,30 @@ use crate::write::core::Core;
 
 const STEPS: usize = 60;
 const PACK_BYTES: u64 = 40_000;
+
+/// Flushes and merges, as the background threads do.
+pub(super) fn settle(core: &mut Core) -> Result<(), StorageError> {
+    while let Some(work) =
+        core.view().next_flush().or_else(|| core.view().next_merge(Load::Writing))
+    {
+        let install = || work.steps().for_each(|built| core.install(&built));
+        catch_unreadable(install).map_err(storage_error)?;
+    }
+    Ok(())
+}
+
+/// Moves every part that has a file into it.
+pub(super) fn move_into_files(
+    core: &mut Core,
+    snapshots: &mut Snapshots,
+) -> Result<(), StorageError> {
+    for movable in Movable::all(core.view()) {
+        if let Some(moved) = snapshots.moved(&movable)? {
+            core.install(&moved);
+        }
+    }
+    Ok(())
+}
 
 /// Sweeps what both snapshots cover; `each` receives the bytes that each pack has reclaimed.
 pub(super) fn sweep(

@@ -7,10 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use nearprint_index::memory::file::{FileBody, TemporaryFiles, TemporaryWriter};
-use nearprint_storage::{Disk, FileKind, Identity, SealedPages, SealedWriter};
-
-/// Nobody opens such a file: it has a name only while it is written.
-const KIND: FileKind = FileKind(0);
+use nearprint_storage::{Disk, Identity, SealedPages, SealedWriter};
 
 /// A file in pages.
 #[derive(Debug)]
@@ -26,7 +23,7 @@ impl FileBody for PartPages {
     }
 }
 
-/// Makes temporary files in the data directory. A start removes what a crash leaves.
+/// Makes files without names in the data directory.
 #[derive(Debug)]
 pub(crate) struct MergeFiles {
     disk: Arc<dyn Disk>,
@@ -44,8 +41,7 @@ impl TemporaryFiles for MergeFiles {
     fn create(&self) -> io::Result<Box<dyn TemporaryWriter>> {
         let number = self.made.fetch_add(1, Ordering::Relaxed);
         let (disk, name) = (Arc::clone(&self.disk), format!("merge-{number}"));
-        let writer = SealedWriter::create_in_pages(disk, &name, KIND, self.identity);
-        Ok(Box::new(MergeFile(writer?)))
+        Ok(Box::new(MergeFile(SealedWriter::create_unnamed(disk, &name, self.identity)?)))
     }
 }
 
@@ -65,6 +61,6 @@ impl Write for MergeFile {
 
 impl TemporaryWriter for MergeFile {
     fn into_body(self: Box<Self>) -> io::Result<Arc<dyn FileBody>> {
-        Ok(Arc::new(PartPages(self.0.into_temporary()?)))
+        Ok(Arc::new(PartPages(self.0.into_pages()?)))
     }
 }

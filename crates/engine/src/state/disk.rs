@@ -29,6 +29,9 @@ pub(crate) struct DiskState {
 
 impl DiskState {
     pub(crate) fn new(disk: &dyn Disk) -> Self {
-        Self { fault: ArcSwapOption::from_pointee(disk.fault()), ..Self::default() }
+        let free_bytes = disk.free_bytes().unwrap_or(u64::MAX);
+        let stats = DiskStats { free_bytes, ..DiskStats::default() };
+        let fault = ArcSwapOption::from_pointee(disk.fault());
+        Self { stats: ArcSwap::from_pointee(stats), fault, ..Self::default() }
     }
 }

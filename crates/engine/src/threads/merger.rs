@@ -5,6 +5,7 @@
 //! policy ([`nearprint_index::compaction::policy`]) chooses what it merges.
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::time::Duration;
 
@@ -49,7 +50,7 @@ pub(crate) fn run(shared: &Arc<Shared>, stop: &Receiver<()>) {
     }
 }
 
-/// A file of the index could not be read or written.
+/// A file of the index could not be read or written, or the disk has no room for one.
 struct MergeFailed;
 
 /// Does a merge, if one is due; returns whether it did.
@@ -77,6 +78,14 @@ fn merge_once(shared: &Arc<Shared>, load: Load) -> Result<bool, MergeFailed> {
         merging.since = shared.published.load().view.sequence();
     }
     let (begun, size) = (clock::now(), work.size());
+    // The next snapshot copies the result.
+    let (bytes, disk) = (work.file_bytes_max().saturating_mul(2), &shared.disk);
+    let free = disk.stats.load().free_bytes;
+    if bytes > 0 && free < bytes.saturating_add(disk.needed.load(Ordering::Relaxed)) {
+        *shared.merging() = None;
+        tracing::warn!(bytes, free, "a merge in files waits for space on the disk");
+        return Err(MergeFailed);
+    }
     let mut installed = None;
     let mut steps = work.steps();
     loop {

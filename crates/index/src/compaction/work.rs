@@ -84,6 +84,19 @@ impl CompactionWork {
         }
     }
 
+    /// The bytes that its result may take in files; 0 if it is in memory.
+    pub fn file_bytes_max(&self) -> u64 {
+        match self {
+            Self::MergeSegments { from, placement: Placement::Files(_), .. } => {
+                from.iter().map(|s| s.bytes().total() + s.file_bytes()).sum()
+            }
+            Self::MergeTables { from, placement: Placement::Files(_), .. } => {
+                from.iter().map(|o| o.table.bytes() as u64 + o.table.file_bytes()).sum()
+            }
+            Self::Flush { .. } | Self::MergeSegments { .. } | Self::MergeTables { .. } => 0,
+        }
+    }
+
     /// The number of entries that it reads.
     pub fn size(&self) -> u64 {
         match self {

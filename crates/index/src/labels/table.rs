@@ -177,8 +177,12 @@ fn directory_bits(numbers: usize) -> u32 {
 
 /// Memory of a table of `count` fingerprints with a row each, in bytes.
 pub(crate) fn bytes(count: u64) -> u64 {
-    let directory = (1 << directory_bits(count as usize)) + 1;
-    count * size_of::<u64>() as u64 + directory * size_of::<u32>() as u64
+    count * size_of::<u64>() as u64 + directory_bytes(count)
+}
+
+/// Memory of its directory, in bytes.
+pub(crate) fn directory_bytes(count: u64) -> u64 {
+    ((1 << directory_bits(count as usize)) + 1) * size_of::<u32>() as u64
 }
 
 /// Takes the rows of a table in ascending order of key.

@@ -67,7 +67,12 @@ impl Geometry {
     /// Expected bytes of a table with `count` entries.
     pub fn bytes(self, count: u64) -> f64 {
         let entry_bits = f64::from(u32::BITS + self.rest_bits());
-        (self.groups() * size_of::<CellGroup>()) as f64 + count as f64 * entry_bits / 8.0
+        self.directory_bytes() + count as f64 * entry_bits / 8.0
+    }
+
+    /// The bytes of its directory.
+    pub fn directory_bytes(self) -> f64 {
+        (self.groups() * size_of::<CellGroup>()) as f64
     }
 }
 

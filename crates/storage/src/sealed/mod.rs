@@ -7,88 +7,32 @@
 //! damaged, never half written. The reader verifies a block before it returns a byte of it, and the
 //! XXH3-128 of the file before it returns the last block.
 //!
-//! Blocks have 64 KiB, or fill pages of 4 KiB ([`BodyLayout`]): a file in pages can also be read at any
-//! place ([`pages`]).
+//! Blocks have 64 KiB, or fill pages of 4 KiB ([`layout`]): a file in pages can also be read at
+//! any place ([`pages`]).
 //!
 //! Cost: two passes of XXH3, 8 bytes for each block, and some 64 KiB in memory. Tested by flips of
 //! every bit of header and trailer and of a bit in each block, by cuts, extensions, swapped blocks,
 //! and files of other directories.
 
+mod layout;
 pub mod pages;
+
+pub use layout::{BLOCK_BYTES, PAGE_BODY_BYTES, PAGE_BYTES, SEALED_HEADER_BYTES};
 
 use std::fmt;
 use std::io::{self, Read, Write};
 use std::sync::Arc;
 
-use xxhash_rust::xxh3::{Xxh3, xxh3_64_with_seed};
+use xxhash_rust::xxh3::Xxh3;
 
 use crate::disk::{Disk, DiskFile};
 use crate::error::{Damage, FileRefusal, StorageError};
 use crate::header::{
-    BadHeader, FileFormat, Identity, KIND_AT, Seed, append_crc, array_at, has_crc, header_bytes,
-    u32_at, u64_at,
+    BadHeader, Identity, KIND_AT, Seed, append_crc, array_at, has_crc, u32_at, u64_at,
 };
 use crate::names::{is_temporary, temporary_name};
+use crate::sealed::layout::{BLOCK_CHECKSUM_BYTES, BodyLayout, block_checksum, verified};
 use crate::sealed::pages::SealedPages;
-
-/// The bytes of the body in one block.
-pub const BLOCK_BYTES: usize = 64 << 10;
-
-/// The length of a sealed file's header. In a file in pages, zeros follow to the end of the page.
-pub const SEALED_HEADER_BYTES: usize = header_bytes(0);
-
-/// The size of a page, with its checksum.
-pub const PAGE_BYTES: usize = 4 << 10;
-
-/// The bytes of the body in one page.
-pub const PAGE_BODY_BYTES: usize = PAGE_BYTES - BLOCK_CHECKSUM_BYTES;
-
-const BLOCK_CHECKSUM_BYTES: usize = 8;
-
-/// How the body of a sealed file lies in it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum BodyLayout {
-    /// Blocks of 64 KiB, to be read from the beginning to the end.
-    Blocks,
-    /// Blocks that fill pages of 4 KiB with their checksums, to be read at any place, too. The
-    /// header has a page of its own. The checksums depend on the name of the file, so that a page
-    /// of another file in the same place is noticed without reading the whole.
-    Pages,
-}
-
-impl BodyLayout {
-    const fn format(self) -> FileFormat {
-        let version = match self {
-            Self::Blocks => 2,
-            Self::Pages => 3,
-        };
-        FileFormat { magic: *b"\x89npseal\n", version }
-    }
-
-    /// The bytes of the body in one block.
-    pub(crate) const fn block_bytes(self) -> usize {
-        match self {
-            Self::Blocks => BLOCK_BYTES,
-            Self::Pages => PAGE_BODY_BYTES,
-        }
-    }
-
-    /// Where the body begins.
-    pub(crate) const fn header_bytes(self) -> usize {
-        match self {
-            Self::Blocks => SEALED_HEADER_BYTES,
-            Self::Pages => PAGE_BYTES,
-        }
-    }
-
-    /// The seed of the checksums of blocks.
-    pub(crate) fn block_seed(self, name: &str, seed: Seed) -> Seed {
-        match self {
-            Self::Blocks => seed,
-            Self::Pages => Seed(xxh3_64_with_seed(name.as_bytes(), seed.0)),
-        }
-    }
-}
 
 const BODY_BYTES_AT: usize = 0;
 const CHECKSUM_AT: usize = BODY_BYTES_AT + 8;
@@ -175,6 +119,21 @@ impl SealedWriter {
         Self::create_in(BodyLayout::Pages, disk, name, (kind, identity))
     }
 
+    /// Begins a file in pages that nobody else knows of: it goes away with what
+    /// [`Self::into_pages`] returns, or with this writer.
+    ///
+    /// # Errors
+    /// As [`Self::create`].
+    pub fn create_unnamed(
+        disk: Arc<dyn Disk>,
+        name: &str,
+        identity: Identity,
+    ) -> Result<Self, StorageError> {
+        let writer = Self::create_in(BodyLayout::Pages, disk, name, (FileKind(0), identity))?;
+        writer.disk.remove(&temporary_name(name))?;
+        Ok(writer)
+    }
+
     fn create_in(
         layout: BodyLayout,
         disk: Arc<dyn Disk>,
@@ -233,13 +192,12 @@ impl SealedWriter {
         self.disk.remove(&temporary_name(&self.name))
     }
 
-    /// The body of a file in pages, to be read from now on; the file goes away with it.
+    /// The body of a file without a name, to be read from now on.
     ///
     /// # Errors
     /// [`StorageError::Io`].
-    pub fn into_temporary(mut self) -> Result<SealedPages, StorageError> {
+    pub fn into_pages(mut self) -> Result<SealedPages, StorageError> {
         self.end_body()?;
-        self.disk.remove(&temporary_name(&self.name))?;
         Ok(SealedPages::of(self.name, self.file, self.seed, self.body_bytes))
     }
 
@@ -570,17 +528,6 @@ fn file_bytes(layout: BodyLayout, body_bytes: u64) -> Option<u64> {
     let blocks = body_bytes.div_ceil(layout.block_bytes() as u64);
     let checksums = blocks.checked_mul(BLOCK_CHECKSUM_BYTES as u64)?;
     body_bytes.checked_add(checksums)?.checked_add((layout.header_bytes() + TRAILER_BYTES) as u64)
-}
-
-/// The number of the block is part of the seed, so that blocks cannot be swapped.
-fn block_checksum(block: &[u8], number: u64, seed: Seed) -> u64 {
-    xxh3_64_with_seed(block, seed.0 ^ number)
-}
-
-/// A block without its checksum, if that is right.
-pub(crate) fn verified(raw: &[u8], number: u64, seed: Seed) -> Option<&[u8]> {
-    let (block, stored) = raw.split_last_chunk()?;
-    (u64::from_le_bytes(*stored) == block_checksum(block, number, seed)).then_some(block)
 }
 
 pub(crate) fn damaged(name: &str, offset: u64, why: Damage) -> StorageError {

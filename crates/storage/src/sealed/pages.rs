@@ -17,7 +17,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use crate::disk::DiskFile;
 use crate::error::{Damage, StorageError};
 use crate::header::Seed;
-use crate::sealed::{BodyLayout, PAGE_BODY_BYTES, PAGE_BYTES, damaged, verified};
+use crate::sealed::damaged;
+use crate::sealed::layout::{BodyLayout, PAGE_BODY_BYTES, PAGE_BYTES, verified};
 
 /// The body of a sealed file in pages.
 pub struct SealedPages {
@@ -54,8 +55,8 @@ impl SealedPages {
         let (mut offset, mut left) = (offset, into);
         while !left.is_empty() {
             let (page, skipped) = place(offset);
-            let read = LAST_READ.with_borrow_mut(|pages| {
-                let body = self.page(page, pages)?.get(skipped..).unwrap_or_default();
+            let read = LAST_READ.with_borrow_mut(|sets| {
+                let body = self.page(page, sets)?.get(skipped..).unwrap_or_default();
                 let read = body.len().min(left.len());
                 let (to, from) = (left.get_mut(..read), body.get(..read));
                 if let (Some(to), Some(from)) = (to, from) {
@@ -83,10 +84,16 @@ impl SealedPages {
     }
 
     /// The body of a page.
-    fn page<'p>(&self, page: u64, pages: &'p mut [KeptPage]) -> Result<&'p [u8], StorageError> {
+    fn page<'p>(&self, page: u64, sets: &'p mut [KeptPages]) -> Result<&'p [u8], StorageError> {
         let key = (self.number, page);
-        let at = (page ^ self.number.wrapping_mul(7)) as usize % KEPT;
-        let kept = pages.get_mut(at).expect("a place for each remainder");
+        let set = (page ^ self.number.wrapping_mul(7)) as usize % SETS;
+        let set = sets.get_mut(set).expect("a set for each remainder");
+        // The last one that was asked for comes first, and the one before all others is replaced.
+        let at = set.iter().position(|kept| kept.key == key).unwrap_or(WAYS - 1);
+        if let Some(upto @ [_, .., _]) = set.get_mut(..=at) {
+            upto.rotate_right(1);
+        }
+        let [kept, ..] = set;
         if kept.key != key {
             kept.key = (0, 0);
             kept.bytes.resize(PAGE_BYTES, 0);
@@ -124,8 +131,14 @@ impl fmt::Debug for SealedPages {
     }
 }
 
-/// The pages that a thread keeps.
-const KEPT: usize = 32;
+/// The sets of pages that a thread keeps; each page has its set.
+const SETS: usize = 8;
+
+/// The pages of a set. A merge reads that many arrays in turn, some of which meet in a set.
+const WAYS: usize = 4;
+
+/// Those that were asked for last, the last one first.
+type KeptPages = [KeptPage; WAYS];
 
 /// A page that was read and verified.
 #[derive(Default)]
@@ -137,5 +150,5 @@ struct KeptPage {
 }
 
 thread_local! {
-    static LAST_READ: RefCell<[KeptPage; KEPT]> = RefCell::default();
+    static LAST_READ: RefCell<[KeptPages; SETS]> = RefCell::default();
 }

@@ -30,10 +30,11 @@ fn any_part_is_read_as_it_was_written() {
         let (disk, mut dice) = (SimulatedDisk::new(), Dice::new(bytes as u64));
         let body = dice.bytes(bytes);
         write(&disk, "file", &body);
-        let mut temporary = writer(&disk, "other");
-        temporary.write_all(&body).unwrap();
-        let files = [open_pages(&disk, "file"), temporary.into_temporary().unwrap()];
-        assert_eq!(disk.list().unwrap(), ["file"], "a temporary file has no name");
+        let shared = Arc::new(disk.clone());
+        let mut unnamed = SealedWriter::create_unnamed(shared, "other", identity()).unwrap();
+        assert_eq!(disk.list().unwrap(), ["file"], "a crash leaves nothing");
+        unnamed.write_all(&body).unwrap();
+        let files = [open_pages(&disk, "file"), unnamed.into_pages().unwrap()];
         for _ in 0..500 {
             let from = dice.below(bytes);
             let length = dice.below(bytes - from + 1).min(3 * PAGE_BODY_BYTES);

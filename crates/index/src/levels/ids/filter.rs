@@ -7,7 +7,7 @@ use xxhash_rust::xxh3::xxh3_64_with_seed;
 
 use crate::id_key::IdKey;
 
-const BITS_OF_KEY: usize = 10;
+pub(super) const BITS_OF_KEY: usize = 10;
 
 const PROBES: u32 = 7;
 

@@ -23,6 +23,11 @@ const REACH: usize = 8;
 /// The pairs in a file between two keys that are in memory: about a page.
 const PAIRS_OF_FIRST: usize = 256;
 
+/// Memory of an id whose pair is in a file, in bits: of the filter, and of the keys that are in
+/// memory.
+pub(crate) const BITS_OF_ID_IN_FILE: usize =
+    filter::BITS_OF_KEY + u64::BITS as usize / PAIRS_OF_FIRST;
+
 /// A sorted map from id keys to the document numbers of one segment.
 #[derive(Debug)]
 pub struct IdTable(Pairs);

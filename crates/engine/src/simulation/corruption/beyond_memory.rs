@@ -1,7 +1,7 @@
 //! Promise: what is in files answers as what is in memory, and damage of a file refuses the
 //! question: never another answer, never the end. Method: a directory whose large segments are in
 //! their files, each page of them damaged in every way, and the real threads over it. (The lives of
-//! [`super::crashes`] are in files as often as not.)
+//! [`crate::simulation::crashes`] are in files as often as not.)
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -19,12 +19,12 @@ use nearprint_storage::sealed::PAGE_BYTES;
 use nearprint_storage::simulated::Dice;
 use nearprint_storage::{DirectoryLock, Disk, SimulatedDisk};
 
-use super::rig::{ENTROPY, commit, commit_one, options, queued};
 use crate::api::error::Refused;
 use crate::api::options::{Durability, Options};
 use crate::api::replies::{QueryOptions, Readiness};
 use crate::directories::recovery::{Recovered, recover};
 use crate::handle::Engine;
+use crate::simulation::rig::{ENTROPY, commit, commit_one, options, queued};
 use crate::write::core::Core;
 use crate::write::outbox::Admission;
 

@@ -5,6 +5,8 @@
 //! compared. And lives in which the disk acknowledges a write that it does not do, or does at
 //! another place.
 
+mod beyond_memory;
+
 use std::panic::catch_unwind;
 use std::sync::Arc;
 
@@ -18,13 +20,15 @@ use nearprint_storage::sealed::{BLOCK_BYTES, SEALED_HEADER_BYTES, TRAILER_BYTES}
 use nearprint_storage::simulated::{Dice, Faults, Stray};
 use nearprint_storage::{Disk, SimulatedDisk};
 
-use super::crashes::is_unreadable;
-use super::golden::sweep;
-use super::rig::{ENTROPY, History, Rig, commit, commit_one, options, queued, variable};
 use crate::api::error::{OpenError, Refused};
 use crate::api::options::{Durability, Options};
 use crate::directories::recovery::{Recovered, recover};
 use crate::read::reader;
+use crate::simulation::crashes::is_unreadable;
+use crate::simulation::golden::sweep;
+use crate::simulation::rig::{
+    ENTROPY, History, Rig, commit, commit_one, options, queued, variable,
+};
 use crate::snapshot::snapshots::Snapshots;
 use crate::write::core::Core;
 
