@@ -85,7 +85,8 @@ impl MemoryLimits {
             return Err(wrong(name, configured, &range));
         }
         let index = all.saturating_sub(requests);
-        Ok(Self { all, index, settled: index / SETTLED_PART, bodies, replies, groups })
+        let settled = if all == 0 { 0 } else { settled_of(index) };
+        Ok(Self { all, index, settled, bodies, replies, groups })
     }
 
     /// Where the budgets of requests do not fit, as in a small container, they shrink in
@@ -105,9 +106,14 @@ impl MemoryLimits {
         // 0 would be no limit.
         let index = all.saturating_sub(bodies).saturating_sub(replies).max(1);
         let groups = config.groups.memory_bytes_max.min(all / GROUPS_PART);
-        let settled = (index / SETTLED_PART).max(1);
+        let settled = settled_of(index);
         Self { all, index, settled, bodies, replies, groups }
     }
+}
+
+/// What segments and tables may take of the memory of index and merges.
+fn settled_of(index: u64) -> u64 {
+    (index / SETTLED_PART).max(SETTLED_BYTES_MIN)
 }
 
 #[cfg(test)]

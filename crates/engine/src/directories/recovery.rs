@@ -49,9 +49,21 @@ pub(crate) fn recover(
     let directory = open_directory(disk, options, entropy)?;
     let model = model::open(&**disk, &directory, options)?;
     let memory_bytes_max = options.index_memory_bytes_max;
-    let (snapshots, loaded) = Snapshots::load(Arc::clone(disk), directory, memory_bytes_max)?;
-    let replay = || replay(disk, &directory, (loaded, options), &mut |_| ());
-    let (machine, tail) = catch_unreadable(replay).map_err(storage_error)??;
+    let load = |bytes_max| Snapshots::load(Arc::clone(disk), directory, bytes_max);
+    let replay = |loaded| {
+        catch_unreadable(|| replay(disk, &directory, (loaded, options), &mut |_| ()))
+            .map_err(storage_error)
+    };
+    let (mut snapshots, loaded) = load(memory_bytes_max)?;
+    let (machine, tail) = match replay(loaded) {
+        Ok(replayed) => replayed?,
+        Err(error) => {
+            tracing::warn!(%error, "a part in its file cannot be read: reading all of the snapshot");
+            let (again, loaded) = load(0)?;
+            snapshots = again;
+            replay(loaded)??
+        }
+    };
     check_clock(machine.now_ms(), clock::now_ms(), options)?;
     sealed::remove_leftovers(&**disk)?;
     let journal =
@@ -201,6 +213,8 @@ fn restore(
     };
     let Loaded { parts, jobs, .. } = loaded;
     let files = MergeFiles::new(Arc::clone(disk), directory.identity);
-    let view = View::restored(shape, parts).with_placement(Placement::Files(Arc::new(files)));
+    let placement = Placement::Files(Arc::new(files));
+    let view =
+        View::restored(shape, parts).with_placement(placement, options.index_memory_bytes_max);
     Machine::new(view, jobs, directory.id_secret)
 }

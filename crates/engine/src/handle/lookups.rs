@@ -153,24 +153,31 @@ impl Engine {
         let QueryOptions { criteria, limit, with_metadata } = options;
         let probe = Probe::new(document, criteria, at_ms, &self.shared.id_secret);
         let state = self.shared.published.load();
+        let crowd = FOUND_ON_ASYNC_THREADS_MAX;
         let in_files = state.view.is_in_files();
-        let is_costly = state.view.cells_visited(criteria.distance) > CELLS_ON_ASYNC_THREADS_MAX;
-        let mut begun = if in_files || is_costly {
+        let mut begun = if state.view.cells_visited(criteria.distance) > CELLS_ON_ASYNC_THREADS_MAX
+        {
             None
+        } else if in_files {
+            let (state, document) = (Arc::clone(&state), document.clone());
+            let (key, namespace) = (probe.key, probe.namespace);
+            let begin = move || {
+                let probe = Probe { document: &document, key, namespace, criteria, at_ms };
+                let view = &state.view;
+                Ok(RecordLookup::begin_unless_crowded(view, &probe, with_metadata, crowd))
+            };
+            off_async(begin).await?
         } else {
-            let crowd = FOUND_ON_ASYNC_THREADS_MAX;
             RecordLookup::begin_unless_crowded(&state.view, &probe, with_metadata, crowd)
         };
-        if let Some(lookup) = begun.take_if(|lookup| !lookup.reads_records()) {
+        if let Some(lookup) = begun.take_if(|lookup| !in_files && !lookup.reads_records()) {
             return finish(&state, &probe, lookup);
         }
         let records = |lookup: &RecordLookup| {
             lookup.search.sketches_to_read() + lookup.search.matches.len().min(limit)
         };
-        let is_many = |lookup: &RecordLookup| records(lookup) > RECORDS_READ_HERE_MAX;
-        // What waits for the disk takes no thread from others.
-        let is_long = begun.as_ref().map_or(is_costly || !in_files, is_many);
-        if let Some(lookup) = begun.take_if(|_| !is_long)
+        let is_long = begun.as_ref().is_none_or(|lookup| records(lookup) > RECORDS_READ_HERE_MAX);
+        if let Some(lookup) = begun.take_if(|_| !in_files && !is_long)
             && let Ok(done) = finish(&state.in_memory(), &probe, lookup)
         {
             return Ok(done);

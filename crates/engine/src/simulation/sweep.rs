@@ -48,7 +48,8 @@ pub(super) fn move_into_files(
     core: &mut Core,
     snapshots: &mut Snapshots,
 ) -> Result<(), StorageError> {
-    for movable in Movable::all(core.view()) {
+    let temporary = Movable::in_temporary_files(core.view());
+    for movable in temporary.into_iter().chain(Movable::in_memory(core.view())) {
         if let Some(moved) = snapshots.moved(&movable)? {
             core.install(&moved);
         }

@@ -11,15 +11,22 @@ use nearprint_storage::{Disk, Identity, SealedPages, SealedWriter};
 
 /// A file in pages.
 #[derive(Debug)]
-pub(super) struct PartPages(pub(super) SealedPages);
+pub(super) struct PartPages {
+    pub(super) pages: SealedPages,
+    pub(super) is_temporary: bool,
+}
 
 impl FileBody for PartPages {
     fn read(&self, offset: u64, into: &mut [u8]) -> io::Result<()> {
-        Ok(self.0.read(offset, into)?)
+        Ok(self.pages.read(offset, into)?)
     }
 
     fn will_need(&self, bytes: Range<u64>) {
-        self.0.will_need(bytes);
+        self.pages.will_need(bytes);
+    }
+
+    fn is_temporary(&self) -> bool {
+        self.is_temporary
     }
 }
 
@@ -61,6 +68,6 @@ impl Write for MergeFile {
 
 impl TemporaryWriter for MergeFile {
     fn into_body(self: Box<Self>) -> io::Result<Arc<dyn FileBody>> {
-        Ok(Arc::new(PartPages(self.0.into_pages()?)))
+        Ok(Arc::new(PartPages { pages: self.0.into_pages()?, is_temporary: true }))
     }
 }

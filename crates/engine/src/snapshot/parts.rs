@@ -100,6 +100,10 @@ impl WrittenParts {
         self.0.push((Arc::downgrade(&part), file));
     }
 
+    pub(super) fn forget<T: Part>(&mut self, part: &Arc<T>) {
+        self.0.retain(|(known, _)| !std::ptr::addr_eq(known.as_ptr(), Arc::as_ptr(part)));
+    }
+
     pub(super) fn forget_dropped(&mut self) {
         self.0.retain(|(part, _)| part.strong_count() > 0);
     }

@@ -27,8 +27,9 @@ pub(crate) enum Movable {
 }
 
 impl Movable {
-    /// All that a view has, the largest first. Small segments are soon merged into others.
-    pub(crate) fn all(view: &View) -> Vec<Self> {
+    /// All that a view has in memory, the largest first. Small segments are soon merged into
+    /// others.
+    pub(crate) fn in_memory(view: &View) -> Vec<Self> {
         let is_movable = |segment: &&Arc<Segment>| {
             !segment.sorted().is_small() && !segment.sorted().is_empty() && !segment.is_in_files()
         };
@@ -37,6 +38,14 @@ impl Movable {
         let mut all: Vec<Self> = segments.chain(tables.cloned().map(Self::Table)).collect();
         all.sort_by_key(|movable| Reverse(movable.bytes()));
         all
+    }
+
+    /// All that a view has in temporary files.
+    pub(crate) fn in_temporary_files(view: &View) -> Vec<Self> {
+        let segments = view.segments().iter().filter(|segment| segment.is_temporary());
+        let tables = view.secondary_tables().iter().filter(|other| other.table.is_temporary());
+        let segments = segments.cloned().map(Self::Segment);
+        segments.chain(tables.cloned().map(Self::Table)).collect()
     }
 
     /// Memory in bytes.
@@ -70,7 +79,8 @@ impl Snapshots {
 
     fn moved_part<T: PlacedPart>(&mut self, part: &Arc<T>) -> Result<Option<Arc<T>>, StorageError> {
         let Some(file) = self.written.known(part) else { return Ok(None) };
-        let moved = self.open_part(file)?;
+        // If that fails, the next snapshot writes it anew.
+        let moved = self.open_part(file).inspect_err(|_| self.written.forget(part))?;
         if let Some(moved) = &moved {
             self.written.add(Arc::clone(moved), file);
         }
@@ -131,7 +141,9 @@ impl Snapshots {
         let name = T::KIND.name(file.number);
         let reader = self.open(&name, T::KIND.file_kind(), file.contents)?;
         let Some(pages) = reader.into_pages() else { return Ok(None) };
-        let opened = catch_unreadable(|| T::open(Arc::new(PartPages(pages)), &self.plans));
+        let opened = catch_unreadable(|| {
+            T::open(Arc::new(PartPages { pages, is_temporary: false }), &self.plans)
+        });
         opened.and_then(|opened| opened).map(|part| Some(Arc::new(part))).map_err(storage_error)
     }
 }

@@ -122,9 +122,11 @@ impl Touches {
         // What is counted from here on may be missing.
         self.is_unsaved.store(false, Ordering::Relaxed);
         let mut left = Vec::new();
+        // In files each would wait for the disk. Those that are gone are forgotten in time.
+        let is_quick = !view.is_in_files();
         for touch in self.all() {
             // What is newer than the view is for the next time.
-            if touch.sequence <= view.sequence() && !is_stored(view, &touch) {
+            if is_quick && touch.sequence <= view.sequence() && !is_stored(view, &touch) {
                 self.part(touch.sequence).remove(&touch.sequence);
             } else {
                 left.push(touch);

@@ -20,7 +20,6 @@ use nearprint_index::view::{Parts, View};
 use nearprint_machine::jobs::Jobs;
 use tokio::sync::oneshot;
 
-use crate::api::blocking::reading;
 use crate::shared::{Shared, ToWriter};
 use crate::threads::pause::Writes;
 use crate::write::core::Durable;
@@ -111,19 +110,20 @@ fn merge_newest(shared: &Arc<Shared>, load: Load) -> Option<()> {
     let merging = shared.merging();
     let owned = merging.as_ref().map(|merging| &merging.segments[..]);
     while let Some(work) = shared.published.load().view.next_merge_of_newest(owned, load) {
+        if work.file_bytes_max() > 0 {
+            // The merger does what may wait for the disk, or for its space.
+            break;
+        }
         complete(shared, work)?;
     }
     Some(())
 }
 
-/// Does some work, and has the writer install the results; `None` if it has ended, or if a file of
-/// the index could not be read.
+/// Does some work in memory, and has the writer install the results.
 fn complete(shared: &Arc<Shared>, work: CompactionWork) -> Option<()> {
-    let mut steps = work.steps();
-    while let Some(built) = reading(|| Ok(steps.next())).ok()? {
-        shared.send_and_wait(|installed| ToWriter::Install { built, installed })?;
-    }
-    Some(())
+    work.steps().try_for_each(|built| {
+        shared.send_and_wait(|installed| ToWriter::Install { built, installed }).map(drop)
+    })
 }
 
 /// Everything published so far, in segments and tables alone.

@@ -65,6 +65,7 @@ impl Threads {
             settle,
             last: clock::now(),
             last_failed: None,
+            move_after: clock::now(),
             kept_index_bytes: [shared.published.load().view.index_bytes(); 2],
         };
         let reclaimer = core.reclaimer();

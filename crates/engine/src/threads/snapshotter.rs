@@ -30,7 +30,9 @@ const LOOK_EVERY: Duration = Duration::from_millis(50);
 const SHRUNK_BYTES_MIN: u64 = 4 << 20;
 /// How often segments and tables leave memory at most.
 const MOVE_EVERY: Duration = Duration::from_secs(2);
-/// It is worth a snapshot if they are at least this part of what memory may have.
+/// After a part could not be opened in its file.
+const RETRY_MOVE_AFTER: Duration = Duration::from_mins(1);
+/// It is worth a snapshot if they are more than this part of what memory may have.
 const MOVED_PART: u64 = 8;
 /// A snapshot that did not fit is tried again when this much space was freed since.
 const RETRY_BYTES: u64 = 1 << 20;
@@ -46,6 +48,8 @@ pub(crate) struct Snapshotter {
     pub(crate) last: Instant,
     /// The free space when the last one failed, if it did.
     pub(crate) last_failed: Option<u64>,
+    /// Until then no snapshot is taken to move parts of the index out of memory.
+    pub(crate) move_after: Instant,
     /// The bytes of the segments and tables in the kept snapshots, newest first.
     pub(crate) kept_index_bytes: [u64; 2],
 }
@@ -156,11 +160,15 @@ impl Snapshotter {
     fn exceeds_memory(&self) -> bool {
         let bytes_max = self.shared.options.index_memory_bytes_max;
         let view = &self.shared.published.load().view;
-        if bytes_max == 0 || view.settled_bytes() <= bytes_max || self.last.elapsed() < MOVE_EVERY {
+        let is_soon = self.last.elapsed() < MOVE_EVERY || clock::now() < self.move_after;
+        if bytes_max == 0 || view.settled_bytes() <= bytes_max || is_soon {
             return false;
         }
-        let movable: u64 = Movable::all(view).iter().map(Movable::bytes).sum();
-        movable >= bytes_max / MOVED_PART
+        let merging = self.shared.merging();
+        let movable = Movable::in_memory(view);
+        let free =
+            movable.iter().filter(|m| merging.as_ref().is_none_or(|merging| !merging.has(m)));
+        free.map(Movable::bytes).sum::<u64>() > bytes_max / MOVED_PART
     }
 
     /// Whether what is to leave memory has no file, and no change leads to one.
@@ -168,42 +176,44 @@ impl Snapshotter {
         self.exceeds_memory() && !self.is_unsaved()
     }
 
-    /// Moves the largest segments and tables into their files, until the rest takes as much memory
-    /// as it may. What is being merged stays.
+    /// Moves what is in temporary files into those of the snapshot, and the largest segments and
+    /// tables out of memory, until the rest takes as much of it as it may. What is being merged
+    /// stays.
     fn move_into_files(&mut self) {
         let bytes_max = self.shared.options.index_memory_bytes_max;
         let view = self.shared.published.load().view.clone();
-        if bytes_max == 0 {
-            return;
+        for movable in Movable::in_temporary_files(&view) {
+            self.move_into_file(&movable);
         }
-        let mut bytes = view.settled_bytes();
-        for movable in Movable::all(&view) {
+        let mut bytes = if bytes_max == 0 { 0 } else { view.settled_bytes() };
+        for movable in Movable::in_memory(&view) {
             if bytes <= bytes_max {
                 return;
             }
-            let moved = match self.snapshots.moved(&movable) {
-                Ok(Some(moved)) => moved,
-                Ok(None) => continue,
-                Err(error) => {
-                    tracing::error!(%error, "a part of the index stays in memory");
-                    return;
-                }
-            };
-            // While it is locked no merge begins.
-            let merging = self.shared.merging();
-            if merging.as_ref().is_some_and(|merging| merging.has(&movable)) {
-                continue;
-            }
-            bytes = bytes.saturating_sub(movable.bytes());
-            tracing::info!(bytes = movable.bytes(), "a part of the index has left memory");
-            if self
-                .shared
-                .send_and_wait(|installed| ToWriter::Install { built: moved, installed })
-                .is_none()
-            {
-                return;
+            if self.move_into_file(&movable) {
+                bytes = bytes.saturating_sub(movable.bytes());
+                tracing::info!(bytes = movable.bytes(), "a part of the index has left memory");
             }
         }
+    }
+
+    /// Moves a part into its file, if it has one and is not being merged; returns whether it did.
+    fn move_into_file(&mut self, movable: &Movable) -> bool {
+        let built = match self.snapshots.moved(movable) {
+            Ok(Some(built)) => built,
+            Ok(None) => return false,
+            Err(error) => {
+                tracing::error!(%error, "a part of the index stays where it is");
+                self.move_after = clock::now() + RETRY_MOVE_AFTER;
+                return false;
+            }
+        };
+        // While it is locked no merge begins.
+        let merging = self.shared.merging();
+        if merging.as_ref().is_some_and(|merging| merging.has(movable)) {
+            return false;
+        }
+        self.shared.send_and_wait(|installed| ToWriter::Install { built, installed }).is_some()
     }
 
     /// Takes a snapshot of everything published so far; `None` if that failed, which is logged.

@@ -55,7 +55,8 @@ fn needed(shared: &Shared, records: &Records) -> (u64, u64) {
     let view = &shared.published.load().view;
     let removals = REMOVAL_SHARE * step(shared);
     let namespaces = view.namespaces().bytes() as u64;
-    let snapshot = view.settled_bytes() + view.delta_bytes() + namespaces;
+    let index = view.settled_bytes() + view.temporary_bytes();
+    let snapshot = index + view.delta_bytes() + namespaces;
     // The longest file that a sweep rewrites, and what the pack has already.
     let pack = records.extent().bytes.min(shared.options.journal_file_bytes) + step(shared);
     let needed = snapshot.saturating_add(pack).saturating_add(removals);

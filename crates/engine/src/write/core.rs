@@ -80,9 +80,13 @@ impl Core {
 
     /// Forgets what was decided and kept, and goes on from the state before it.
     pub(crate) fn roll_back(&mut self, before: &Durable) {
+        self.go_back_to(before);
+        self.kept = Some(Kept::default());
+    }
+
+    fn go_back_to(&mut self, before: &Durable) {
         let secret = self.machine.id_secret();
         self.machine = Machine::new(before.view.fork(), Arc::clone(&before.jobs), secret);
-        self.kept = Some(Kept::default());
     }
 
     /// The records that were decided and kept since the last call.
@@ -155,18 +159,20 @@ impl Core {
     ) -> Result<Result<C::Reply, Refused>, StorageError> {
         let at_ms = at_ms.max(self.machine.now_ms()).min(group.clock_ms);
         self.machine.set_time(at_ms);
-        let before = self.machine.view().sequence();
+        let before = self.machine.view().is_in_files().then(|| self.state());
         let decided = catch_unreadable(|| command.decide(&mut self.machine, &group.records));
         let Applied { reply, change, sequence } = match decided {
             Ok(Ok(applied)) => applied,
             Ok(Err(refused)) => return Ok(Err(refused)),
             Err(error) => {
                 let error = storage_error(error);
-                if self.machine.view().sequence() != before {
-                    // Some of a batch is enacted and in no journal.
-                    return Err(error);
-                }
+                let Some(before) = before else { return Err(error) };
                 tracing::error!(%error, "a file of the index could not be read");
+                if self.machine.view().sequence() != before.view.sequence() {
+                    // Some of a batch is enacted and in no journal.
+                    self.go_back_to(&before);
+                    self.machine.set_time(at_ms);
+                }
                 return Ok(Err(Refused::UnreadableIndex));
             }
         };

@@ -25,8 +25,6 @@ impl PackedColumn {
     /// many; in a file, they are set in order.
     pub(crate) fn placed(placement: &Placement, bits: u32, len: usize) -> Self {
         let words = Self::words_for(bits, len);
-        // Without words there is nothing to put into a file.
-        let placement = if words == 0 { &Placement::Memory } else { placement };
         Self::of_words(bits, PlacedArray::zeros(placement, words))
     }
 

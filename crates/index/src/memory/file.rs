@@ -27,6 +27,9 @@ pub trait FileBody: fmt::Debug + Send + Sync {
 
     /// Says that bytes will be read soon. Waits for nothing.
     fn will_need(&self, bytes: Range<u64>);
+
+    /// Whether it is one of [`TemporaryFiles`].
+    fn is_temporary(&self) -> bool;
 }
 
 /// Where files are made that nobody else knows of.
@@ -124,6 +127,11 @@ impl<T: Pod> FileArray<T> {
         Self::new(Arc::clone(&self.file), self.byte(range.start), range.len())
     }
 
+    /// Whether its file is a temporary one.
+    pub(crate) fn is_temporary(&self) -> bool {
+        self.file.is_temporary()
+    }
+
     /// The bytes that it takes in its file.
     pub(crate) fn bytes(&self) -> u64 {
         (self.len * size_of::<T>()) as u64
@@ -149,12 +157,14 @@ pub(crate) mod tests {
     struct FileInMemory {
         bytes: Vec<u8>,
         broken: Arc<AtomicBool>,
+        temporary: bool,
     }
 
     impl FilesInMemory {
         /// A file with these bytes.
         pub(crate) fn file_of(&self, bytes: Vec<u8>) -> Arc<dyn FileBody> {
-            Arc::new(FileInMemory { bytes, broken: Arc::clone(&self.broken) })
+            let broken = Arc::clone(&self.broken);
+            Arc::new(FileInMemory { bytes, broken, temporary: false })
         }
     }
 
@@ -177,11 +187,16 @@ pub(crate) mod tests {
         fn will_need(&self, bytes: Range<u64>) {
             assert!(bytes.end <= self.bytes.len() as u64, "only what there is");
         }
+
+        fn is_temporary(&self) -> bool {
+            self.temporary
+        }
     }
 
     impl TemporaryFiles for FilesInMemory {
         fn create(&self) -> io::Result<Box<dyn TemporaryWriter>> {
-            Ok(Box::new(FileInMemory { bytes: Vec::new(), broken: Arc::clone(&self.broken) }))
+            let (bytes, broken) = (Vec::new(), Arc::clone(&self.broken));
+            Ok(Box::new(FileInMemory { bytes, broken, temporary: true }))
         }
     }
 

@@ -141,7 +141,7 @@ fn restart_in(files: &FilesInMemory, view: &mut View) {
         other.table = Arc::new(image::open_table(file, &view.plans().large, 1).unwrap());
     }
     let placement = Placement::Files(Arc::new(files.clone()));
-    *view = View::restored(view.shape().clone(), parts).with_placement(placement);
+    *view = View::restored(view.shape().clone(), parts).with_placement(placement, 0);
 }
 
 fn reread(table: &Table, plans: &Plans) -> Arc<Table> {

@@ -77,8 +77,12 @@ pub struct View {
     /// What the documents of all levels share, at least: removed ones count until they are merged
     /// away.
     common: Option<Common>,
-    /// Where merges put what they merge from files.
+    /// Where merges put what they merge from files, or what does not fit into memory.
     placement: Placement,
+    /// What segments and tables may take of memory, in bytes; 0 is no limit.
+    memory_bytes_max: u64,
+    /// Whether any of them is in files.
+    in_files: bool,
 }
 
 impl View {
@@ -92,7 +96,7 @@ impl View {
         let Parts { segments, secondary_tables, dropped, counts, namespaces, times } = parts;
         let delta = Delta::new(0, shape.distance_max, counts.sequence);
         let common = segments.iter().filter_map(|segment| segment.common()).reduce(Common::and);
-        Self {
+        let mut view = Self {
             plans: Arc::new(shape.plans()),
             shape: Arc::new(shape),
             segments: segments.into(),
@@ -106,13 +110,18 @@ impl View {
             times,
             common,
             placement: Placement::Memory,
-        }
+            memory_bytes_max: 0,
+            in_files: false,
+        };
+        view.notice_files();
+        view
     }
 
-    /// The same view, whose merges put what they merge from files there.
+    /// The same view, whose merges put there what they merge from files, and what they merge while
+    /// segments and tables take more than `memory_bytes_max` bytes, if that is not 0.
     #[must_use]
-    pub fn with_placement(self, placement: Placement) -> Self {
-        Self { placement, ..self }
+    pub fn with_placement(self, placement: Placement, memory_bytes_max: u64) -> Self {
+        Self { placement, memory_bytes_max, ..self }
     }
 
     /// The index after `documents` documents without id and sketch were put, one after the other.
@@ -487,6 +496,7 @@ impl View {
         let segments = self.segments.iter().filter_map(|segment| segment.common());
         let deltas = self.deltas.iter().filter_map(|delta| delta.common());
         self.common = segments.chain(deltas).reduce(Common::and);
+        self.notice_files();
     }
 
     /// Adds the secondary tables of a new large segment.

@@ -88,7 +88,9 @@ impl View {
         match merge {
             Merge::Segments { range, into_large, partitioned } => {
                 let (oldest, from) = (range.start == 0, self.segments[range].to_vec());
-                let in_files = from.iter().any(|segment| segment.is_in_files());
+                let is_large = from.iter().all(|segment| !segment.sorted().is_small());
+                let in_files = from.iter().any(|segment| segment.is_in_files())
+                    || is_large && self.exceeds_memory();
                 CompactionWork::MergeSegments {
                     oldest,
                     from,
@@ -101,7 +103,8 @@ impl View {
             Merge::Tables { role, range, partitioned } => {
                 let from = self.tables_of(role).skip(range.start).take(range.len());
                 let from: Vec<SecondaryTable> = from.cloned().collect();
-                let in_files = from.iter().any(|other| other.table.file_bytes() > 0);
+                let in_files =
+                    from.iter().any(|other| other.table.file_bytes() > 0) || self.exceeds_memory();
                 let dropped = self.dropped;
                 let is_stale = self.secondary_tables.iter().any(|table| table.cleaned_at < dropped);
                 let liveness = is_stale.then(|| {
@@ -123,7 +126,7 @@ impl View {
         }
     }
 
-    /// What is merged from files stays in files.
+    /// What is merged from files stays in files, and what has no room in memory goes there.
     fn placement_of_merge(&self, in_files: bool) -> Placement {
         if in_files { self.placement.clone() } else { Placement::Memory }
     }

@@ -12,9 +12,10 @@ use nearprint_index::id_key::IdKey;
 use nearprint_index::memory::file::catch_unreadable;
 use nearprint_index::view::{Expired, Located, Selection, View};
 use nearprint_index::visibility::Visibility;
-use nearprint_machine::commands::{Insert, Verdict};
+use nearprint_machine::commands::{CheckAndInsertPacked, Insert, InsertPacked, Remove, Verdict};
 use nearprint_machine::document::{Document, DocumentId, Sequence};
 use nearprint_machine::query::Criteria;
+use nearprint_machine::search::PackedSearch;
 use nearprint_storage::sealed::PAGE_BYTES;
 use nearprint_storage::simulated::Dice;
 use nearprint_storage::{DirectoryLock, Disk, SimulatedDisk};
@@ -25,6 +26,7 @@ use crate::api::replies::{QueryOptions, Readiness};
 use crate::directories::recovery::{Recovered, recover};
 use crate::handle::Engine;
 use crate::simulation::rig::{ENTROPY, commit, commit_one, options, queued};
+use crate::write::command::SearchedCheckAndInsertPacked;
 use crate::write::core::Core;
 use crate::write::outbox::Admission;
 
@@ -189,6 +191,74 @@ fn a_write_that_cannot_read_the_index_is_refused_and_changes_nothing() {
     for number in (0..DOCUMENTS).step_by(100) {
         assert_eq!(insert(&mut core, number, 7), Ok(Verdict::Replaced));
     }
+}
+
+/// The first documents of a batch are decided before the index is found unreadable.
+#[test]
+fn a_batch_that_cannot_be_finished_leaves_nothing_behind() {
+    let disk = stored();
+    // With a removal every hit is looked up.
+    let Recovered { mut core, .. } = open(&disk, 0);
+    commit_one(&mut core, Remove { namespace: None, id: id(3) }).unwrap();
+    core.seal().unwrap();
+    let (disk, search_in) = (disk.copy(), core);
+    // This thread keeps no page of these files.
+    let Recovered { mut core, .. } = open(&disk, 1);
+    let criteria = Criteria::within(Distance::new(3).unwrap());
+    let visibility = core.view().visibility(None, core.machine().now_ms(), None);
+    let newer: Vec<Fingerprint> = (0..64)
+        .map(|n| Fingerprint::new((n + 1_u64).wrapping_mul(0x2545_f491_4f6c_dd1d)))
+        .collect();
+    let others = [Fingerprint::new(0x0f0f_7777_1234_5678), Fingerprint::new(0x1357_9bdf_0246_8ace)];
+    let batch = [&others[..], &newer].concat();
+    let search = PackedSearch::new(search_in.view(), &batch, criteria.distance, visibility);
+    commit_one(&mut core, InsertPacked { packed: newer.clone().into() }).unwrap();
+    let names = disk.list().unwrap();
+    let segment = names.iter().find(|name| name.starts_with("segment-")).unwrap();
+    let mut bytes = Vec::new();
+    disk.edit(segment, |file| {
+        bytes.clone_from(file);
+        file.truncate(PAGE_BYTES);
+    });
+    let before = core.view().counts();
+    let mut insert = || {
+        let command = CheckAndInsertPacked { packed: batch.clone().into(), criteria };
+        let search = PackedSearch { nearest: search.nearest.clone(), ..search };
+        let inserted = commit_one(&mut core, SearchedCheckAndInsertPacked { command, search });
+        (inserted, core.view().counts())
+    };
+    assert_eq!(insert(), (Err(Refused::UnreadableIndex), before));
+    disk.edit(segment, |file| file.clone_from(&bytes));
+    let (inserted, after) = insert();
+    let nearest = inserted.unwrap();
+    assert_eq!((&nearest[..2], &nearest[2..]), (&[255; 2][..], &[0; 64][..]));
+    assert_eq!(after.documents, before.documents + 2);
+}
+
+#[test]
+fn a_start_that_needs_a_damaged_page_makes_the_index_from_the_records() {
+    let disk = stored();
+    let Recovered { mut core, .. } = open(&disk, 0);
+    for number in (0..DOCUMENTS).step_by(11) {
+        let moved = Document { fingerprint: Fingerprint::new(number), ..document(number) };
+        commit_one(&mut core, Insert::from(moved)).unwrap();
+    }
+    let (sequence, expected) = (core.view().sequence(), core.view().counts().documents);
+    core.seal().unwrap();
+    let disk = disk.copy();
+    let names = disk.list().unwrap();
+    let segment = names.iter().find(|name| name.starts_with("segment-")).unwrap();
+    let length = disk.open(segment).unwrap().len().unwrap() as usize;
+    let mut rebuilt = 0;
+    for page in (PAGE_BYTES..length - PAGE_BYTES).step_by(PAGE_BYTES) {
+        let flip = |bytes: &mut Vec<u8>| bytes[page + 77] ^= 4;
+        disk.edit(segment, flip);
+        let Recovered { core, snapshots, .. } = open(&disk, 1);
+        assert_eq!((core.view().sequence(), core.view().counts().documents), (sequence, expected));
+        rebuilt += usize::from(snapshots.list().is_empty());
+        disk.edit(segment, flip);
+    }
+    assert!(rebuilt > 0, "a page was needed");
 }
 
 /// Waits until something is so.

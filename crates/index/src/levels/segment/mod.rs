@@ -248,6 +248,14 @@ impl Segment {
             + self.labels.file_bytes()
     }
 
+    /// Whether its fingerprints are in temporary files.
+    pub fn is_temporary(&self) -> bool {
+        match &self.sorted {
+            Sorted::Large(table) => table.is_temporary(),
+            Sorted::Small(_) => false,
+        }
+    }
+
     /// Whether any part is in a file.
     pub fn is_in_files(&self) -> bool {
         self.file_bytes() > 0

@@ -311,6 +311,11 @@ impl Table {
         self.lines.len() * LANES
     }
 
+    /// Whether its entries are in temporary files.
+    pub fn is_temporary(&self) -> bool {
+        self.lines.is_temporary()
+    }
+
     /// The bytes in files.
     pub fn file_bytes(&self) -> u64 {
         self.lines.file_bytes() + self.rests.file_bytes()
