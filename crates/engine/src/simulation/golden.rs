@@ -32,8 +32,10 @@ use crate::write::core::Core;
 /// Earlier forms, whose segments the start makes anew: the first had four bytes of each sketch, the
 /// second tables with slack.
 const EARLIER: [&str; 2] = ["directory-v2", "directory-v2-segments-11"];
-/// The form of today: tables without slack.
-const NEWEST: &str = "directory-v2-segments-12";
+/// Tables without slack, in blocks.
+const IN_BLOCKS: &str = "directory-v2-segments-12";
+/// The form of today: the same in pages.
+const NEWEST: &str = "directory-v2-pages";
 
 /// Stored together, without ids; the third, the fourth and the seventh were removed.
 const BARE: u64 = 40;
@@ -210,7 +212,9 @@ fn a_sweep_leaves_the_older_snapshot_its_journal() {
 
 #[test]
 fn a_directory_of_each_form_is_opened_with_and_without_its_snapshots() {
-    for (form, snapshots) in EARLIER.map(|form| (form, 0)).into_iter().chain([(NEWEST, 2)]) {
+    for (form, snapshots) in
+        EARLIER.map(|form| (form, 0)).into_iter().chain([(IN_BLOCKS, 2), (NEWEST, 2)])
+    {
         let disk = stored(form);
         assert_eq!(open(&disk.copy()).snapshots.list().len(), snapshots, "{form}");
         is_opened_with_and_without_its_snapshots(&disk);
