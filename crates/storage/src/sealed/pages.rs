@@ -77,17 +77,31 @@ impl SealedPages {
 
     /// Says that these bytes of the body will be read soon.
     pub fn will_need(&self, bytes: Range<u64>) {
-        if bytes.start < bytes.end {
-            let ((first, _), (last, _)) = (place(bytes.start), place(bytes.end - 1));
+        if bytes.start >= bytes.end {
+            return;
+        }
+        let ((first, _), (last, _)) = (place(bytes.start), place(bytes.end - 1));
+        // Neighbours that are asked for one after the other share pages.
+        if first != last || !LAST_READ.with_borrow(|sets| self.is_kept(first, sets)) {
             self.file.will_need(offset_of(first), (last + 1 - first) * PAGE_BYTES as u64);
         }
+    }
+
+    /// The set of a page.
+    fn set_of(&self, page: u64) -> usize {
+        (page ^ self.number.wrapping_mul(7)) as usize % SETS
+    }
+
+    /// Whether this thread has a page.
+    fn is_kept(&self, page: u64, sets: &[KeptPages]) -> bool {
+        let set = sets.get(self.set_of(page));
+        set.is_some_and(|set| set.iter().any(|kept| kept.key == (self.number, page)))
     }
 
     /// The body of a page.
     fn page<'p>(&self, page: u64, sets: &'p mut [KeptPages]) -> Result<&'p [u8], StorageError> {
         let key = (self.number, page);
-        let set = (page ^ self.number.wrapping_mul(7)) as usize % SETS;
-        let set = sets.get_mut(set).expect("a set for each remainder");
+        let set = sets.get_mut(self.set_of(page)).expect("a set for each remainder");
         // The last one that was asked for comes first, and the one before all others is replaced.
         let at = set.iter().position(|kept| kept.key == key).unwrap_or(WAYS - 1);
         if let Some(upto @ [_, .., _]) = set.get_mut(..=at) {
