@@ -78,6 +78,8 @@ pub struct Faults {
     pub crash_at_operation: Option<u64>,
     /// The largest size of all files together.
     pub capacity_bytes: Option<u64>,
+    /// Reads of files whose names begin so fail with EIO.
+    pub unreadable: Option<&'static str>,
     /// The N-th write (from 1, counted since the faults were set) goes astray.
     pub stray: Option<(u64, Stray)>,
     /// A mutant: `sync_data` succeeds and does nothing.
@@ -473,6 +475,14 @@ impl DiskFile for SimulatedFile {
     fn read_at(&self, offset: u64, buffer: &mut [u8]) -> Result<usize, StorageError> {
         let mut state = self.disk.state();
         state.check_power(&self.name)?;
+        if state.faults.unreadable.is_some_and(|prefix| self.name.starts_with(prefix)) {
+            let source = io::Error::from_raw_os_error(5);
+            return Err(StorageError::Io {
+                operation: "read",
+                path: PathBuf::from(&self.name),
+                source,
+            });
+        }
         let bytes = &self.contents(&mut state).bytes;
         let start = (offset as usize).min(bytes.len());
         let read = buffer.len().min(bytes.len() - start);

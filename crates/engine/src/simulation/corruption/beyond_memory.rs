@@ -17,7 +17,7 @@ use nearprint_machine::document::{Document, DocumentId, Sequence};
 use nearprint_machine::query::Criteria;
 use nearprint_machine::search::PackedSearch;
 use nearprint_storage::sealed::PAGE_BYTES;
-use nearprint_storage::simulated::Dice;
+use nearprint_storage::simulated::{Dice, Faults};
 use nearprint_storage::{DirectoryLock, Disk, SimulatedDisk};
 
 use crate::api::error::Refused;
@@ -321,6 +321,21 @@ async fn the_largest_parts_leave_memory_and_are_merged_in_files_while_it_serves(
     tokio::task::spawn_blocking(move || service.close()).await.unwrap();
 
     let service = engine(&disk, folder.path());
+    for unreadable in [Some("segment-"), None] {
+        simulated.set_faults(Faults { unreadable, ..Faults::default() });
+        let mut refused = 0;
+        for number in (0..DOCUMENTS).step_by(31) {
+            let query = Fingerprint::new(document(number).fingerprint.bits() ^ 0b11);
+            match service.query(Document::bare(query), options).await {
+                Ok(found) => assert!(!found.hits.is_empty(), "{number}"),
+                Err(why) => {
+                    assert_eq!(why, Refused::UnreadableIndex);
+                    refused += 1;
+                }
+            }
+        }
+        assert_eq!(refused > 0, unreadable.is_some(), "{refused} of EIO");
+    }
     for name in simulated.list().unwrap().iter().filter(|name| name.starts_with("segment-")) {
         simulated.edit(name, |bytes| bytes.truncate(PAGE_BYTES));
     }
