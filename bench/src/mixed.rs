@@ -134,8 +134,12 @@ fn measure(
     add(("look-up at rest", "", 0.0), seen);
     let (rate, seen) = mixture.during("look-ups during a packed query", || mixture.query())?;
     add(("look-up during a packed query", "the packed query", rate), seen);
-    let (rate, seen) = mixture.during("look-ups during a search for groups", || mixture.group())?;
-    add(("look-up during a search for groups", "the search for groups", rate), seen);
+    // In files a search looks up each document for minutes.
+    if args.index_memory.is_none() {
+        let doing = "look-ups during a search for groups";
+        let (rate, seen) = mixture.during(doing, || mixture.group())?;
+        add(("look-up during a search for groups", "the search for groups", rate), seen);
+    }
     let (rate, seen) = mixture.during("look-ups during inserts", || mixture.insert())?;
     add(("look-up during inserts", "the packed inserts", rate), seen);
     // The segments that the inserts left are merged once they pause: for most of this time at the
