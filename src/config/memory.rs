@@ -5,10 +5,10 @@ use super::error::ConfigError;
 use super::keys::Config;
 use super::validate::wrong;
 
-/// The key of all memory.
+/// The key of the limit of everything.
 pub(super) const MEMORY: &str = "engine.memory_bytes_max";
 
-/// The key of the memory of what is settled in the index.
+/// The key of the limit of segments and tables.
 pub(super) const INDEX_MEMORY: &str = "engine.index_memory_bytes_max";
 
 /// `auto` takes this share of the memory of the machine or container, in percent.
@@ -24,7 +24,7 @@ const REQUESTS_PART: u64 = 2;
 /// With `auto`, jobs that find groups have at most this part of it, which comes in addition.
 const GROUPS_PART: u64 = 8;
 
-/// The least that they can be limited to.
+/// The lowest limit of segments and tables.
 const SETTLED_BYTES_MIN: u64 = 1 << 20;
 
 /// With `auto`, segments and tables have at most this part of what index and merges may take: a

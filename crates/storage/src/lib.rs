@@ -57,7 +57,7 @@ pub use journal::writer::Journal;
 pub use lock::DirectoryLock;
 pub use names::{FILE_NUMBER_MAX, file_number, holds_records, record_range};
 pub use sealed::pages::SealedPages;
-pub use sealed::{FileKind, Sealed, SealedReader, SealedWriter};
+pub use sealed::{BodyLayout, FileKind, Sealed, SealedReader, SealedWriter};
 pub use window::FileWindow;
 
 #[cfg(any(test, feature = "simulated"))]

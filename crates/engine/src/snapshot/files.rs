@@ -30,7 +30,7 @@ impl FileBody for PartPages {
     }
 }
 
-/// Makes files without names in the data directory.
+/// Makes temporary files in the data directory, which are unlinked at once.
 #[derive(Debug)]
 pub(crate) struct MergeFiles {
     disk: Arc<dyn Disk>,
@@ -48,7 +48,7 @@ impl TemporaryFiles for MergeFiles {
     fn create(&self) -> io::Result<Box<dyn TemporaryWriter>> {
         let number = self.made.fetch_add(1, Ordering::Relaxed);
         let (disk, name) = (Arc::clone(&self.disk), format!("merge-{number}"));
-        Ok(Box::new(MergeFile(SealedWriter::create_unnamed(disk, &name, self.identity)?)))
+        Ok(Box::new(MergeFile(SealedWriter::create_unlinked(disk, &name, self.identity)?)))
     }
 }
 

@@ -20,8 +20,8 @@ use nearprint_machine::jobs::Jobs;
 use nearprint_machine::query::Touch;
 use nearprint_storage::export::{Exported, check_files, write_export};
 use nearprint_storage::{
-    Disk, ExportFile, FileKind, Identity, SealedReader, SealedWriter, StorageError, packed_before,
-    require_space,
+    BodyLayout, Disk, ExportFile, FileKind, Identity, SealedReader, SealedWriter, StorageError,
+    packed_before, require_space,
 };
 
 use crate::api::replies::SnapshotInfo;
@@ -425,8 +425,8 @@ impl Snapshots {
         };
         let number = self.next_number;
         self.next_number += 1;
-        let contents = self.write_with(
-            SealedWriter::create_in_pages,
+        let contents = self.write_in(
+            BodyLayout::Pages,
             (&T::KIND.name(number), T::KIND.file_kind()),
             |sink| catch_unreadable(|| part.write(sink))?,
         )?;
@@ -441,17 +441,17 @@ impl Snapshots {
         kind: FileKind,
         body: impl FnOnce(&mut dyn Write) -> io::Result<()>,
     ) -> Result<Contents, StorageError> {
-        self.write_with(SealedWriter::create, (name, kind), body)
+        self.write_in(BodyLayout::Blocks, (name, kind), body)
     }
 
-    fn write_with(
+    fn write_in(
         &self,
-        create: CreateSealed,
+        layout: BodyLayout,
         (name, kind): (&str, FileKind),
         body: impl FnOnce(&mut dyn Write) -> io::Result<()>,
     ) -> Result<Contents, StorageError> {
         let (disk, identity) = (Arc::clone(&self.disk), self.directory.identity);
-        let mut writer = create(disk, name, kind, identity)?;
+        let mut writer = SealedWriter::create_in(layout, disk, name, (kind, identity))?;
         if let Err(error) = body(&mut writer) {
             writer.abandon()?;
             return Err(StorageError::from_io(error, "write", name));
@@ -559,10 +559,6 @@ impl Snapshots {
 fn names_part(manifests: &[Manifest], number: u64) -> bool {
     manifests.iter().any(|manifest| manifest.files().any(|(_, file)| file.number == number))
 }
-
-/// [`SealedWriter::create`], or the same in pages.
-type CreateSealed =
-    fn(Arc<dyn Disk>, &str, FileKind, Identity) -> Result<SealedWriter, StorageError>;
 
 type Reading<'visibility, T> = std::thread::ScopedJoinHandle<'visibility, Result<T, StorageError>>;
 

@@ -30,9 +30,9 @@ const LOOK_EVERY: Duration = Duration::from_millis(50);
 const SHRUNK_BYTES_MIN: u64 = 4 << 20;
 /// How often segments and tables leave memory at most.
 const MOVE_EVERY: Duration = Duration::from_secs(2);
-/// After a part could not be opened in its file.
+/// How long it waits after a part could not be opened in its file.
 const RETRY_MOVE_AFTER: Duration = Duration::from_mins(1);
-/// It is worth a snapshot if they are more than this part of what memory may have.
+/// It is worth a snapshot if those that can leave are more than this part of the limit.
 const MOVED_PART: u64 = 8;
 /// A snapshot that did not fit is tried again when this much space was freed since.
 const RETRY_BYTES: u64 = 1 << 20;
@@ -78,10 +78,12 @@ impl Snapshotter {
                 }
                 Err(RecvTimeoutError::Timeout) => {
                     if self.is_due() {
-                        let taken = if self.has_shrunk() || self.moves_unwritten() {
+                        let taken = if self.has_shrunk() {
                             self.retake_snapshot()
                         } else if self.is_unsaved() {
                             self.take_snapshot()
+                        } else if self.should_move_parts() {
+                            self.retake_snapshot()
                         } else {
                             self.repeat_snapshot()
                         };
@@ -139,7 +141,7 @@ impl Snapshotter {
             return false;
         }
         // A failed snapshot is retried after the interval, not at every check.
-        ((many || blocks_reclaim || self.has_shrunk() || self.exceeds_memory())
+        ((many || blocks_reclaim || self.has_shrunk() || self.should_move_parts())
             && !self.has_failed())
             || (self.is_unsaved() && waited >= Duration::from_millis(options.snapshot_interval_ms))
     }
@@ -155,9 +157,9 @@ impl Snapshotter {
         self.kept_index_bytes.iter().any(|kept| now.max(SHRUNK_BYTES_MIN) <= kept / 2)
     }
 
-    /// Whether segments and tables take more memory than they may, and enough of it can be in
-    /// files.
-    fn exceeds_memory(&self) -> bool {
+    /// Whether segments and tables take more memory than they may, and enough of them can leave it
+    /// with a snapshot.
+    fn should_move_parts(&self) -> bool {
         let bytes_max = self.shared.options.index_memory_bytes_max;
         let view = &self.shared.published.load().view;
         let is_soon = self.last.elapsed() < MOVE_EVERY || clock::now() < self.move_after;
@@ -169,11 +171,6 @@ impl Snapshotter {
         let free =
             movable.iter().filter(|m| merging.as_ref().is_none_or(|merging| !merging.has(m)));
         free.map(Movable::bytes).sum::<u64>() > bytes_max / MOVED_PART
-    }
-
-    /// Whether what is to leave memory has no file, and no change leads to one.
-    fn moves_unwritten(&self) -> bool {
-        self.exceeds_memory() && !self.is_unsaved()
     }
 
     /// Moves what is in temporary files into those of the snapshot, and the largest segments and

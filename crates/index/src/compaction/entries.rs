@@ -41,34 +41,37 @@ impl<'a> MergeEntries<'a> {
         let has_labels = |segment: &Arc<Segment>| !segment.labels().is_empty();
         let (Some(last), true) = (self.segments.last(), self.segments.iter().any(has_labels))
         else {
-            return NewNumbers::Unknown;
+            return NewNumbers::of_entries(0);
         };
         let first = self.firsts.last().copied().unwrap_or_default() as usize;
-        NewNumbers::each(first + last.tombstones() + last.sorted().numbers())
+        NewNumbers::of_entries(first + last.tombstones() + last.sorted().numbers())
     }
 
     /// No new numbers yet, in a result with the order of the segments and at most `numbers`.
-    pub(crate) fn new_numbers_in_order(&self, numbers: usize) -> NewNumbers {
-        let of = |segment: &Arc<Segment>| NumbersInOrder::new(segment.sorted().numbers(), numbers);
-        NewNumbers::InOrder(self.segments.iter().map(of).collect())
+    pub(crate) fn numbers_in_order(&self, numbers: usize) -> NumbersInOrder {
+        let old = self.segments.iter().map(|segment| segment.sorted().numbers());
+        NumbersInOrder::below(old, numbers)
     }
 
     /// The labels of all segments, of fingerprints with these new numbers.
-    pub(crate) fn labels(
+    pub(crate) fn labels(&self, numbers: &NewNumbers, target: &LabelTarget<'_>) -> LabelTables {
+        let of = |at: usize, number: Number| {
+            let put = self.firsts[at] + self.segments[at].tombstones() as u32;
+            numbers.of(put + number)
+        };
+        self.renumbered_labels(&Placement::Memory, &of, target)
+    }
+
+    /// The labels of all segments, of fingerprints to which `renumber` gives new numbers: by the
+    /// index of a segment and the number there.
+    pub(crate) fn renumbered_labels(
         &self,
         placement: &Placement,
-        numbers: &NewNumbers,
+        renumber: &impl Fn(usize, Number) -> Option<Number>,
         target: &LabelTarget<'_>,
     ) -> LabelTables {
-        if matches!(numbers, NewNumbers::Unknown) {
-            return LabelTables::default();
-        }
-        let renumber = |(at, (segment, &first)): (usize, (&'a Arc<Segment>, &u32))| {
-            let of = (at, first + segment.tombstones() as u32);
-            move |number: Number| numbers.fingerprint(of, number)
-        };
-        let segments = self.segments.iter().zip(&self.firsts);
-        let renumber: Vec<_> = segments.enumerate().map(renumber).collect();
+        let of_segment = |at| move |number| renumber(at, number);
+        let renumber: Vec<_> = (0..self.segments.len()).map(of_segment).collect();
         let inputs = self.segments.iter().zip(&renumber);
         let inputs: Vec<Renumbered<'_>> =
             inputs.map(|(segment, renumber)| (segment.labels(), renumber as _)).collect();
@@ -80,13 +83,13 @@ impl<'a> MergeEntries<'a> {
     pub(crate) fn ids(
         &self,
         placement: &Placement,
-        new: &[NumbersInOrder],
+        new: &NumbersInOrder,
         numbers: usize,
     ) -> IdTable {
         let count = self.segments.iter().map(|segment| segment.ids().len()).sum();
         let mut ids = IdTableBuilder::new(placement, count);
         for (key, at, document) in newest_ids(self.segments) {
-            if let Some(document) = new[at].document(document, numbers) {
+            if let Some(document) = new.document(at, document, numbers) {
                 ids.push(key, document);
             }
         }

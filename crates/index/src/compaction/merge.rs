@@ -17,7 +17,6 @@ use crate::compaction::numbers::NewNumbers;
 use crate::document::Sequence;
 use crate::id_key::IdKey;
 use crate::labels::tables::LabelTarget;
-use crate::levels::ids::IdTable;
 use crate::levels::level::{Expected, Level};
 use crate::levels::posting::Common;
 use crate::levels::segment::{FingerprintRow, Segment, SegmentBuilder};
@@ -56,7 +55,7 @@ pub fn merge(plans: &Plans, segments: &[Arc<Segment>], into_large: bool, oldest:
     merge_placed(&Placement::Memory, plans, segments, (into_large, oldest))
 }
 
-/// The same, with the arrays of the result elsewhere: that of large ones.
+/// The same, with the arrays of a large result elsewhere.
 ///
 /// # Panics
 /// As [`merge`].
@@ -92,7 +91,7 @@ fn fill(mut builder: SegmentBuilder, segments: &[Arc<Segment>], oldest: bool) ->
     let entries = MergeEntries::of(segments);
     let mut numbers = entries.new_numbers();
     let dropped = push_rows(&mut builder, &entries, oldest, &mut numbers);
-    let labels = |target: &LabelTarget<'_>| entries.labels(&Placement::Memory, &numbers, target);
+    let labels = |target: &LabelTarget<'_>| entries.labels(&numbers, target);
     (builder.finish(ids_of(segments), labels), dropped)
 }
 
@@ -105,19 +104,19 @@ fn fill_files(
     oldest: bool,
 ) -> (Segment, u64) {
     let entries = MergeEntries::of(segments);
-    let (mut numbers, mut dropped) = (entries.new_numbers_in_order(builder.numbers()), 0);
+    let (mut numbers, mut dropped) = (entries.numbers_in_order(builder.numbers()), 0);
     each_row(&entries, oldest, |key, row, items| {
         let later = builder.later();
-        let number = builder.push(key, row);
-        numbers.note_in_order(&entries, items, (row, later), number);
-        dropped += u64::from(number.is_none());
+        match builder.push(key, row) {
+            Some(number) => numbers.note(&entries, items, (row, later), number),
+            None => dropped += 1,
+        }
     });
     numbers.finish();
-    let ids = |segment: &Segment| match &numbers {
-        NewNumbers::InOrder(new) => entries.ids(placement, new, segment.sorted().numbers()),
-        NewNumbers::Unknown | NewNumbers::Each(_) => IdTable::default(),
+    let ids = |segment: &Segment| entries.ids(placement, &numbers, segment.sorted().numbers());
+    let labels = |target: &LabelTarget<'_>| {
+        entries.renumbered_labels(placement, &|at, old| numbers.fingerprint(at, old), target)
     };
-    let labels = |target: &LabelTarget<'_>| entries.labels(placement, &numbers, target);
     (builder.finish_with(ids, labels), dropped)
 }
 
@@ -138,7 +137,7 @@ pub fn fill_partition(
     let entries = MergeEntries::of(segments);
     let mut numbers = entries.new_numbers();
     let dropped = push_rows(&mut builder, &entries, oldest, &mut numbers);
-    let labels = |target: &LabelTarget<'_>| entries.labels(&Placement::Memory, &numbers, target);
+    let labels = |target: &LabelTarget<'_>| entries.labels(&numbers, target);
     let (segment, next) = builder.finish_partition(ids_of(segments), labels);
     (segment, next, dropped)
 }
@@ -152,10 +151,9 @@ fn push_rows(
     numbers: &mut NewNumbers,
 ) -> u64 {
     let mut dropped = 0;
-    each_row(entries, oldest, |key, row, items| {
-        let number = builder.push(key, row);
-        numbers.note(items, number);
-        dropped += u64::from(number.is_none());
+    each_row(entries, oldest, |key, row, items| match builder.push(key, row) {
+        Some(number) => items.iter().for_each(|&(_, entry)| numbers.set(entry, number)),
+        None => dropped += 1,
     });
     dropped
 }
@@ -167,10 +165,8 @@ fn promote(plans: &Plans, segments: &[Arc<Segment>], oldest: bool) -> Merged {
     let entries = MergeEntries::of(segments);
     let numbers = RefCell::new(entries.new_numbers());
     let add = |entry, row: &mut FingerprintRow| entries.add(entry, row);
-    let numbered =
-        |entry, number| numbers.borrow_mut().note(&[(Key::default(), entry)], Some(number));
-    let labels =
-        |target: &LabelTarget<'_>| entries.labels(&Placement::Memory, &numbers.borrow(), target);
+    let numbered = |entry, number| numbers.borrow_mut().set(entry, number);
+    let labels = |target: &LabelTarget<'_>| entries.labels(&numbers.borrow(), target);
     let Level { segment, secondary_tables } =
         Level::of(expected, entries.all(), (add, numbered), ids_of(segments), labels);
     // No secondary table has the fingerprints that they drop.

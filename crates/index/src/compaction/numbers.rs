@@ -16,20 +16,16 @@ use crate::tables::table::Number;
 /// The number of an entry whose fingerprint has no document any more.
 const NONE: Number = Number::MAX;
 
-/// The new numbers of the fingerprints of a merge.
+/// The new numbers of fingerprints, by entry; empty if nobody asks.
 #[derive(Debug)]
-pub(crate) enum NewNumbers {
-    /// Nobody asks.
-    Unknown,
-    /// By entry.
-    Each(Vec<Number>),
-    /// By segment, and of documents too.
-    InOrder(Vec<NumbersInOrder>),
-}
+pub(crate) struct NewNumbers(Vec<Number>);
 
-/// The new numbers of a segment in the order of the result.
+/// The new numbers of the fingerprints and documents of segments in the order of the result.
 #[derive(Debug)]
-pub(crate) struct NumbersInOrder {
+pub(crate) struct NumbersInOrder(Vec<NumbersOfSegment>);
+
+#[derive(Debug)]
+struct NumbersOfSegment {
     /// The numbers of its fingerprints that have a document in the result,
     kept: RankedSet,
     /// and those that they have there.
@@ -55,31 +51,49 @@ enum Place {
 }
 
 impl NewNumbers {
-    /// Notes the number that the entries of a fingerprint have in the result; `None` if it has no
-    /// document there.
-    pub(crate) fn note(&mut self, items: &[RunItem], number: Option<Number>) {
-        if let (Self::Each(new), Some(number)) = (self, number) {
-            for &(_, entry) in items {
-                new[entry as usize] = number;
-            }
+    /// No new numbers yet of `entries` entries.
+    pub(crate) fn of_entries(entries: usize) -> Self {
+        Self(vec![NONE; entries])
+    }
+
+    /// Notes the number that the fingerprint of an entry has in the result.
+    pub(crate) fn set(&mut self, entry: u32, number: Number) {
+        if let Some(new) = self.0.get_mut(entry as usize) {
+            *new = number;
         }
     }
 
-    /// The same for segments in the order of the result, of which the fingerprints come in order.
-    /// `later` is the place of the row's second document among all later postings.
-    pub(crate) fn note_in_order(
+    /// The new number of the fingerprint of an entry.
+    pub(crate) fn of(&self, entry: u32) -> Option<Number> {
+        Some(self.0[entry as usize]).filter(|&new| new != NONE)
+    }
+}
+
+impl NumbersInOrder {
+    /// No new numbers yet of segments with numbers below these, in a result with at most `new`.
+    pub(crate) fn below(old: impl Iterator<Item = usize>, new: usize) -> Self {
+        let of = |old| NumbersOfSegment {
+            kept: RankedSet::below(old),
+            new: RankedSet::below(new),
+            moved: Vec::new(),
+        };
+        Self(old.map(of).collect())
+    }
+
+    /// Notes the number that the entries of a fingerprint have in the result. Fingerprints come in
+    /// order. `later` is the place of the row's second document among all later postings.
+    pub(crate) fn note(
         &mut self,
         entries: &MergeEntries<'_>,
         items: &[RunItem],
         (row, later): (&FingerprintRow, u32),
-        number: Option<Number>,
+        number: Number,
     ) {
-        let (Self::InOrder(segments), Some(number)) = (self, number) else { return };
         let is_one = items.len() == 1 && row.postings.len() == 1;
         for &(_, entry) in items {
             let Some((at, segment, old)) = entries.put_of(entry) else { continue };
-            segments[at].kept.push(old);
-            segments[at].new.push(number);
+            self.0[at].kept.push(old);
+            self.0[at].new.push(number);
             if is_one {
                 continue;
             }
@@ -92,46 +106,34 @@ impl NewNumbers {
                 };
                 Moved { document, to }
             });
-            segments[at].moved.extend(moved);
+            self.0[at].moved.extend(moved);
         }
     }
 
     /// Call it after the last fingerprint.
     pub(crate) fn finish(&mut self) {
-        if let Self::InOrder(segments) = self {
-            for segment in segments {
-                segment.moved.sort_unstable();
-            }
+        for segment in &mut self.0 {
+            segment.moved.sort_unstable();
         }
     }
 
-    /// The new number of a fingerprint of a segment, of which the puts begin at an entry.
-    pub(crate) fn fingerprint(&self, (at, put): (usize, u32), old: Number) -> Option<Number> {
-        match self {
-            Self::Unknown => None,
-            Self::Each(new) => Some(new[(put + old) as usize]).filter(|&new| new != NONE),
-            Self::InOrder(segments) => segments[at].fingerprint(old),
-        }
+    /// The new number of a fingerprint of the segment with this index.
+    pub(crate) fn fingerprint(&self, segment: usize, old: Number) -> Option<Number> {
+        self.0[segment].fingerprint(old)
     }
 
-    /// No new numbers yet of `entries` entries.
-    pub(crate) fn each(entries: usize) -> Self {
-        Self::Each(vec![NONE; entries])
+    /// The new number of a document of a segment, in a result with fingerprints below `numbers`.
+    pub(crate) fn document(&self, segment: usize, document: u32, numbers: usize) -> Option<u32> {
+        self.0[segment].document(document, numbers)
     }
 }
 
-impl NumbersInOrder {
-    /// No new numbers yet of a segment with numbers below `old`, in a result with at most `new`.
-    pub(crate) fn new(old: usize, new: usize) -> Self {
-        Self { kept: RankedSet::below(old), new: RankedSet::below(new), moved: Vec::new() }
-    }
-
+impl NumbersOfSegment {
     fn fingerprint(&self, old: Number) -> Option<Number> {
         self.new.select(self.kept.rank(old)?)
     }
 
-    /// The new number of a document, in a result with fingerprints below `numbers`.
-    pub(crate) fn document(&self, document: u32, numbers: usize) -> Option<u32> {
+    fn document(&self, document: u32, numbers: usize) -> Option<u32> {
         let at = self.moved.binary_search_by_key(&document, |moved| moved.document);
         match at.map(|at| self.moved[at].to) {
             Ok(Place::Gone) => None,

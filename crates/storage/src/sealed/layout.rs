@@ -20,7 +20,7 @@ pub(super) const BLOCK_CHECKSUM_BYTES: usize = 8;
 
 /// How the body of a sealed file lies in it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum BodyLayout {
+pub enum BodyLayout {
     /// Blocks of 64 KiB, to be read from the beginning to the end.
     Blocks,
     /// Blocks that fill pages of 4 KiB with their checksums, to be read at any place, too. The

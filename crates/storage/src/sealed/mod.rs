@@ -17,7 +17,7 @@
 mod layout;
 pub mod pages;
 
-pub use layout::{BLOCK_BYTES, PAGE_BODY_BYTES, PAGE_BYTES, SEALED_HEADER_BYTES};
+pub use layout::{BLOCK_BYTES, BodyLayout, PAGE_BODY_BYTES, PAGE_BYTES, SEALED_HEADER_BYTES};
 
 use std::fmt;
 use std::io::{self, Read, Write};
@@ -31,7 +31,7 @@ use crate::header::{
     BadHeader, Identity, KIND_AT, Seed, append_crc, array_at, has_crc, u32_at, u64_at,
 };
 use crate::names::{is_temporary, temporary_name};
-use crate::sealed::layout::{BLOCK_CHECKSUM_BYTES, BodyLayout, block_checksum, verified};
+use crate::sealed::layout::{BLOCK_CHECKSUM_BYTES, block_checksum, verified};
 use crate::sealed::pages::SealedPages;
 
 const BODY_BYTES_AT: usize = 0;
@@ -106,25 +106,12 @@ impl SealedWriter {
         Self::create_in(BodyLayout::Blocks, disk, name, (kind, identity))
     }
 
-    /// The same for a file in pages.
-    ///
-    /// # Errors
-    /// As [`Self::create`].
-    pub fn create_in_pages(
-        disk: Arc<dyn Disk>,
-        name: &str,
-        kind: FileKind,
-        identity: Identity,
-    ) -> Result<Self, StorageError> {
-        Self::create_in(BodyLayout::Pages, disk, name, (kind, identity))
-    }
-
-    /// Begins a file in pages that nobody else knows of: it goes away with what
+    /// Begins a temporary file in pages, and unlinks it: it goes away with what
     /// [`Self::into_pages`] returns, or with this writer.
     ///
     /// # Errors
     /// As [`Self::create`].
-    pub fn create_unnamed(
+    pub fn create_unlinked(
         disk: Arc<dyn Disk>,
         name: &str,
         identity: Identity,
@@ -134,7 +121,11 @@ impl SealedWriter {
         Ok(writer)
     }
 
-    fn create_in(
+    /// Begins a file with this layout, and removes an old `<name>.tmp`.
+    ///
+    /// # Errors
+    /// As [`Self::create`].
+    pub fn create_in(
         layout: BodyLayout,
         disk: Arc<dyn Disk>,
         name: &str,
@@ -192,7 +183,7 @@ impl SealedWriter {
         self.disk.remove(&temporary_name(&self.name))
     }
 
-    /// The body of a file without a name, to be read from now on.
+    /// The body of an unlinked file, to be read from now on.
     ///
     /// # Errors
     /// [`StorageError::Io`].

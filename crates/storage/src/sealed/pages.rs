@@ -37,11 +37,6 @@ impl SealedPages {
         Self { name, file, seed, body_bytes, number: OPENED.fetch_add(1, Ordering::Relaxed) }
     }
 
-    /// The name of the file.
-    pub fn name(&self) -> &str {
-        &self.name
-    }
-
     /// The length of the body.
     pub fn body_bytes(&self) -> u64 {
         self.body_bytes
@@ -102,7 +97,7 @@ impl SealedPages {
     fn page<'p>(&self, page: u64, sets: &'p mut [KeptPages]) -> Result<&'p [u8], StorageError> {
         let key = (self.number, page);
         let set = sets.get_mut(self.set_of(page)).expect("a set for each remainder");
-        // The last one that was asked for comes first, and the one before all others is replaced.
+        // The page that was asked for last comes first, and the last one of a set is replaced.
         let at = set.iter().position(|kept| kept.key == key).unwrap_or(WAYS - 1);
         if let Some(upto @ [_, .., _]) = set.get_mut(..=at) {
             upto.rotate_right(1);
@@ -151,7 +146,7 @@ const SETS: usize = 8;
 /// The pages of a set. A merge reads that many arrays in turn, some of which meet in a set.
 const WAYS: usize = 4;
 
-/// Those that were asked for last, the last one first.
+/// A set of pages, the most recently used first.
 type KeptPages = [KeptPage; WAYS];
 
 /// A page that was read and verified.

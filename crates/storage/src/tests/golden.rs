@@ -5,7 +5,7 @@ use std::io::Write;
 
 use super::*;
 use crate::names::journal_name;
-use crate::{FileKind, SealedReader, SealedWriter};
+use crate::{BodyLayout, FileKind, SealedReader, SealedWriter};
 
 const JOURNAL: &[u8] = include_bytes!("../../../../tests/fixtures/storage/journal-v2.log");
 const SEALED: &[u8] = include_bytes!("../../../../tests/fixtures/storage/sealed-v2");
@@ -40,7 +40,8 @@ fn current_sealed_pages() -> Vec<u8> {
     let disk = SimulatedDisk::new();
     let shared = Arc::new(disk.clone());
     let mut writer =
-        SealedWriter::create_in_pages(shared, "then", FileKind(1), identity()).unwrap();
+        SealedWriter::create_in(BodyLayout::Pages, shared, "then", (FileKind(1), identity()))
+            .unwrap();
     writer.write_all(&sealed_body()[..9_000]).unwrap();
     writer.finish().unwrap();
     file_bytes(&disk, "then")

@@ -5,7 +5,7 @@ use std::io::Write;
 
 use super::*;
 use crate::sealed::{PAGE_BODY_BYTES, PAGE_BYTES};
-use crate::{Disk, FileKind, SealedPages, SealedReader, SealedWriter};
+use crate::{BodyLayout, Disk, FileKind, SealedPages, SealedReader, SealedWriter};
 
 const KIND: FileKind = FileKind(7);
 
@@ -16,7 +16,8 @@ fn write(disk: &SimulatedDisk, name: &str, body: &[u8]) {
 }
 
 fn writer(disk: &SimulatedDisk, name: &str) -> SealedWriter {
-    SealedWriter::create_in_pages(Arc::new(disk.clone()), name, KIND, identity()).unwrap()
+    let shared = Arc::new(disk.clone());
+    SealedWriter::create_in(BodyLayout::Pages, shared, name, (KIND, identity())).unwrap()
 }
 
 fn open_pages(disk: &SimulatedDisk, name: &str) -> SealedPages {
@@ -31,10 +32,10 @@ fn any_part_is_read_as_it_was_written() {
         let body = dice.bytes(bytes);
         write(&disk, "file", &body);
         let shared = Arc::new(disk.clone());
-        let mut unnamed = SealedWriter::create_unnamed(shared, "other", identity()).unwrap();
+        let mut unlinked = SealedWriter::create_unlinked(shared, "other", identity()).unwrap();
         assert_eq!(disk.list().unwrap(), ["file"], "a crash leaves nothing");
-        unnamed.write_all(&body).unwrap();
-        let files = [open_pages(&disk, "file"), unnamed.into_pages().unwrap()];
+        unlinked.write_all(&body).unwrap();
+        let files = [open_pages(&disk, "file"), unlinked.into_pages().unwrap()];
         for _ in 0..500 {
             let from = dice.below(bytes);
             let length = dice.below(bytes - from + 1).min(3 * PAGE_BODY_BYTES);

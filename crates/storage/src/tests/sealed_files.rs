@@ -9,7 +9,7 @@ use crate::sealed::{
     BLOCK_BYTES, PAGE_BODY_BYTES, PAGE_BYTES, SEALED_HEADER_BYTES, TRAILER_BYTES, remove_leftovers,
 };
 use crate::simulated::Faults;
-use crate::{Damage, Disk, FileKind, FileRefusal, Sealed, SealedReader, SealedWriter};
+use crate::{BodyLayout, Damage, Disk, FileKind, FileRefusal, Sealed, SealedReader, SealedWriter};
 
 const KIND: FileKind = FileKind(7);
 const BLOCK_ON_DISK: usize = BLOCK_BYTES + 8;
@@ -22,7 +22,7 @@ fn write(disk: &SimulatedDisk, name: &str, body: &[u8]) -> Result<Sealed, Storag
 
 fn write_pages(disk: &SimulatedDisk, name: &str, body: &[u8]) -> Result<Sealed, StorageError> {
     let shared = Arc::new(disk.clone());
-    let mut writer = SealedWriter::create_in_pages(shared, name, KIND, identity())?;
+    let mut writer = SealedWriter::create_in(BodyLayout::Pages, shared, name, (KIND, identity()))?;
     writer.write_all(body).map_err(|error| StorageError::from_io(error, "write", name))?;
     writer.finish()
 }

@@ -137,15 +137,12 @@ impl Parts {
 
 #[cfg(test)]
 mod tests {
-    #![expect(clippy::disallowed_methods, reason = "tests lay out their own files")]
-
     use nearprint_fingerprint::Threshold;
-    use nearprint_text::Method;
 
     use super::*;
     use crate::dedup::grouping::DISTANCE_DEFAULT;
-    use crate::dedup::scan::{DIVIDED_DOCUMENT_BYTES, FIXED_BYTES, Silent, Wishes};
-    use crate::{Documents, ReadOptions};
+    use crate::dedup::grouping::tests::scanned;
+    use crate::dedup::scan::{DIVIDED_DOCUMENT_BYTES, FIXED_BYTES};
 
     fn criteria() -> GroupingCriteria {
         GroupingCriteria {
@@ -154,25 +151,6 @@ mod tests {
             is_likely: true,
             threads: 1,
         }
-    }
-
-    fn scanned(lines: &str) -> Scanned {
-        let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join("a.lines");
-        std::fs::write(&path, lines).unwrap();
-        let wishes = Wishes {
-            method: Method::default(),
-            sketches: true,
-            names: false,
-            metadata: false,
-            score: None,
-            threads: 1,
-            stops_at_errors: false,
-            memory_max: u64::MAX,
-            document_bytes: DIVIDED_DOCUMENT_BYTES,
-        };
-        let mut documents = Documents::new(vec![path], ReadOptions::from(crate::Format::Lines));
-        Scanned::of(&mut documents, &wishes, &mut Silent).unwrap()
     }
 
     /// The least memory with which so many documents are begun.

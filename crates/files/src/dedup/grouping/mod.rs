@@ -354,12 +354,11 @@ mod tests {
     use crate::dedup::scan::{Silent, Wishes};
     use crate::{Documents, ReadOptions};
 
-    /// How many sketches are read to group so many short texts that differ in their number alone.
-    fn sketches_read(texts: usize) -> u64 {
+    /// The texts of some lines, scanned.
+    pub(super) fn scanned(lines: &str) -> Scanned {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("a.lines");
-        let line = |number| format!("short text number {number} of a page\n");
-        std::fs::write(&path, (0..texts).map(line).collect::<String>()).unwrap();
+        std::fs::write(&path, lines).unwrap();
         let wishes = Wishes {
             method: Method::default(),
             sketches: true,
@@ -372,7 +371,13 @@ mod tests {
             document_bytes: 0,
         };
         let mut documents = Documents::new(vec![path], ReadOptions::from(crate::Format::Lines));
-        let scanned = Scanned::of(&mut documents, &wishes, &mut Silent).unwrap();
+        Scanned::of(&mut documents, &wishes, &mut Silent).unwrap()
+    }
+
+    /// How many sketches are read to group so many short texts that differ in their number alone.
+    fn sketches_read(texts: usize) -> u64 {
+        let line = |number| format!("short text number {number} of a page\n");
+        let scanned = scanned(&(0..texts).map(line).collect::<String>());
         assert_eq!(scanned.len(), texts);
         let criteria = GroupingCriteria {
             distance: DISTANCE_DEFAULT,
