@@ -3,11 +3,13 @@
 //! their files, each page of them damaged in every way, and the real threads over it. (The lives of
 //! [`crate::simulation::crashes`] are in files as often as not.)
 
+use std::ops::Range;
 use std::sync::Arc;
 use std::time::Duration;
 
 use nearprint_fingerprint::recipe::Recipe;
 use nearprint_fingerprint::{Distance, Fingerprint, Sketch};
+use nearprint_index::compaction::policy::Load;
 use nearprint_index::id_key::IdKey;
 use nearprint_index::memory::file::catch_unreadable;
 use nearprint_index::view::{Expired, Located, Selection, View};
@@ -26,6 +28,8 @@ use crate::api::replies::{QueryOptions, Readiness};
 use crate::directories::recovery::{Recovered, recover};
 use crate::handle::Engine;
 use crate::simulation::rig::{ENTROPY, commit, commit_one, options, queued};
+use crate::simulation::sweep::move_into_files;
+use crate::snapshot::placing::Movable;
 use crate::write::command::SearchedCheckAndInsertPacked;
 use crate::write::core::Core;
 use crate::write::outbox::Admission;
@@ -63,21 +67,27 @@ fn document(number: u64) -> Document {
 
 /// A directory with one snapshot and nothing after it.
 fn stored() -> SimulatedDisk {
+    stored_upto(&[DOCUMENTS], Load::Idle)
+}
+
+/// The same, where documents were stored up to each of these numbers, with the merges that were due
+/// then under a load.
+fn stored_upto(ends: &[u64], load: Load) -> SimulatedDisk {
     let disk = SimulatedDisk::new();
     let Recovered { mut core, mut snapshots, .. } = open(&disk, 0);
-    let group = (0..DOCUMENTS).map(|number| {
-        let (write, _) = queued(Insert::from(document(number)), 0);
-        write as Box<_>
-    });
-    commit(&mut core, group.collect()).unwrap();
-    let frozen = core.freeze().unwrap();
-    while let Some(work) = core
-        .view()
-        .next_flush()
-        .or_else(|| core.view().next_merge(nearprint_index::compaction::policy::Load::Idle))
-    {
-        work.steps().for_each(|built| core.install(&built));
+    let begins = [&[0], ends].concat();
+    for (&begin, &end) in begins.iter().zip(ends) {
+        let group = (begin..end).map(|number| {
+            let (write, _) = queued(Insert::from(document(number)), 0);
+            write as Box<_>
+        });
+        commit(&mut core, group.collect()).unwrap();
+        core.freeze().unwrap();
+        while let Some(work) = core.view().next_flush().or_else(|| core.view().next_merge(load)) {
+            work.steps().for_each(|built| core.install(&built));
+        }
     }
+    let frozen = core.freeze().unwrap();
     snapshots.take(core.view().parts_of(&frozen.view), &frozen.jobs, 0).unwrap();
     disk.copy()
 }
@@ -261,6 +271,26 @@ fn a_start_that_needs_a_damaged_page_makes_the_index_from_the_records() {
     assert!(rebuilt > 0, "a page was needed");
 }
 
+#[test]
+fn a_part_whose_file_cannot_be_read_stays_in_memory_until_it_is_written_again() {
+    let disk = stored();
+    let Recovered { mut core, mut snapshots, .. } = open(&disk, 0);
+    let expected = answers(core.view(), &core.machine().id_secret());
+    let is_segment = |movable: &Movable| matches!(movable, Movable::Segment(_));
+    let segment = Movable::in_memory(core.view()).into_iter().find(is_segment).unwrap();
+    disk.set_faults(Faults { unreadable: Some("segment-"), ..Faults::default() });
+    assert!(snapshots.moved(&segment).is_err());
+    disk.set_faults(Faults::default());
+    assert!(snapshots.moved(&segment).unwrap().is_none(), "its file is not trusted");
+    assert_eq!(answers(core.view(), &core.machine().id_secret()), expected);
+
+    let frozen = core.freeze().unwrap();
+    snapshots.retake(core.view().parts_of(&frozen.view), &frozen.jobs, 0).unwrap();
+    move_into_files(&mut core, &mut snapshots).unwrap();
+    assert!(!Movable::in_memory(core.view()).iter().any(is_segment));
+    assert_eq!(answers(core.view(), &core.machine().id_secret()), expected);
+}
+
 /// Waits until something is so.
 async fn until(what: &str, is_so: impl Fn() -> bool) {
     for _ in 0..1_000 {
@@ -284,6 +314,42 @@ fn engine(disk: &Arc<dyn Disk>, folder: &std::path::Path) -> Engine {
     Engine::start((options, Arc::new(())), disk, (recovered, None), lock).unwrap()
 }
 
+async fn store(service: &Engine, numbers: Range<u64>) {
+    for number in numbers {
+        let inserted = service.begin_insert(document(number), Admission::Wait).await.unwrap();
+        assert_eq!(inserted.wait().await.unwrap().written.verdict, Verdict::Inserted);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_merge_in_files_waits_for_space_on_the_disk() {
+    let simulated = stored_upto(&[DOCUMENTS * 2 / 3, DOCUMENTS], Load::Writing);
+    let disk: Arc<dyn Disk> = Arc::new(simulated.clone());
+    let folder = tempfile::tempdir().unwrap();
+    let due_bytes = |view: &View| view.next_merge(Load::Idle).map_or(0, |w| w.file_bytes_max());
+    let of = |service: &Engine| due_bytes(&service.shared.published.load().view);
+    let due = due_bytes(open(&simulated.copy(), 1).core.view());
+    assert!(due > 0, "a merge in files is due when nobody writes");
+
+    // Its files fit, and not their copies in the next snapshot.
+    let limit = |bytes| {
+        simulated.set_faults(Faults { capacity_bytes: Some(bytes), ..Faults::default() });
+    };
+    limit(1 << 30);
+    limit((1 << 30) - simulated.free_bytes().unwrap() + due * 3 / 2);
+    let service = engine(&disk, folder.path());
+    for _ in 0..200 {
+        tokio::time::sleep(Duration::from_millis(10)).await;
+        assert!(of(&service) > 0, "it is merged on a disk that has no room");
+    }
+    tokio::task::spawn_blocking(move || service.close()).await.unwrap();
+
+    simulated.set_faults(Faults::default());
+    let service = engine(&disk, folder.path());
+    until("it is merged", || of(&service) == 0).await;
+    tokio::task::spawn_blocking(move || service.close()).await.unwrap();
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn the_largest_parts_leave_memory_and_are_merged_in_files_while_it_serves() {
     let (simulated, folder) = (SimulatedDisk::new(), tempfile::tempdir().unwrap());
@@ -292,10 +358,7 @@ async fn the_largest_parts_leave_memory_and_are_merged_in_files_while_it_serves(
     let in_files = |service: &Engine| service.stats().index_file_bytes;
     let mut before = 0;
     for half in [0..DOCUMENTS / 2, DOCUMENTS / 2..DOCUMENTS] {
-        for number in half {
-            let inserted = service.begin_insert(document(number), Admission::Wait).await.unwrap();
-            assert_eq!(inserted.wait().await.unwrap().written.verdict, Verdict::Inserted);
-        }
+        store(&service, half).await;
         // Nobody asks for a snapshot: memory does.
         until("parts are in files", || in_files(&service) > before).await;
         before = in_files(&service);
