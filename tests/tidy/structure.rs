@@ -47,7 +47,7 @@ const LAYERS: &[(&str, usize)] = &[
     ("crates/files", 8_530),
     ("crates/wire", 2_060),
     ("crates/text", 6_050),
-    ("crates/engine", 11_420),
+    ("crates/engine", 11_450),
     ("crates/service", 2_690),
     ("crates/client", 500),
     ("crates/machine", 2_130),

@@ -125,7 +125,7 @@ impl Engine {
             id_secret: core.machine().id_secret(),
             queue: QueueRoom::new(options.queue_changes_max),
             life: watch::Sender::new(Life::Running),
-            disk: DiskState::new(&**disk),
+            disk: DiskState::new(&**disk, snapshots.begun_bytes()),
             memory_full: false.into(),
             snapshots: ArcSwap::from_pointee(snapshots.list()),
             reclaimable_upto: snapshots.covered_by_both().get().into(),

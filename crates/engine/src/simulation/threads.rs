@@ -29,11 +29,12 @@ const LOOKS: usize = 1_000;
 /// The number of events in a delta for tests that need many segments.
 const FEW_EVENTS: usize = 16;
 
-/// A disk that makes no segment files while its gate is shut.
+/// A disk that makes no files whose names begin so while its gate is shut.
 #[derive(Debug, Clone)]
 struct Gated {
     disk: SimulatedDisk,
     gate: Arc<Gate>,
+    names: &'static str,
 }
 
 #[derive(Debug, Default)]
@@ -58,7 +59,7 @@ impl Gate {
 
 impl Disk for Gated {
     fn create(&self, name: &str) -> Result<Box<dyn DiskFile>, StorageError> {
-        if name.starts_with("segment-") {
+        if name.starts_with(self.names) {
             self.gate.pass();
         }
         self.disk.create(name)
@@ -128,10 +129,15 @@ async fn write(engine: &Engine, bits: u64) -> u64 {
     pending.unwrap().wait().await.unwrap().sequence.get()
 }
 
-/// An engine on a disk whose gate is shut.
+/// An engine on a disk whose gate for segments is shut.
 fn engine(options: Options) -> (Engine, Gated, tempfile::TempDir) {
+    engine_without(options, "segment-")
+}
+
+/// An engine on a disk whose gate is shut for names that begin so.
+fn engine_without(options: Options, names: &'static str) -> (Engine, Gated, tempfile::TempDir) {
     let folder = tempfile::tempdir().unwrap();
-    let gated = Gated { disk: SimulatedDisk::new(), gate: Arc::default() };
+    let gated = Gated { disk: SimulatedDisk::new(), gate: Arc::default(), names };
     let disk: Arc<dyn Disk> = Arc::new(gated.clone());
     let recovered = recover(&disk, &options, &ENTROPY).unwrap();
     let lock = DirectoryLock::acquire(folder.path()).unwrap();
@@ -186,6 +192,39 @@ async fn a_window_ends_while_a_snapshot_waits() {
     assert_eq!(durable_upto(&gated.disk), answered, "after a close");
 }
 
+/// Space is kept for the next snapshot. What it has taken of that while it is being written is not
+/// missing twice.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_snapshot_takes_the_space_that_is_kept_for_it() {
+    let (engine, gated, _folder) = engine_without(options(Durability::Always), "snapshot-");
+    store(&engine, 400, 1_000).await;
+    let view = || engine.shared.published.load().view.clone();
+    let is_settled = || view().full_deltas().is_empty() && view().next_merge(Load::Idle).is_none();
+    assert!(happens(is_settled));
+    let (disk, index) = (|| engine.stats().disk, view().settled_bytes());
+    assert!(happens(|| disk().needed_bytes > index));
+    let needed = disk().needed_bytes;
+    let limit = |bytes| {
+        gated.disk.set_faults(Faults { capacity_bytes: Some(bytes), ..Faults::default() });
+    };
+    let most = 1 << 40;
+    limit(most);
+    limit(most - gated.disk.free_bytes().unwrap() + needed + index / 16);
+    assert!(happens(|| disk().free_bytes < needed + index));
+    let snapshot = tokio::spawn({
+        let engine = engine.clone();
+        async move { engine.snapshot().await }
+    });
+    assert!(happens(|| *gated.gate.waiting.lock().unwrap()), "its parts are written");
+    assert!(happens(|| disk().free_bytes < needed - index / 4), "{:?}, {needed}", disk());
+    write(&engine, 7).await;
+    limit(most);
+    gated.gate.open();
+    snapshot.await.unwrap().unwrap();
+    assert!(happens(|| disk().needed_bytes > needed - index / 2), "it is kept for the next one");
+    tokio::task::spawn_blocking(move || engine.close()).await.unwrap();
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn always_answers_what_is_durable_and_none_leaves_it_to_the_system() {
     for durability in [Durability::Always, Durability::None] {
@@ -206,9 +245,14 @@ async fn always_answers_what_is_durable_and_none_leaves_it_to_the_system() {
 
 /// Writes enough to fill this many deltas.
 async fn fill_deltas(engine: &Engine, deltas: usize) {
-    for _ in 0..deltas {
+    store(engine, deltas, FEW_EVENTS as u64).await;
+}
+
+/// Stores batches of this many different fingerprints.
+async fn store(engine: &Engine, batches: usize, each: u64) {
+    for _ in 0..batches {
         let after = engine.shared.published.load().view.sequence().get();
-        let numbers = after + 1..=after + FEW_EVENTS as u64;
+        let numbers = after + 1..=after + each;
         let bits = numbers.map(|number| number.wrapping_mul(0x9e37_79b9_7f4a_7c15));
         let batch: Vec<_> = bits.map(Fingerprint::new).collect();
         let pending = engine.begin_insert_packed(batch, Admission::Wait).await;

@@ -30,6 +30,24 @@ impl FileBody for PartPages {
     }
 }
 
+/// Counts the bytes that reach a sink, while another thread looks at the count.
+pub(super) struct Counted<'a, W> {
+    pub(super) sink: &'a mut W,
+    pub(super) bytes: &'a AtomicU64,
+}
+
+impl<W: Write> Write for Counted<'_, W> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let written = self.sink.write(bytes)?;
+        self.bytes.fetch_add(written as u64, Ordering::Relaxed);
+        Ok(written)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.sink.flush()
+    }
+}
+
 /// Makes temporary files in the data directory, which are unlinked at once.
 #[derive(Debug)]
 pub(crate) struct MergeFiles {

@@ -9,6 +9,7 @@
 
 use std::io::{self, Write};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use nearprint_index::memory::file::catch_unreadable;
 use nearprint_index::plan::Plans;
@@ -27,6 +28,7 @@ use nearprint_storage::{
 use crate::api::replies::SnapshotInfo;
 use crate::directory_file::{self, DirectoryFile};
 use crate::replication::position::{self, ClusterFile};
+use crate::snapshot::files::Counted;
 use crate::snapshot::manifest::{
     Contents, MANIFEST_KIND, Manifest, PartFile, TableFile, is_manifest, of_older_version,
     part_number, read_manifest_of,
@@ -57,6 +59,8 @@ pub(crate) struct Snapshots {
     /// What is known of the garbage in the journal: by the snapshot that was loaded, or for the
     /// next one.
     survey: Option<Survey>,
+    /// The bytes on the disk of the snapshot that is being written.
+    begun_bytes: Arc<AtomicU64>,
 }
 
 /// What is read from a snapshot.
@@ -167,6 +171,11 @@ impl Snapshots {
         Ok((snapshots, loaded))
     }
 
+    /// The bytes on the disk of the snapshot that is being written, at any time.
+    pub(crate) fn begun_bytes(&self) -> Arc<AtomicU64> {
+        Arc::clone(&self.begun_bytes)
+    }
+
     /// How often documents were named, of the snapshot that was loaded.
     pub(crate) fn take_touches(&mut self) -> Vec<Touch> {
         std::mem::take(&mut self.touches)
@@ -198,6 +207,7 @@ impl Snapshots {
             verified: 0,
             touches: Vec::new(),
             survey: None,
+            begun_bytes: Arc::default(),
         }
     }
 
@@ -249,6 +259,7 @@ impl Snapshots {
             self.written.0.retain(|(_, part)| names_part(kept, part.number));
             // The first error is the one to report; the next snapshot removes what is left.
             drop(self.remove_unneeded());
+            self.begun_bytes.store(0, Ordering::Relaxed);
         }
         written
     }
@@ -399,6 +410,7 @@ impl Snapshots {
         self.kept.truncate(KEPT);
         self.verified = self.kept.len().min(self.verified + 1);
         self.remove_unneeded()?;
+        self.begun_bytes.store(0, Ordering::Relaxed);
         Ok(info)
     }
 
@@ -452,7 +464,8 @@ impl Snapshots {
     ) -> Result<Contents, StorageError> {
         let (disk, identity) = (Arc::clone(&self.disk), self.directory.identity);
         let mut writer = SealedWriter::create_in(layout, disk, name, (kind, identity))?;
-        if let Err(error) = body(&mut writer) {
+        let written = body(&mut Counted { sink: &mut writer, bytes: &self.begun_bytes });
+        if let Err(error) = written {
             writer.abandon()?;
             return Err(StorageError::from_io(error, "write", name));
         }

@@ -1,5 +1,6 @@
 //! The disk as the watcher has seen it last: whether it is full, and whether it can be used.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64};
 
 use arc_swap::{ArcSwap, ArcSwapOption};
@@ -18,6 +19,8 @@ pub(crate) struct DiskState {
     pub(crate) is_low: AtomicBool,
     /// How many bytes must be free for writes that add documents.
     pub(crate) needed: AtomicU64,
+    /// Of the snapshot that is being written, these bytes are on the disk.
+    pub(crate) snapshot_begun_bytes: Arc<AtomicU64>,
     /// The last sweep did not fit.
     pub(crate) sweep_failed: AtomicBool,
     /// The last snapshot did not fit.
@@ -28,10 +31,11 @@ pub(crate) struct DiskState {
 }
 
 impl DiskState {
-    pub(crate) fn new(disk: &dyn Disk) -> Self {
+    pub(crate) fn new(disk: &dyn Disk, snapshot_begun_bytes: Arc<AtomicU64>) -> Self {
         let free_bytes = disk.free_bytes().unwrap_or(u64::MAX);
         let stats = DiskStats { free_bytes, ..DiskStats::default() };
         let fault = ArcSwapOption::from_pointee(disk.fault());
-        Self { stats: ArcSwap::from_pointee(stats), fault, ..Self::default() }
+        let stats = ArcSwap::from_pointee(stats);
+        Self { stats, fault, snapshot_begun_bytes, ..Self::default() }
     }
 }

@@ -50,13 +50,15 @@ pub(crate) fn run(shared: &Shared, disk: &dyn Disk, records: &Records, stop: &Re
     }
 }
 
-/// What must be free for writes that add documents, and what of it removals may use.
+/// What must be free for writes that add documents, and what of it removals may use. A snapshot
+/// that is being written takes the space that was kept for it.
 fn needed(shared: &Shared, records: &Records) -> (u64, u64) {
     let view = &shared.published.load().view;
     let removals = REMOVAL_SHARE * step(shared);
     let namespaces = view.namespaces().bytes() as u64;
     let index = view.settled_bytes() + view.temporary_bytes();
-    let snapshot = index + view.delta_bytes() + namespaces;
+    let begun = shared.disk.snapshot_begun_bytes.load(Ordering::Relaxed);
+    let snapshot = (index + view.delta_bytes() + namespaces).saturating_sub(begun);
     // The longest file that a sweep rewrites, and what the pack has already.
     let pack = records.extent().bytes.min(shared.options.journal_file_bytes) + step(shared);
     let needed = snapshot.saturating_add(pack).saturating_add(removals);
