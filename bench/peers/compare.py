@@ -33,7 +33,7 @@ BEGIN, END = "<!-- peers:begin -->", "<!-- peers:end -->"
 SHIPPED = ROOT / "target" / "release"
 NATIVE = ROOT / "target" / "peers" / "native" / "release"
 PYTHON = ROOT / "target" / "peers" / "venv" / "bin" / "python"
-FAISS = Path(__file__).with_name("faiss_peer.py")
+FROM_PYTHON = Path(__file__).with_name("python_peer.py")
 
 SEED = 42
 LIKES = {"random": "random", "text": "like text"}
@@ -43,8 +43,8 @@ MEMORY_SHARE = 0.85
 WORTH = 1.25
 
 
-def faiss(kind):
-    return [str(PYTHON if PYTHON.exists() else sys.executable), str(FAISS), kind]
+def from_python(kind):
+    return [str(PYTHON if PYTHON.exists() else sys.executable), str(FROM_PYTHON), kind]
 
 
 # In the order of the tables. `drawn` ones are in the pictures, `from` a size on they are run.
@@ -54,8 +54,9 @@ PEERS = [
     {"name": "mih-rs, 2 blocks", "run": [NATIVE / "peer-mih-rs"], "settings": "2", "from": 5e6},
     {"name": "gaoya", "run": [NATIVE / "peer-gaoya"], "settings": "6,4", "drawn": True},
     {"name": "gaoya, 5 blocks", "run": [NATIVE / "peer-gaoya"], "settings": "5,4"},
-    {"name": "faiss MultiHash", "run": faiss("multihash"), "drawn": True},
-    {"name": "faiss Flat", "run": faiss("flat"), "drawn": True},
+    {"name": "faiss MultiHash", "run": from_python("multihash"), "drawn": True},
+    {"name": "faiss Flat", "run": from_python("flat"), "drawn": True},
+    {"name": "USearch", "run": from_python("usearch"), "drawn": True},
     {"name": "brute force", "run": [NATIVE / "peer-brute-force"], "drawn": True},
 ]
 
@@ -83,7 +84,7 @@ def run_all():
     }
     limits = {"seconds": settings["limit"], "bytes": int(meminfo("MemAvailable") * MEMORY_SHARE)}
     together, alone = sizes("SIZES", "1e5 1e6 1e7"), sizes("ALONE", "")
-    rows, over = [], {}
+    rows, over, smaller = [], {}, {}
     for like, count in itertools.product(settings["likes"], sorted({*together, *alone})):
         data = SEED if like == "random" else drawn(count)
         for peer in PEERS:
@@ -91,7 +92,9 @@ def run_all():
                 continue
             name = peer["name"]
             print(f"{like:7} {count:>11,}  {name:18}", end=" ", flush=True)
-            row = over.get((like, name)) or run(peer, (count, data), settings, limits)
+            row = over.get((like, name)) or foreseen(smaller.get((like, name)), count, limits)
+            row = row or run(peer, (count, data), settings, limits)
+            smaller[like, name] = row
             if "skipped" in row and (like, name) not in over:
                 already = "" if row["skipped"] == "not installed" else f" at {count:,} already"
                 over[like, name] = {"skipped": row["skipped"] + already}
@@ -99,6 +102,18 @@ def run_all():
             print(row.get("skipped") or f"{median(row, 'one'):12,.0f} ns", flush=True)
     same_data(rows)
     return {"rows": rows, "settings": settings, "about": about_it}
+
+
+def foreseen(smaller, count, limits):
+    """Why a peer is not run, where its time and memory at a smaller size are over a limit at this."""
+    if smaller is None or "skipped" in smaller:
+        return None
+    times = count / smaller["count"]
+    if smaller["build_seconds"] * times > limits["seconds"]:
+        return {"skipped": f"would take longer than {limits['seconds']:g} s"}
+    if smaller["peak_bytes"] * times > limits["bytes"]:
+        return {"skipped": f"would take more than {limits['bytes'] / 2**30:.3g} GiB"}
+    return None
 
 
 def drawn(count):
@@ -199,14 +214,17 @@ def versions():
     lock = (Path(__file__).parent / "Cargo.lock").read_text("utf-8")
     locked = dict(re.findall(r'name = "([^"]+)"\nversion = "([^"]+)"', lock))
     commit = told(["git", "-C", str(ROOT), "rev-parse", "--short", "HEAD"])
-    changed = told(["git", "-C", str(ROOT), "status", "--porcelain", "src", "Cargo.toml"])
+    changed = told(["git", "-C", str(ROOT), "status", "--porcelain", "crates", "Cargo.toml"])
     state = f" at {commit}{' and changes' if changed else ''}" if commit else ""
-    python = "import faiss, numpy; print('faiss-cpu', faiss.__version__, '/ numpy', numpy.__version__)"
+    python = (
+        "import faiss, numpy, usearch; print('faiss-cpu', faiss.__version__,"
+        " '/ usearch', usearch.__version__, '/ numpy', numpy.__version__)"
+    )
     return [
-        f"nearprint {locked['nearprint']}{state}",
+        f"nearprint {locked['nearprint-index']}{state}",
         f"mih-rs {locked['mih-rs']}",
         f"gaoya {locked['gaoya']}",
-        told([faiss("flat")[0], "-c", python]) or "faiss-cpu: not installed",
+        told([from_python("flat")[0], "-c", python]) or "faiss-cpu and usearch: not installed",
         f"Python {platform.python_version()}",
         told(["rustc", "--version"]).split(" (")[0],
     ]
@@ -316,7 +334,7 @@ def page(results):
     lines += [
         "### How it was measured",
         "",
-        "- Every peer finds all stored fingerprints within distance 3. Half of the queries are planted at distance 0, 1, 2 and 3 of a stored one; the other half is drawn as the stored ones are.",
+        "- Every peer but USearch finds all stored fingerprints within distance 3. Half of the queries are planted at distance 0, 1, 2 and 3 of a stored one; the other half is drawn as the stored ones are.",
         "- *random*: every bit is a fair coin (SplitMix64). *like text*: drawn from a model of real text, a fifth of it in families of near-copies (`nearprint-bench draw --like text`, bench/model/README.md).",
         f"- All peers run on the same core (`taskset -c {settings['core']}`), one after another, each in a process of its own with one thread. A digest checks that all had the same data and the same queries.",
         f"- Times are processor time: the median of {settings['repetitions']} repetitions, each a mean over its queries. No query is repeated. A pass before them warms up and checks every answer: *recall* is the share of planted neighbours that were found; *false hits* are answers that are not stored, not near, or, in a batch, near a random query. *queries* is the number in a repetition: fewer where they took longer than {settings['seconds']} s.",
@@ -325,7 +343,8 @@ def page(results):
         "- nearprint is built as it is shipped, for any x86-64, with overflow checks; the other Rust programs are built for the processor of this machine (`target-cpu=native`). faiss brings its own code for it.",
         "- nearprint answers a single query with all neighbours, and a query of a batch with the distance of the nearest. Its index keeps a posting a document, 20 to 27 bits (sequence, has it an id, has it a sketch), which the peers do not have.",
         "- mih-rs chooses its blocks by itself; 2 blocks, shown from 5 million on, trade memory for time. It has no batches. gaoya finds what is *below* its distance, so it is made with 4; its batch is a parallel loop, here with one thread. faiss has the quickest exact settings of those tried.",
-        f"- faiss is called from Python: {overhead} a single query is the call (an index of one vector takes that long). Compare its batches, which pay for the call only once.",
+        "- USearch is an index of another kind, a graph (HNSW) over vectors of 64 bits: it is asked for the 10 nearest, as it comes, of which those within the distance count. It may miss some; *recall* says how many.",
+        f"- faiss and USearch are called from Python: {overhead} a single query is the call (an index of one vector takes that long). Compare their batches, which pay for the call only once.",
     ]
     return "\n".join(map(wrapped, lines))
 
@@ -335,7 +354,9 @@ def wrapped(line):
     if line.startswith(("|", "!", "#")):
         return line
     indent = "  " if line.startswith("- ") else ""
-    return textwrap.fill(line, 100, subsequent_indent=indent, break_on_hyphens=False, break_long_words=False)
+    return textwrap.fill(
+        line, 100, subsequent_indent=indent, break_on_hyphens=False, break_long_words=False
+    )
 
 
 def write_page(results):
@@ -364,10 +385,15 @@ def write_pictures(results):
             latency.append((name, "in a batch", batches))
         # A small index fits into memory that the process had before.
         grown = [row for row in own if row["bytes"] > 0]
-        memory.append((name, "", [(row["count"], row["bytes"] / row["count"]) for row in grown]))
+        if grown:
+            memory.append(
+                (name, "", [(row["count"], row["bytes"] / row["count"]) for row in grown])
+            )
     title = "Time of one query at distance 3, on one core"
     LATENCY.write_text(picture.plot(title, latency, picture.nanoseconds), "utf-8")
-    MEMORY.write_text(picture.plot("Resident memory, bytes a fingerprint", memory, picture.bytes_), "utf-8")
+    MEMORY.write_text(
+        picture.plot("Resident memory, bytes a fingerprint", memory, picture.bytes_), "utf-8"
+    )
 
 
 def main():

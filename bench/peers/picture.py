@@ -17,6 +17,7 @@ COLOURS = {
     "gaoya": "#15803d",
     "faiss MultiHash": "#86198f",
     "faiss Flat": "#a16207",
+    "USearch": "#be123c",
     "brute force": "#475569",
     "simulated": "#0369a1",
     "measured": "#c2410c",

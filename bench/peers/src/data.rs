@@ -1,6 +1,6 @@
 //! The fingerprints that are stored and those that are asked for: a function of two numbers.
 //!
-//! `SplitMix64`, so that Python draws the same ones (`faiss_peer.py`), and because it can be run
+//! `SplitMix64`, so that Python draws the same ones (`python_peer.py`), and because it can be run
 //! backwards: whether a fingerprint is stored is told without keeping any, which would blur what a
 //! peer's memory is. Both sides print a digest; the driver compares them.
 //!

@@ -17,10 +17,14 @@ fn main() -> Result<(), Failure> {
         let near = view.near(Fingerprint::new(query), distance, &Visibility::DEFAULT);
         found.extend(near.iter().map(|near| near.fingerprint.bits()));
     });
-    bench.one_by_one(|query| view.near(Fingerprint::new(query), distance, &Visibility::DEFAULT).len());
+    bench.one_by_one(|query| {
+        view.near(Fingerprint::new(query), distance, &Visibility::DEFAULT).len()
+    });
     bench.batch(|queries, hits| {
         let queries: Vec<Fingerprint> = queries.iter().copied().map(Fingerprint::new).collect();
-        hits.extend(view.nearest(&queries, distance, Visibility::DEFAULT).map(|nearest| nearest.is_some()));
+        hits.extend(
+            view.nearest(&queries, distance, Visibility::DEFAULT).map(|nearest| nearest.is_some()),
+        );
     });
     bench.report("nearprint", view.plans().for_count(view.documents()).to_string());
     Ok(())
@@ -30,7 +34,13 @@ fn main() -> Result<(), Failure> {
 fn build(data: Data) -> View {
     let distance = distance();
     let permutation = Arc::new(Permutation::from_secret(data.seed));
-    let shape = Shape { distance_max: distance, delta_events: 32_768, small_max: SMALL_MAX, permutation, has_labels: true };
+    let shape = Shape {
+        distance_max: distance,
+        delta_events: 32_768,
+        small_max: SMALL_MAX,
+        permutation,
+        has_labels: true,
+    };
     View::filled(shape, data.count, data.all().map(Fingerprint::new))
 }
 

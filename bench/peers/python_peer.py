@@ -1,10 +1,11 @@
-"""faiss from Python: `faiss_peer.py KIND COUNT DATA QUERIES REPETITIONS SECONDS [SETTINGS]`.
+"""Peers from Python: `python_peer.py KIND COUNT DATA QUERIES REPETITIONS SECONDS [SETTINGS]`.
 
 DATA is the seed of random fingerprints, or a folder with drawn ones, as data.rs reads them.
 
-KIND is `multihash` (IndexBinaryMultiHash; settings NHASH,B,NFLIP) or `flat` (IndexBinaryFlat, which
-scans). The Python side of the harness in src/: the same data as data.rs, the same steps as
-bench.rs, the same line of JSON. faiss finds what is *below* a radius, so 4 asks for up to 3.
+KIND is `multihash` (IndexBinaryMultiHash of faiss; settings NHASH,B,NFLIP), `flat` (its
+IndexBinaryFlat, which scans) or `usearch` (the graph of USearch over vectors of bits). The Python
+side of the harness in src/: the same data as data.rs, the same steps as bench.rs, the same line of
+JSON. faiss finds what is *below* a radius, so 4 asks for up to 3.
 
 A look-up of a single vector goes through Python and numpy, which costs some microseconds; what
 that is, is measured on an index of one vector and noted as `call_ns`. Batches pay it once.
@@ -20,8 +21,12 @@ QUERIES, REPETITIONS = map(int, sys.argv[4:6])
 SECONDS = float(sys.argv[6])
 
 try:
-    import faiss
     import numpy as np
+
+    if KIND == "usearch":
+        import usearch.index as usearch
+    else:
+        import faiss
 except ImportError as missing:
     print(json.dumps({"skipped": "not installed", "why": str(missing)}))
     sys.exit(0)
@@ -33,6 +38,8 @@ if LISTED:
 
 DISTANCE = 3
 RADIUS = DISTANCE + 1
+# How many neighbours USearch is asked for: the default of its `search`.
+NEAREST = 10
 BITS = 64
 TOGETHER = 8
 DIGESTED = 1000
@@ -91,7 +98,7 @@ def digest():
 
 
 def vectors(fingerprints):
-    """As faiss wants them: eight bytes each."""
+    """As both want them: eight bytes each."""
     return fingerprints.view(np.uint8).reshape(-1, BITS // 8)
 
 
@@ -118,7 +125,28 @@ class Clock:
         return time.process_time() - self.core, time.perf_counter() - self.wall
 
 
+class Graph:
+    """USearch with the calls of faiss. It is approximate, and finds the nearest, however far."""
+
+    def __init__(self):
+        self.index = usearch.Index(ndim=BITS, metric="hamming", dtype="b1")
+
+    def add(self, vectors):
+        begin = len(self.index)
+        self.index.add(np.arange(begin, begin + len(vectors)), vectors, threads=1)
+
+    def range_search(self, vectors, radius):
+        found = self.index.search(vectors, NEAREST, threads=1)
+        near = found.distances < radius
+        if len(vectors) > 1:
+            near &= np.arange(NEAREST) < found.counts[:, None]
+        limits = np.concatenate(([0], np.atleast_2d(near).sum(axis=1).cumsum()))
+        return limits, found.distances[near], found.keys[near]
+
+
 def new_index(count):
+    if KIND == "usearch":
+        return Graph(), "HNSW, b1, as it comes"
     if KIND == "flat":
         return faiss.IndexBinaryFlat(BITS), "a linear scan"
     nhash, b, nflip = map(int, sys.argv[7].split(",")) if len(sys.argv) > 7 else best(count)
@@ -138,7 +166,9 @@ def best(count):
 
 
 def build(report):
-    stored(np.arange(CHUNK, dtype=np.uint64))  # room for drawing, which is not the index's
+    stored(
+        np.arange(min(CHUNK, COUNT), dtype=np.uint64)
+    )  # room for drawing, which is not the index's
     clock, before = Clock(), resident()
     index, report["settings"] = new_index(COUNT)
     for begin in range(0, COUNT, CHUNK):
@@ -198,8 +228,9 @@ def batch(index, each, report):
 
 
 def main():
-    faiss.omp_set_num_threads(1)
-    report = {"peer": f"faiss {KIND}", "count": COUNT, "digest": digest()}
+    if KIND != "usearch":
+        faiss.omp_set_num_threads(1)
+    report = {"peer": KIND, "count": COUNT, "digest": digest()}
     # What is loaded at the first use is not the index's.
     tiny, _ = new_index(1)
     tiny.add(vectors(stored(np.arange(1, dtype=np.uint64))))
