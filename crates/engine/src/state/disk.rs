@@ -36,6 +36,6 @@ impl DiskState {
         let stats = DiskStats { free_bytes, ..DiskStats::default() };
         let fault = ArcSwapOption::from_pointee(disk.fault());
         let stats = ArcSwap::from_pointee(stats);
-        Self { stats, fault, snapshot_begun_bytes, ..Self::default() }
+        Self { snapshot_begun_bytes, stats, fault, ..Self::default() }
     }
 }
