@@ -105,7 +105,7 @@ def run_all():
 
 
 def foreseen(smaller, count, limits):
-    """Why a peer is not run, where its time and memory at a smaller size are over a limit at this."""
+    """Why a peer is not run, if its time or memory at a smaller size, scaled, is over a limit."""
     if smaller is None or "skipped" in smaller:
         return None
     times = count / smaller["count"]
@@ -343,7 +343,7 @@ def page(results):
         "- nearprint is built as it is shipped, for any x86-64, with overflow checks; the other Rust programs are built for the processor of this machine (`target-cpu=native`). faiss brings its own code for it.",
         "- nearprint answers a single query with all neighbours, and a query of a batch with the distance of the nearest. Its index keeps a posting a document, 20 to 27 bits (sequence, has it an id, has it a sketch), which the peers do not have.",
         "- mih-rs chooses its blocks by itself; 2 blocks, shown from 5 million on, trade memory for time. It has no batches. gaoya finds what is *below* its distance, so it is made with 4; its batch is a parallel loop, here with one thread. faiss has the quickest exact settings of those tried.",
-        "- USearch is an index of another kind, a graph (HNSW) over vectors of 64 bits: it is asked for the 10 nearest, as it comes, of which those within the distance count. It may miss some; *recall* says how many.",
+        "- USearch is an index of another kind, a graph (HNSW) over vectors of 64 bits: it is asked for the 10 nearest, with its default settings, and those within the distance count. It may miss some; *recall* says how many.",
         f"- faiss and USearch are called from Python: {overhead} a single query is the call (an index of one vector takes that long). Compare their batches, which pay for the call only once.",
     ]
     return "\n".join(map(wrapped, lines))

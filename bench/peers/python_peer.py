@@ -146,7 +146,7 @@ class Graph:
 
 def new_index(count):
     if KIND == "usearch":
-        return Graph(), "HNSW, b1, as it comes"
+        return Graph(), "HNSW, b1, its defaults"
     if KIND == "flat":
         return faiss.IndexBinaryFlat(BITS), "a linear scan"
     nhash, b, nflip = map(int, sys.argv[7].split(",")) if len(sys.argv) > 7 else best(count)

@@ -192,8 +192,7 @@ async fn a_window_ends_while_a_snapshot_waits() {
     assert_eq!(durable_upto(&gated.disk), answered, "after a close");
 }
 
-/// Space is kept for the next snapshot. What it has taken of that while it is being written is not
-/// missing twice.
+/// Space is kept for the next snapshot. What that has written of itself is no longer needed.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_snapshot_takes_the_space_that_is_kept_for_it() {
     let (engine, gated, _folder) = engine_without(options(Durability::Always), "snapshot-");

@@ -70,8 +70,8 @@ fn stored() -> SimulatedDisk {
     stored_upto(&[DOCUMENTS], Load::Idle)
 }
 
-/// The same, where documents were stored up to each of these numbers, with the merges that were due
-/// then under a load.
+/// The same for documents in batches that end at these numbers, each followed by the merges that
+/// are due under this load.
 fn stored_upto(ends: &[u64], load: Load) -> SimulatedDisk {
     let disk = SimulatedDisk::new();
     let Recovered { mut core, mut snapshots, .. } = open(&disk, 0);
