@@ -2,13 +2,14 @@
 //! come after many others are shown.
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use nearprint_fingerprint::{Distance, Fingerprint, Sketch, Threshold};
 use nearprint_machine::commands::{Insert, InsertPacked};
 use nearprint_machine::document::{Document, DocumentId, Packed, Sequence};
 use nearprint_machine::query::Criteria;
 use nearprint_machine::search::Probe;
-use nearprint_storage::simulated::Faults;
+use nearprint_storage::simulated::{Failure, Faults, Operation};
 use nearprint_storage::{Disk, FILE_NUMBER_MAX, SimulatedDisk};
 
 use super::rig::{ENTROPY, History, Rig, commit_one, options};
@@ -62,6 +63,21 @@ fn a_snapshot_saves_the_replay_of_its_changes() {
     assert_eq!(rig.core.view().segments().iter().map(|s| s.documents()).sum::<usize>(), 30);
     assert!(rig.core.view().deltas().all(|delta| delta.length() == 0), "nothing was replayed");
     assert_eq!(rig.snapshots.list().len(), 1);
+}
+
+/// The watcher takes what a snapshot in progress has written off the space that it needs.
+#[test]
+fn a_snapshot_that_has_ended_or_failed_has_written_nothing() {
+    let disk = SimulatedDisk::new();
+    let mut rig = with_snapshot(&disk);
+    let written = rig.snapshots.begun_bytes();
+    assert_eq!(written.load(Ordering::Relaxed), 0);
+    commit_one(&mut rig.core, InsertPacked { packed: vec![Fingerprint::new(7)].into() }).unwrap();
+    let frozen = rig.core.freeze().unwrap();
+    disk.set_faults(Faults { fail: vec![(Operation::Sync, 1, Failure::Io)], ..Faults::default() });
+    let parts = rig.core.view().parts_of(&frozen.view);
+    assert!(rig.snapshots.take(parts, &frozen.jobs, 0).is_err());
+    assert_eq!(written.load(Ordering::Relaxed), 0);
 }
 
 #[test]
