@@ -233,6 +233,7 @@ impl JournalFile {
                 .map_err(|why| self.damaged(index.end, index.next, why))?;
             index.push(&header);
         }
+        index.shrink();
         Ok(index)
     }
 

@@ -19,6 +19,7 @@ use crate::frame::{FRAME_OVERHEAD_BYTES, FrameHeader, PAYLOAD_BYTES_MAX};
 use crate::header::{Identity, Seed};
 use crate::journal::file::JournalFile;
 use crate::journal::header::{JOURNAL_HEADER_BYTES, RecordHeader};
+use crate::journal::index::SparseIndex;
 use crate::journal::reader::Records;
 use crate::journal::reclaim::Reclaimer;
 use crate::journal::recovery::Tail;
@@ -351,6 +352,7 @@ impl Journal {
         self.live.file.sync_data()?;
         match create_file(&*self.disk, self.identity, self.next, self.chain) {
             Ok(file) => {
+                self.live.extend(SparseIndex::shrink);
                 self.live = Arc::new(file);
                 self.written = JOURNAL_HEADER_BYTES as u64;
                 self.records.publish(&self.live);
