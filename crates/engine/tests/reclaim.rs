@@ -2,6 +2,8 @@
 //! files, however often documents are replaced; every stored document reads as it was stored.
 //! Method: many updates of a few ids on the whole engine with small files, until the disk is within
 //! the bound; then a restart, with and without its snapshots.
+//!
+//! Also: after a snapshot a start reads a record without the frame headers of its whole file.
 
 #[path = "common/options.rs"]
 mod common;
@@ -103,5 +105,49 @@ async fn disk_use_is_bounded_by_what_is_stored_and_everything_stored_is_read() {
     assert_stored(&engine).await;
     assert_eq!(engine.stats().documents, stats.documents);
     assert_eq!(engine.stats().sequence, stats.sequence);
+    engine.close();
+}
+
+#[tokio::test]
+async fn after_a_snapshot_and_a_start_records_are_found_by_index_files() {
+    let folder = tempfile::tempdir().expect("a temporary directory");
+    let data = folder.path().join("data");
+    let engine = Engine::open(options(&data)).expect("a new directory");
+    for number in 0..200 {
+        let bare = Document::bare(fingerprint(number, 0));
+        let document = Document { id: Some(id(number)), ..bare };
+        let pending = engine.begin_insert(document, Admission::Wait).await.expect("taken");
+        pending.wait().await.expect("stored");
+    }
+    engine.snapshot().await.expect("taken");
+    engine.close();
+    drop(engine);
+    let disk = RealDisk::open(&data).expect("it is there");
+    let (indexes, others): (Vec<_>, Vec<_>) =
+        disk.list().expect("listed").into_iter().partition(|name| name.starts_with("index-"));
+    let records: Vec<_> = others.into_iter().filter(|name| name.starts_with("journal-")).collect();
+    let closed = records.iter().take(records.len() - 1).map(|name| format!("index-{name}"));
+    assert!(records.len() > 3 && closed.eq(indexes.iter().cloned()), "{records:?} {indexes:?}");
+
+    // Whoever reads all headers of the first file meets a damaged one.
+    let first = disk.open(records.first().expect("several")).expect("opened");
+    let mut bytes = vec![0; usize::try_from(first.len().expect("known")).expect("small")];
+    first.read_at(0, &mut bytes).expect("readable");
+    let headers = bytes.windows(4).enumerate().filter(|(_, found)| *found == b"\x89npf");
+    let at = headers.map(|(at, _)| at).nth_back(9).expect("many records");
+    let damaged = bytes.get(at + 20).expect("inside") ^ 1;
+    first.write_at(at as u64 + 20, &[damaged]).expect("written");
+    let engine = Engine::open(options(&data)).expect("it starts again");
+    for number in 0..40 {
+        let stored = engine.document(None, &id(number)).await.expect("readable").expect("stored");
+        assert_eq!(stored.document.fingerprint, fingerprint(number, 0));
+    }
+    engine.close();
+    drop(engine);
+    for name in indexes {
+        disk.remove(&name).expect("removed");
+    }
+    let engine = Engine::open(options(&data)).expect("it starts again");
+    engine.document(None, &id(0)).await.expect_err("the damaged header was read");
     engine.close();
 }

@@ -40,6 +40,18 @@ pub fn holds_records(name: &str) -> bool {
     record_range(name).is_some()
 }
 
+const INDEX_PREFIX: &str = "index-";
+
+/// The name of the index file of a record file.
+pub(crate) fn index_name(record_file: &str) -> String {
+    format!("{INDEX_PREFIX}{record_file}")
+}
+
+/// The record file that an index file belongs to; `None` for every other file.
+pub(crate) fn indexed_file(name: &str) -> Option<&str> {
+    name.strip_prefix(INDEX_PREFIX).filter(|file| holds_records(file))
+}
+
 const TEMPORARY_SUFFIX: &str = ".tmp";
 
 /// The name of a file that is still being written.

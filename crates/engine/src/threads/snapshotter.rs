@@ -255,6 +255,9 @@ impl Snapshotter {
         let bytes = parts.bytes();
         let taken = write(&mut self.snapshots, parts, &jobs, clock::now_ms());
         let taken = self.report(taken, begun)?;
+        if let Err(error) = shared.published.load().records.keep_indexes() {
+            tracing::warn!(%error, "an index of records is not kept; the next start reads its file again");
+        }
         self.move_into_files();
         Some((taken, bytes))
     }

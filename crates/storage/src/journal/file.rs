@@ -1,14 +1,16 @@
 //! One file of the journal, as its readers see it.
 
 use std::ops::Range;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
 
-use crate::disk::DiskFile;
+use crate::disk::{Disk, DiskFile};
 use crate::error::{BadFrame, Damage, StorageError};
 use crate::frame::{FRAME_HEADER_BYTES, FrameHeader, RecordRef, StoredRecord, decode_header};
 use crate::header::Seed;
 use crate::journal::header::{JOURNAL_HEADER_BYTES, RecordHeader};
 use crate::journal::index::{STRIDE_BYTES, SparseIndex};
+use crate::journal::index_file;
 use crate::sizes::Sizes;
 use crate::window::{FileWindow, ReadFrom};
 
@@ -27,6 +29,8 @@ pub(crate) struct JournalFile {
     pub(crate) bytes: u64,
     /// `None` until the first read of a file that recovery did not read.
     index: RwLock<Option<SparseIndex>>,
+    /// Whether an index file has it.
+    is_index_kept: AtomicBool,
 }
 
 impl JournalFile {
@@ -36,7 +40,8 @@ impl JournalFile {
         file: Arc<dyn DiskFile>,
         bytes: u64,
     ) -> Self {
-        Self { name, header, file, bytes, index: RwLock::new(None) }
+        let (index, is_index_kept) = (RwLock::new(None), AtomicBool::new(false));
+        Self { name, header, file, bytes, index, is_index_kept }
     }
 
     pub(crate) fn set_index(&mut self, index: SparseIndex) {
@@ -96,6 +101,17 @@ impl JournalFile {
         extend(index.get_or_insert_with(|| self.empty_index()));
     }
 
+    /// The index, unless an index file has it or nothing was read.
+    pub(crate) fn index_to_keep(&self) -> Option<SparseIndex> {
+        let is_kept = self.is_index_kept.load(Ordering::Relaxed);
+        self.with_index(|index| index.filter(|_| !is_kept).cloned())
+    }
+
+    /// Says that an index file has it.
+    pub(crate) fn set_index_kept(&self) {
+        self.is_index_kept.store(true, Ordering::Relaxed);
+    }
+
     fn with_index<T>(&self, read: impl FnOnce(Option<&SparseIndex>) -> T) -> T {
         read(self.index.read().unwrap_or_else(PoisonError::into_inner).as_ref())
     }
@@ -136,18 +152,21 @@ impl JournalFile {
         if self.header.pack.is_some_and(|pack| pack.changes != changes) {
             return Err(self.damaged(0, self.first(), Damage::Changes));
         }
+        index.shrink();
+        self.index.write().unwrap_or_else(PoisonError::into_inner).get_or_insert(index);
         Ok(chain.unwrap_or_default())
     }
 
     /// The record that covers `sequence`. `next_file` is the first sequence of the next file.
     pub(crate) fn read(
         &self,
+        disk: &dyn Disk,
         (sequence, next_file): (u64, Option<u64>),
         seed: Seed,
         read_from: ReadFrom,
     ) -> Result<StoredRecord, StorageError> {
         let mut offset = match read_from {
-            ReadFrom::Disk => self.locate(sequence, next_file, seed)?,
+            ReadFrom::Disk => self.locate(disk, (sequence, next_file), seed)?,
             ReadFrom::Memory => self.locate_in_memory(sequence, next_file)?,
         };
         let mut window = FileWindow::new(&*self.file, READ_BYTES).from(read_from);
@@ -171,12 +190,12 @@ impl JournalFile {
         }
     }
 
-    /// The offset of a frame at or shortly before the record of `sequence`. Builds the index if
-    /// there is none.
+    /// The offset of a frame at or shortly before the record of `sequence`. Loads or builds the
+    /// index if there is none in memory.
     fn locate(
         &self,
-        sequence: u64,
-        next_file: Option<u64>,
+        disk: &dyn Disk,
+        (sequence, next_file): (u64, Option<u64>),
         seed: Seed,
     ) -> Result<u64, StorageError> {
         let located =
@@ -187,7 +206,7 @@ impl JournalFile {
         let mut slot = self.index.write().unwrap_or_else(PoisonError::into_inner);
         let index = match slot.take() {
             Some(built_meanwhile) => built_meanwhile,
-            None => self.build_index(seed)?,
+            None => self.load_index(disk, seed)?,
         };
         self.locate_in(slot.insert(index), sequence, next_file)
     }
@@ -215,6 +234,17 @@ impl JournalFile {
             }
             // The next file begins later, so this one once had the sequence.
             (None, Some(_)) => Err(self.damaged(index.end, index.next, Damage::EndsEarly)),
+        }
+    }
+
+    /// The index of a closed file, by its index file or else by its frame headers.
+    fn load_index(&self, disk: &dyn Disk, seed: Seed) -> Result<SparseIndex, StorageError> {
+        match index_file::read(disk, self) {
+            Some(kept) => {
+                self.set_index_kept();
+                Ok(kept)
+            }
+            None => self.build_index(seed),
         }
     }
 

@@ -107,6 +107,44 @@ impl SparseIndex {
         Some(entry.map_or(group.offset, |entry| group.offset_of(*entry)))
     }
 
+    /// Numbers of 8 bytes: `next`, `end`, how many groups and entries; the three of each group.
+    /// Then the entries, 4 bytes each, and the sizes.
+    pub(crate) fn encode(&self, out: &mut Vec<u8>) {
+        let counts = [self.groups.len() as u64, self.entries.len() as u64];
+        let groups = self.groups.iter();
+        let groups = groups.flat_map(|group| [group.sequence, group.offset, group.begin.into()]);
+        for number in [self.next, self.end].into_iter().chain(counts).chain(groups) {
+            out.extend_from_slice(&number.to_le_bytes());
+        }
+        for entry in &self.entries {
+            out.extend_from_slice(&entry.to_le_bytes());
+        }
+        self.sizes.encode(out);
+    }
+
+    /// What [`Self::encode`] has written; `None` for other bytes.
+    pub(crate) fn decode(mut bytes: &[u8]) -> Option<Self> {
+        let mut number = || {
+            let (number, rest) = bytes.split_first_chunk()?;
+            bytes = rest;
+            Some(u64::from_le_bytes(*number))
+        };
+        let (next, end, groups, entries) = (number()?, number()?, number()?, number()?);
+        let mut group = || {
+            let (sequence, offset) = (number()?, number()?);
+            Some(Group { sequence, offset, begin: number()?.try_into().ok()? })
+        };
+        let groups = (0..groups).map(|_| group()).collect::<Option<Vec<_>>>()?;
+        let entry_bytes = usize::try_from(entries).ok()?.checked_mul(size_of::<u32>())?;
+        let (entries, mut rest) = bytes.split_at_checked(entry_bytes)?;
+        let (entries, _) = entries.as_chunks();
+        let entries = entries.iter().map(|entry| u32::from_le_bytes(*entry)).collect();
+        let sizes = Sizes::decode(&mut rest).ok()?;
+        let mut index = Self { groups, entries, next, end, sizes };
+        index.shrink();
+        rest.is_empty().then_some(index)
+    }
+
     /// The entries of a group but its first.
     fn entries_of(&self, number: usize) -> &[u32] {
         let begin = |number: usize| self.groups.get(number).map(|group| group.begin as usize);
@@ -181,6 +219,20 @@ mod tests {
                 prop_assert_eq!(index.locate(sequence), expected.locate(sequence));
             }
             prop_assert_eq!(index.locate(index.next), None);
+            let mut bytes = Vec::new();
+            index.encode(&mut bytes);
+            prop_assert_eq!(SparseIndex::decode(&bytes[..bytes.len() - 1]), None);
+            prop_assert_eq!(SparseIndex::decode(&bytes), Some(index));
+        }
+
+        #[test]
+        fn no_bytes_make_the_decoder_panic(
+            numbers in proptest::collection::vec(prop_oneof![0_u64..9, any::<u64>()], 0..40),
+        ) {
+            let bytes: Vec<u8> = numbers.iter().flat_map(|number| number.to_le_bytes()).collect();
+            if let Some(index) = SparseIndex::decode(&bytes) {
+                index.locate(index.next / 2);
+            }
         }
     }
 

@@ -13,13 +13,14 @@
 //! - [`reclaim`] rewrites closed files as packs (`pack`) of the records that are still needed.
 //! - [`salvage`] examines damaged files and saves what can be read.
 //! - `file` and `index` read one file, with a sparse index of sequences, in the large pieces of
-//!   [`crate::window`].
+//!   [`crate::window`]; `index_file` keeps the indexes of closed files.
 //! - [`crate::sizes`] counts records by size, which bounds how much of the files is garbage.
 
 pub(crate) mod continuity;
 mod file;
 pub(crate) mod header;
 mod index;
+mod index_file;
 mod pack;
 pub(crate) mod reader;
 pub mod reclaim;

@@ -105,12 +105,13 @@ impl Journal {
             Some(torn) => torn.offset,
             None => live.file.len()?,
         };
+        let records = Records::new(Arc::clone(&disk), seed, files);
         let mut journal = Self {
             disk,
             identity,
             seed,
             file_bytes,
-            records: Records::new(seed, files),
+            records,
             live,
             written,
             reserved: 0,

@@ -7,6 +7,7 @@ mod damage;
 mod disks;
 mod faults;
 mod golden;
+mod index_files;
 mod journal;
 mod pages;
 mod reclaim;
