@@ -129,6 +129,15 @@ async fn after_a_snapshot_and_a_start_records_are_found_by_index_files() {
     let closed = records.iter().take(records.len() - 1).map(|name| format!("index-{name}"));
     assert!(records.len() > 3 && closed.eq(indexes.iter().cloned()), "{records:?} {indexes:?}");
 
+    // One that is made anew is kept at a stop.
+    let lost = indexes.first().expect("several");
+    disk.remove(lost).expect("removed");
+    let engine = Engine::open(options(&data)).expect("it starts again");
+    engine.document(None, &id(0)).await.expect("readable").expect("stored");
+    engine.close();
+    drop(engine);
+    assert!(disk.list().expect("listed").contains(lost));
+
     // Whoever reads all headers of the first file meets a damaged one.
     let first = disk.open(records.first().expect("several")).expect("opened");
     let mut bytes = vec![0; usize::try_from(first.len().expect("known")).expect("small")];

@@ -93,8 +93,11 @@ impl Snapshotter {
                 }
                 Err(RecvTimeoutError::Disconnected) => {
                     let is_usable = self.shared.disk.fault.load().is_none();
-                    if self.shared.life() != Life::Failed && is_usable && self.is_unsaved() {
-                        self.take_snapshot();
+                    if self.shared.life() != Life::Failed && is_usable {
+                        if self.is_unsaved() {
+                            self.take_snapshot();
+                        }
+                        self.keep_indexes();
                     }
                     return;
                 }
@@ -255,11 +258,16 @@ impl Snapshotter {
         let bytes = parts.bytes();
         let taken = write(&mut self.snapshots, parts, &jobs, clock::now_ms());
         let taken = self.report(taken, begun)?;
-        if let Err(error) = shared.published.load().records.keep_indexes() {
-            tracing::warn!(%error, "an index of records is not kept; the next start reads its file again");
-        }
+        self.keep_indexes();
         self.move_into_files();
         Some((taken, bytes))
+    }
+
+    /// Writes index files for the next start.
+    fn keep_indexes(&self) {
+        if let Err(error) = self.shared.published.load().records.keep_indexes() {
+            tracing::warn!(%error, "an index of records is not kept; the next start reads its file again");
+        }
     }
 
     /// Writes the newest snapshot's manifest a second time.

@@ -4,7 +4,7 @@
 //! An index file is a sealed file. It only repeats what the frame headers say, so it counts if it
 //! fits: it has the length of the record file and the chain value of its last frame, which stands
 //! for all frames before it. One that is missing, damaged or does not fit is as none. Index files
-//! are written after a snapshot, because recovery reads what is newer anyway.
+//! are written after a snapshot, because recovery reads what is newer anyway, and at a stop.
 
 use std::collections::HashSet;
 use std::io::Write as _;
