@@ -28,7 +28,7 @@ use crate::tables::table::Table;
 const QUERIES_AHEAD: usize = 4;
 
 /// The same where lines are in files, of which the disk reads many at a time.
-const QUERIES_AHEAD_IN_FILES: usize = 32;
+const QUERIES_AHEAD_IN_FILES: usize = 64;
 
 /// Initial capacity for visits: a look-up at distance 3 in a few segments.
 const VISITS: usize = 256;
