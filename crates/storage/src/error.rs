@@ -5,6 +5,8 @@ use std::fmt;
 use std::io;
 use std::path::PathBuf;
 
+use rustix::io::Errno;
+
 /// A failure of the disk or of the bytes on it.
 #[derive(Debug, thiserror::Error)]
 pub enum StorageError {
@@ -240,6 +242,12 @@ impl StorageError {
         use io::ErrorKind::{QuotaExceeded, StorageFull};
         matches!(self, Self::Io { source, .. }
             if matches!(source.kind(), StorageFull | QuotaExceeded))
+    }
+
+    /// Whether the process, or the system, may not open more files.
+    pub fn is_out_of_files(&self) -> bool {
+        matches!(self, Self::Io { source, .. }
+            if matches!(Errno::from_io_error(source), Some(Errno::MFILE | Errno::NFILE)))
     }
 
     /// Turns an error after which nothing may be written any more into [`StorageError::Poisoned`].

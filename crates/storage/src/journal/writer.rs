@@ -181,8 +181,8 @@ impl Journal {
     }
 
     /// Writes the buffer with one write; from then on the records can be read. Begins a new file if
-    /// this one has reached its size, after syncing it. If the disk is too full for a new file, the
-    /// old one grows.
+    /// this one has reached its size, after syncing it. If the disk is too full for a new file, or
+    /// the process may not open more, the old one grows.
     ///
     /// # Errors
     /// [`StorageError::Io`], [`StorageError::Poisoned`].
@@ -341,8 +341,8 @@ impl Journal {
         Ok(())
     }
 
-    /// Closes the live file and begins the next one, in the order of the module's header. On a full
-    /// disk the live file stays.
+    /// Closes the live file and begins the next one, in the order of the module's header. Where
+    /// there is no room for another file, the live file stays.
     fn rotate(&mut self) -> Result<(), StorageError> {
         self.live.file.sync_data()?;
         self.durable_upto = self.next - 1;
@@ -359,7 +359,7 @@ impl Journal {
                 self.records.publish(&self.live);
                 Ok(())
             }
-            Err(error) if error.is_full() => {
+            Err(error) if error.is_full() || error.is_out_of_files() => {
                 // As long as its name is on disk, recovery takes the live file for closed.
                 self.disk.remove_if_present(&journal_name(self.next))?;
                 self.disk.sync_directory()

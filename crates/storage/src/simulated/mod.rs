@@ -20,6 +20,8 @@ use std::io;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use rustix::io::Errno;
+
 use crate::disk::{Disk, DiskFile};
 use crate::error::StorageError;
 
@@ -53,6 +55,8 @@ pub enum Failure {
     Io,
     /// ENOSPC. A write leaves a part of its bytes.
     Full,
+    /// EMFILE. The process may not open more files.
+    OutOfFiles,
 }
 
 /// Where a write goes that the disk acknowledges and does not do: reads see it until a power cut,
@@ -350,11 +354,12 @@ impl State {
         let planned = self.faults.fail.iter();
         for (failing, nth, failure) in planned {
             if (*failing, *nth) == (operation, *count) {
-                let kind = match failure {
-                    Failure::Io => io::ErrorKind::Other,
-                    Failure::Full => io::ErrorKind::StorageFull,
+                let error = match failure {
+                    Failure::Io => io::ErrorKind::Other.into(),
+                    Failure::Full => io::ErrorKind::StorageFull.into(),
+                    Failure::OutOfFiles => Errno::MFILE.into(),
                 };
-                return Err(failed("simulate", name, kind.into()));
+                return Err(failed("simulate", name, error));
             }
         }
         Ok(())

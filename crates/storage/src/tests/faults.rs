@@ -79,11 +79,15 @@ fn a_full_disk_refuses_a_group_and_writes_resume_when_there_is_space() {
 }
 
 #[test]
-fn a_disk_too_full_for_a_new_file_lets_the_old_one_grow() {
-    for operation in [Operation::Create, Operation::Reserve] {
+fn without_room_for_a_new_file_the_old_one_grows() {
+    for (operation, failure) in [
+        (Operation::Create, Failure::Full),
+        (Operation::Reserve, Failure::Full),
+        (Operation::Create, Failure::OutOfFiles),
+    ] {
         let disk = SimulatedDisk::new();
         let mut journal = open(&disk, 1_000).unwrap();
-        disk.set_faults(failing(operation, Failure::Full));
+        disk.set_faults(failing(operation, failure));
         let mut dice = Dice::new(4);
         let mut records = Vec::new();
         for _ in 0..4 {
