@@ -1,6 +1,7 @@
 //! What the operating system says of this process: its memory, files, processor time and start.
 
 use procfs::process::{LimitValue, Process};
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 use crate::metrics::float;
 
@@ -8,6 +9,20 @@ use crate::metrics::float;
 pub(crate) fn resident_bytes() -> Option<u64> {
     let kib = Process::myself().ok()?.status().ok()?.vmrss?;
     kib.checked_mul(1_024)
+}
+
+/// Raises the limit of open files of this process as far as possible: a data directory needs one
+/// for each journal file.
+pub(crate) fn raise_open_files_max() {
+    let Rlimit { maximum, .. } = getrlimit(Resource::Nofile);
+    // Where the system refuses that, the limit stays.
+    let _raised = setrlimit(Resource::Nofile, Rlimit { current: maximum, maximum });
+}
+
+/// How many files this process has open, and how many it may have (`None`: no limit).
+pub(crate) fn open_files() -> (u64, Option<u64>) {
+    let open = Process::myself().and_then(|process| process.fd_count());
+    (open.map_or(0, |open| open as u64), getrlimit(Resource::Nofile).current)
 }
 
 /// The metrics of a process that every client of Prometheus has, in its text format. What the

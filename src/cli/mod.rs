@@ -135,6 +135,7 @@ impl Command {
 
 /// Runs the command line of the process.
 pub fn main() -> ExitCode {
+    crate::process::raise_open_files_max();
     let command = match parse() {
         Ok(Cli { command: Some(command) }) => command,
         Ok(Cli { command: None }) => {
