@@ -5,7 +5,7 @@
 //! briefly, that of the sparse index of its file. Nothing is cached: every read goes to the file
 //! (which the operating system caches) and verifies header and payload again.
 
-use std::ops::Range;
+use std::ops::{Deref, Range};
 use std::sync::Arc;
 
 use arc_swap::ArcSwap;
@@ -57,8 +57,45 @@ pub struct Records {
 struct Shared {
     disk: Arc<dyn Disk>,
     seed: Seed,
-    /// By first sequence, ascending; the writer writes to the last one.
-    files: ArcSwap<Vec<Arc<JournalFile>>>,
+    files: ArcSwap<Files>,
+}
+
+/// All files, by first sequence, ascending; the writer writes to the last one.
+#[derive(Debug)]
+struct Files {
+    files: Vec<Arc<JournalFile>>,
+    /// Of those before the last one, which do not change.
+    closed: Extent,
+}
+
+impl Files {
+    fn new(files: Vec<Arc<JournalFile>>) -> Self {
+        let closed = files.windows(2).fold(Extent::default(), |closed, pair| match pair {
+            [file, after] => closed.with(file, Some(after.first())),
+            _ => closed,
+        });
+        Self { files, closed }
+    }
+}
+
+impl Deref for Files {
+    type Target = [Arc<JournalFile>];
+
+    fn deref(&self) -> &Self::Target {
+        &self.files
+    }
+}
+
+impl Extent {
+    /// With a file that ends before `next` (`None` for the last one).
+    fn with(self, file: &JournalFile, next: Option<u64>) -> Self {
+        Self {
+            files: self.files + 1,
+            packs: self.packs + u64::from(file.is_pack()),
+            bytes: self.bytes + file.length(),
+            changes: self.changes + file.changes(next),
+        }
+    }
 }
 
 /// A closed file with the range of sequences that it stands for.
@@ -71,7 +108,7 @@ pub(crate) struct ClosedFile {
 
 impl Records {
     pub(crate) fn new(disk: Arc<dyn Disk>, seed: Seed, files: Vec<Arc<JournalFile>>) -> Self {
-        let files = ArcSwap::from_pointee(files);
+        let files = ArcSwap::from_pointee(Files::new(files));
         Self { shared: Arc::new(Shared { disk, seed, files }), read_from: ReadFrom::Disk }
     }
 
@@ -91,9 +128,9 @@ impl Records {
     /// Publishes a new live file. Called by the writer only.
     pub(crate) fn publish(&self, file: &Arc<JournalFile>) {
         self.shared.files.rcu(|files| {
-            let mut files = Vec::clone(files);
+            let mut files = files.to_vec();
             files.push(Arc::clone(file));
-            files
+            Files::new(files)
         });
     }
 
@@ -102,9 +139,9 @@ impl Records {
         self.shared.files.rcu(|files| {
             let start = files.partition_point(|file| file.first() < pack.first());
             let end = files.partition_point(|file| file.first() < next);
-            let mut files = Vec::clone(files);
+            let mut files = files.to_vec();
             files.splice(start..end, [Arc::clone(pack)]);
-            files
+            Files::new(files)
         });
     }
 
@@ -211,15 +248,9 @@ impl Records {
         index_file::keep(&self.shared.disk, &self.shared.files.load())
     }
 
-    /// The size of all files.
+    /// The size of all files. Free: threads ask for it again and again.
     pub fn extent(&self) -> Extent {
         let files = self.shared.files.load();
-        let nexts = files.iter().skip(1).map(|file| Some(file.first())).chain([None]);
-        Extent {
-            files: files.len() as u64,
-            packs: files.iter().filter(|file| file.is_pack()).count() as u64,
-            bytes: files.iter().map(|file| file.length()).sum(),
-            changes: files.iter().zip(nexts).map(|(file, next)| file.changes(next)).sum(),
-        }
+        files.last().map_or(files.closed, |live| files.closed.with(live, None))
     }
 }

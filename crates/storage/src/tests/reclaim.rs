@@ -8,7 +8,7 @@ use crate::Records;
 use crate::journal::reclaim::{Keep, Reclaimer, Sweep, SweepRange, Usage};
 use crate::names::record_range;
 use crate::simulated::Faults;
-use crate::{Damage, Disk, RecordRef};
+use crate::{Damage, Disk, Extent, RecordRef};
 
 const FILE_BYTES: u64 = 1_500;
 
@@ -98,6 +98,36 @@ fn a_sweep_keeps_what_is_needed_and_pinned_readers_see_no_difference() {
     let names = disk.list().unwrap();
     assert_eq!(names.len() as u64, after.files, "what was packed is removed: {names:?}");
     assert_eq!(recover(&disk.kill(), 0).unwrap().1, [needed_of(&old), new].concat());
+}
+
+#[test]
+fn the_extent_is_that_of_the_files_on_the_disk() {
+    let disk = SimulatedDisk::new();
+    let mut journal = open(&disk, FILE_BYTES).unwrap();
+    let mut dice = Dice::new(5);
+    let assert_extent = |journal: &Journal, changes: u64| {
+        let names = disk.list().unwrap();
+        let bytes = names.iter().map(|name| file_bytes(&disk, name).len() as u64).sum();
+        let packs = packs(&disk).len() as u64;
+        let expected = Extent { files: names.len() as u64, packs, bytes, changes };
+        assert_eq!(journal.records().extent(), expected);
+    };
+    for _ in 0..80 {
+        append(&mut journal, &mut dice, 200);
+        journal.sync().unwrap();
+        journal.seal().unwrap();
+        assert_extent(&journal, journal.next_sequence() - 1);
+    }
+    let packed = closed(&disk);
+    let needed_changes = |records: &[Remembered]| -> u64 {
+        needed_of(records).iter().map(|record| u64::from(record.count)).sum()
+    };
+    let (_, written) = recover(&disk.copy(), 0).unwrap();
+    let (old, new): (Vec<_>, Vec<_>) = written.into_iter().partition(|r| r.first < packed);
+    sweep(&journal, packed).unwrap();
+    let live: u64 = new.iter().map(|record| u64::from(record.count)).sum();
+    assert_extent(&journal, needed_changes(&old) + live);
+    assert_extent(&open(&disk, FILE_BYTES).unwrap(), needed_changes(&old) + live);
 }
 
 #[test]
