@@ -19,10 +19,11 @@ pub(crate) fn raise_open_files_max() {
     let _raised = setrlimit(Resource::Nofile, Rlimit { current: maximum, maximum });
 }
 
-/// How many files this process has open, and how many it may have (`None`: no limit).
-pub(crate) fn open_files() -> (u64, Option<u64>) {
+/// How many files this process has open (`None`: it cannot be told, for example because no other
+/// can be opened), and how many it may have (`None`: no limit).
+pub(crate) fn open_files() -> (Option<u64>, Option<u64>) {
     let open = Process::myself().and_then(|process| process.fd_count());
-    (open.map_or(0, |open| open as u64), getrlimit(Resource::Nofile).current)
+    (open.ok().map(|open| open as u64), getrlimit(Resource::Nofile).current)
 }
 
 /// The metrics of a process that every client of Prometheus has, in its text format. What the

@@ -14,10 +14,6 @@ use crate::server::{ServeError, Settings};
 /// What to do about a clock that is behind the data directory.
 pub(super) const CLOCK_BEHIND_NEXT: &str = "look at the clock: date -u; then set it right, or start once with nearprint serve --accept-time";
 
-/// What to do about a directory with more files than the process may open.
-pub(super) const OPEN_FILES_NEXT: &str = "raise the hard limit of open files (ulimit -H -n, LimitNOFILE=): each journal file of the \
-     directory is one";
-
 /// What to do about a directory that is not that of a node.
 pub(super) const NOT_A_NODE_NEXT: &str = "to begin a cluster with its documents: nearprint cluster create; to join one: empty it, or \
      name another directory: --data DIR";
@@ -96,7 +92,6 @@ pub(super) fn serve_error(error: ServeError) -> ErrorReport {
         ServeError::Open(OpenError::Storage(error)) if error.is_of_other_version() => {
             "use the version that made the directory, or choose another one: --data DIR"
         }
-        ServeError::Open(OpenError::Storage(error)) if error.is_out_of_files() => OPEN_FILES_NEXT,
         ServeError::Open(OpenError::Storage(StorageError::Io { source, .. }))
             if source.kind() == ErrorKind::NotADirectory =>
         {

@@ -2,9 +2,16 @@
 
 use std::error::Error;
 use std::fmt;
+use std::io;
+
+use rustix::io::Errno;
 
 use crate::cli::exit_code;
 use crate::cli::printable::printable_lines;
+
+/// What to do if the process may not open another file.
+const OPEN_FILES_NEXT: &str = "raise the hard limit of open files (ulimit -H -n, LimitNOFILE=): each journal file of a \
+     data directory is one";
 
 /// An error with advice.
 #[derive(Debug)]
@@ -62,6 +69,13 @@ impl Error for ErrorReport {
     }
 }
 
+/// Whatever a command does, it may need more files than it may open.
+fn is_out_of_files(error: &anyhow::Error) -> bool {
+    let errors = error.chain().filter_map(|cause| cause.downcast_ref::<io::Error>());
+    let mut errnos = errors.filter_map(Errno::from_io_error);
+    errnos.any(|errno| matches!(errno, Errno::MFILE | Errno::NFILE))
+}
+
 /// The text of an error, a line each for what, why and next; without a final line end.
 pub fn render(error: &anyhow::Error) -> String {
     let mut shown = error.to_string();
@@ -74,9 +88,12 @@ pub fn render(error: &anyhow::Error) -> String {
         }
         shown = why;
     }
-    if let Some(report) = report_in(error) {
-        lines.push(format!("  next: {}", report.next));
-    }
+    let next = if is_out_of_files(error) {
+        Some(OPEN_FILES_NEXT)
+    } else {
+        report_in(error).map(|report| report.next.as_str())
+    };
+    lines.extend(next.map(|next| format!("  next: {next}")));
     // It may have text of others: of a service, or of a file.
     printable_lines(&lines.join("\n")).into_owned()
 }
@@ -84,6 +101,16 @@ pub fn render(error: &anyhow::Error) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_limit_of_open_files_is_named_whatever_was_opened() {
+        let error = anyhow::Error::new(io::Error::from(Errno::MFILE)).context("cannot open it");
+        assert!(render(&error).contains("next: raise the hard limit of open files"));
+        let error = ErrorReport::new("not read", "look at it").because(error);
+        assert!(render(&error.into()).contains("next: raise the hard limit of open files"));
+        let other = anyhow::Error::new(io::Error::from(Errno::NOENT)).context("cannot open it");
+        assert!(!render(&other).contains("next:"));
+    }
 
     #[test]
     fn text_of_others_cannot_command_the_terminal() {

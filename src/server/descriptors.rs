@@ -12,7 +12,7 @@ const FILES_RESERVED: u64 = 1_024;
 pub(super) fn connections_max(wanted: usize) -> usize {
     let (open, limit) = process::open_files();
     limit.map_or(wanted, |limit| {
-        let room = room(limit.saturating_sub(open));
+        let room = room(limit.saturating_sub(open.unwrap_or(limit)));
         usize::try_from(room).map_or(wanted, |room| wanted.min(room))
     })
 }

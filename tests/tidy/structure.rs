@@ -42,7 +42,7 @@ const LAYERS: &[(&str, usize)] = &[
     ("src/server", 1_400),
     ("src/http", 7_290),
     ("src/access", 440),
-    ("src/cli", 7_820),
+    ("src/cli", 7_830),
     ("python", 3_240),
     ("crates/files", 8_530),
     ("crates/wire", 2_060),

@@ -46,8 +46,6 @@ impl OpenedDirectory {
             let what = format!("cannot open the data directory {}", data.display());
             let next = if matches!(error, OpenError::ClockBehind { .. }) {
                 configuration::CLOCK_BEHIND_NEXT
-            } else if matches!(&error, OpenError::Storage(why) if why.is_out_of_files()) {
-                configuration::OPEN_FILES_NEXT
             } else {
                 "if a service runs on it, name the service instead: --server URL"
             };
