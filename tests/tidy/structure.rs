@@ -51,7 +51,7 @@ const LAYERS: &[(&str, usize)] = &[
     ("crates/service", 2_690),
     ("crates/client", 500),
     ("crates/machine", 2_130),
-    ("crates/storage", 3_750),
+    ("crates/storage", 3_790),
     ("crates/index", 10_610),
     ("crates/fingerprint", 710),
     ("src/replicas", 1_300),

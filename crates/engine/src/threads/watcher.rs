@@ -128,6 +128,8 @@ fn missing_file(disk: &dyn Disk, records: &Records) -> Option<String> {
     let before: HashSet<String> = expected().collect();
     let listed: HashSet<String> = match disk.list() {
         Ok(names) => names.into_iter().collect(),
+        // A moment later it may be able to look.
+        Err(error) if error.is_out_of_files() => return None,
         Err(error) => return Some(error.to_string()),
     };
     // A sweep may have replaced files meanwhile.

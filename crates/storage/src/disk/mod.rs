@@ -71,6 +71,12 @@ pub trait Disk: Send + Sync + Debug {
         None
     }
 
+    /// How many journal files and packs there may be before the newest journal file grows instead:
+    /// each of them stays open.
+    fn record_files_max(&self) -> u64 {
+        u64::MAX
+    }
+
     /// How many bytes this process can still write.
     ///
     /// # Errors

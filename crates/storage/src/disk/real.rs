@@ -17,6 +17,7 @@ use std::path::{Path, PathBuf};
 
 use rustix::fs::{Access, FallocateFlags, OFlags, StatVfsMountFlags, access, fallocate, fstatvfs};
 use rustix::io::Errno;
+use rustix::process::{Resource, getrlimit};
 #[cfg(target_os = "linux")]
 use rustix::{
     fs::{Advice, fadvise},
@@ -171,6 +172,11 @@ impl Disk for RealDisk {
             Ok(_) => None,
             Err(errno) => Some(format!("its file system does not answer: {errno}")),
         }
+    }
+
+    /// Half of what this process may open: the rest is for snapshots and connections.
+    fn record_files_max(&self) -> u64 {
+        getrlimit(Resource::Nofile).current.map_or(u64::MAX, |files| files / 2)
     }
 
     fn free_bytes(&self) -> Result<u64, StorageError> {

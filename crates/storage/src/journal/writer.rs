@@ -182,7 +182,7 @@ impl Journal {
 
     /// Writes the buffer with one write; from then on the records can be read. Begins a new file if
     /// this one has reached its size, after syncing it. If the disk is too full for a new file, or
-    /// the process may not open more, the old one grows.
+    /// the process may not have more ([`Disk::record_files_max`]), the old one grows.
     ///
     /// # Errors
     /// [`StorageError::Io`], [`StorageError::Poisoned`].
@@ -198,7 +198,7 @@ impl Journal {
         let pending = &self.pending;
         self.live.extend(|index| pending.iter().for_each(|header| index.push(header)));
         self.pending.clear();
-        if self.written >= self.file_bytes {
+        if self.written >= self.file_bytes && self.may_have_another_file() {
             let rotated = self.rotate();
             self.or_poison(rotated)?;
         }
@@ -215,7 +215,7 @@ impl Journal {
         let step = step_bytes(self.file_bytes);
         let worth = (self.records.extent().bytes / CUT_SHARE).max(step);
         // The file after an empty one would have its name.
-        if self.written >= worth && self.next > self.live.first() {
+        if self.written >= worth && self.next > self.live.first() && self.may_have_another_file() {
             let rotated = self.rotate();
             self.or_poison(rotated)?;
         }
@@ -339,6 +339,10 @@ impl Journal {
         self.claimed = self.durable_upto;
         self.live.extend(|index| index.push(&header));
         Ok(())
+    }
+
+    fn may_have_another_file(&self) -> bool {
+        self.records.extent().files < self.disk.record_files_max()
     }
 
     /// Closes the live file and begins the next one, in the order of the module's header. Where

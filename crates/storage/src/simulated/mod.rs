@@ -82,6 +82,8 @@ pub struct Faults {
     pub crash_at_operation: Option<u64>,
     /// The largest size of all files together.
     pub capacity_bytes: Option<u64>,
+    /// How many record files there may be.
+    pub record_files_max: Option<u64>,
     /// Reads of files whose names begin so fail with EIO.
     pub unreadable: Option<&'static str>,
     /// The N-th write (from 1, counted since the faults were set) goes astray.
@@ -299,6 +301,10 @@ impl Disk for SimulatedDisk {
             state.unsynced.clear();
         }
         Ok(())
+    }
+
+    fn record_files_max(&self) -> u64 {
+        self.state().faults.record_files_max.unwrap_or(u64::MAX)
     }
 
     fn free_bytes(&self) -> Result<u64, StorageError> {

@@ -105,6 +105,30 @@ fn without_room_for_a_new_file_the_old_one_grows() {
 }
 
 #[test]
+fn the_last_file_that_there_may_be_grows_until_there_may_be_more() {
+    let disk = SimulatedDisk::new();
+    let mut journal = open(&disk, 1_000).unwrap();
+    let mut dice = Dice::new(4);
+    let mut written = |files: u64, journal: &mut Journal| {
+        disk.set_faults(Faults { record_files_max: Some(files), ..Faults::default() });
+        let records: Vec<_> = (0..9).map(|_| append(journal, &mut dice, 800)).collect();
+        journal.sync().unwrap();
+        journal.cut().unwrap();
+        assert_eq!(journal_files(&disk).len() as u64, files);
+        records
+    };
+    let first = written(1, &mut journal);
+    let second = written(2, &mut journal);
+    disk.set_faults(Faults { record_files_max: Some(2), ..Faults::default() });
+    let before = disk.operations();
+    let third = append(&mut journal, &mut dice, 800);
+    journal.sync().unwrap();
+    assert_eq!(disk.operations() - before, 2, "a write and a sync");
+    let recovered = recover(&disk.kill(), 0).unwrap().1;
+    assert_eq!(recovered, [first, second, vec![third]].concat());
+}
+
+#[test]
 fn a_group_after_a_rotation_that_failed_on_a_full_disk_can_be_torn() {
     for seed in 0..100 {
         let disk = SimulatedDisk::new();
