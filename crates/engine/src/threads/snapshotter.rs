@@ -97,7 +97,7 @@ impl Snapshotter {
                         if self.is_unsaved() {
                             self.take_snapshot();
                         }
-                        self.keep_indexes();
+                        self.save_indexes();
                     }
                     return;
                 }
@@ -245,7 +245,7 @@ impl Snapshotter {
         write: impl FnOnce(&mut Snapshots, Parts, &Arc<Jobs>, u64) -> Result<SnapshotInfo, StorageError>,
     ) -> Option<(SnapshotInfo, u64)> {
         let shared = Arc::clone(&self.shared);
-        let _turn = shared.snapshot_merge_lock.blocking_lock();
+        let turn = shared.snapshot_merge_lock.blocking_lock();
         let begun = clock::now();
         let (request, settled) = oneshot::channel();
         self.settle.send(request).ok()?;
@@ -258,15 +258,16 @@ impl Snapshotter {
         let bytes = parts.bytes();
         let taken = write(&mut self.snapshots, parts, &jobs, clock::now_ms());
         let taken = self.report(taken, begun)?;
-        self.keep_indexes();
         self.move_into_files();
+        drop(turn);
+        self.save_indexes();
         Some((taken, bytes))
     }
 
     /// Writes index files for the next start.
-    fn keep_indexes(&self) {
-        if let Err(error) = self.shared.published.load().records.keep_indexes() {
-            tracing::warn!(%error, "an index of records is not kept; the next start reads its file again");
+    fn save_indexes(&self) {
+        if let Err(error) = self.shared.published.load().records.save_indexes() {
+            tracing::warn!(%error, "an index of records is not saved; after a start its file is read again");
         }
     }
 

@@ -30,7 +30,15 @@ pub(crate) struct JournalFile {
     /// `None` until the first read of a file that recovery did not read.
     index: RwLock<Option<SparseIndex>>,
     /// Whether an index file has it.
-    is_index_kept: AtomicBool,
+    is_index_saved: AtomicBool,
+}
+
+/// What a pass over a whole file leaves.
+#[derive(Debug)]
+pub(crate) struct Walked {
+    /// The chain value of the last frame.
+    pub(crate) chain: u64,
+    pub(crate) index: SparseIndex,
 }
 
 impl JournalFile {
@@ -40,8 +48,8 @@ impl JournalFile {
         file: Arc<dyn DiskFile>,
         bytes: u64,
     ) -> Self {
-        let (index, is_index_kept) = (RwLock::new(None), AtomicBool::new(false));
-        Self { name, header, file, bytes, index, is_index_kept }
+        let (index, is_index_saved) = (RwLock::new(None), AtomicBool::new(false));
+        Self { name, header, file, bytes, index, is_index_saved }
     }
 
     pub(crate) fn set_index(&mut self, index: SparseIndex) {
@@ -101,23 +109,24 @@ impl JournalFile {
         extend(index.get_or_insert_with(|| self.empty_index()));
     }
 
-    /// The index, unless an index file has it or nothing was read.
-    pub(crate) fn index_to_keep(&self) -> Option<SparseIndex> {
-        let is_kept = self.is_index_kept.load(Ordering::Relaxed);
-        self.with_index(|index| index.filter(|_| !is_kept).cloned())
+    /// The index, unless an index file has it or it is not in memory.
+    pub(crate) fn unsaved_index(&self) -> Option<SparseIndex> {
+        if self.is_index_saved.load(Ordering::Relaxed) {
+            return None;
+        }
+        self.index.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Says that an index file has it.
-    pub(crate) fn set_index_kept(&self) {
-        self.is_index_kept.store(true, Ordering::Relaxed);
+    /// Says that an index file has the index.
+    pub(crate) fn set_index_saved(&self) {
+        self.is_index_saved.store(true, Ordering::Relaxed);
     }
 
     fn with_index<T>(&self, read: impl FnOnce(Option<&SparseIndex>) -> T) -> T {
         read(self.index.read().unwrap_or_else(PoisonError::into_inner).as_ref())
     }
 
-    /// Visits every record of a closed file, which ends before `next`, each verified. Returns the
-    /// chain value of the last frame.
+    /// Visits every record of a closed file, which ends before `next`, each verified.
     ///
     /// # Errors
     /// [`StorageError::Damaged`], [`StorageError::Io`], and errors of `visit`.
@@ -126,7 +135,7 @@ impl JournalFile {
         next: u64,
         seed: Seed,
         visit: &mut dyn FnMut(RecordRef<'_>) -> Result<(), StorageError>,
-    ) -> Result<u64, StorageError> {
+    ) -> Result<Walked, StorageError> {
         let mut index = self.empty_index();
         let length = self.file.len()?;
         let mut window = FileWindow::new(&*self.file, WALK_BYTES);
@@ -153,8 +162,7 @@ impl JournalFile {
             return Err(self.damaged(0, self.first(), Damage::Changes));
         }
         index.shrink();
-        self.index.write().unwrap_or_else(PoisonError::into_inner).get_or_insert(index);
-        Ok(chain.unwrap_or_default())
+        Ok(Walked { chain: chain.unwrap_or_default(), index })
     }
 
     /// The record that covers `sequence`. `next_file` is the first sequence of the next file.
@@ -240,9 +248,9 @@ impl JournalFile {
     /// The index of a closed file, by its index file or else by its frame headers.
     fn load_index(&self, disk: &dyn Disk, seed: Seed) -> Result<SparseIndex, StorageError> {
         match index_file::read(disk, self) {
-            Some(kept) => {
-                self.set_index_kept();
-                Ok(kept)
+            Some(saved) => {
+                self.set_index_saved();
+                Ok(saved)
             }
             None => self.build_index(seed),
         }

@@ -1,8 +1,8 @@
 //! The sparse index of one record file: from which frame on to search for a sequence.
 //!
 //! It has an entry for about each 4 KiB of the file, in two levels: the first entry of each group
-//! has its sequence and offset in full, the others have what they add to those, in 4 bytes. So it
-//! takes a thousandth of the file's size. It can be rebuilt from the frame headers; the writer
+//! has its sequence and offset in full, the others are relative to it, in 4 bytes. So it takes a
+//! thousandth of the file's size. It can be rebuilt from the frame headers; the writer
 //! extends that of the live file.
 
 use crate::frame::FrameHeader;
@@ -99,8 +99,8 @@ impl SparseIndex {
             return None;
         }
         let after = self.groups.partition_point(|group| group.sequence <= sequence);
-        let (number, group) =
-            after.checked_sub(1).and_then(|at| Some((at, self.groups.get(at)?)))?;
+        let number = after.checked_sub(1)?;
+        let group = self.groups.get(number)?;
         let entries = self.entries_of(number);
         let upto = entries.partition_point(|entry| group.sequence_of(*entry) <= sequence);
         let entry = upto.checked_sub(1).and_then(|at| entries.get(at));

@@ -1,10 +1,11 @@
-//! Index files: the sparse index of a closed record file, kept for later starts. Without it, the
+//! Index files: the sparse index of a closed record file, saved for later starts. Without it, the
 //! first read of the file reads all its frame headers.
 //!
 //! An index file is a sealed file. It only repeats what the frame headers say, so it counts if it
 //! fits: it has the length of the record file and the chain value of its last frame, which stands
-//! for all frames before it. One that is missing, damaged or does not fit is as none. Index files
-//! are written after a snapshot, because recovery reads what is newer anyway, and at a stop.
+//! for all frames before it. One that is missing, damaged or does not fit is ignored, so it is not
+//! synced. Index files are written after a snapshot, because recovery reads what is newer anyway,
+//! and at a stop.
 
 use std::collections::HashSet;
 use std::io::Write as _;
@@ -33,19 +34,22 @@ pub(crate) fn read(disk: &dyn Disk, file: &JournalFile) -> Option<SparseIndex> {
     fits.then_some(index)
 }
 
-/// Keeps the indexes of closed files that are in memory, and removes the index files of record
-/// files that are gone. Only one thread may call it for a directory.
+/// Writes the indexes of closed files that are in memory and have no index file yet, and removes
+/// the index files of record files that are gone. Only one thread may call it for a directory.
 ///
 /// # Errors
-/// [`StorageError::Io`]; each index file is whole or not there.
-pub(crate) fn keep(disk: &Arc<dyn Disk>, files: &[Arc<JournalFile>]) -> Result<(), StorageError> {
+/// The first [`StorageError::Io`]; it goes on with the other files.
+pub(crate) fn save(disk: &Arc<dyn Disk>, files: &[Arc<JournalFile>]) -> Result<(), StorageError> {
+    let removed = remove_others(&**disk, files);
     // The last one is not closed.
-    for file in files.iter().rev().skip(1) {
-        if let Some(index) = file.index_to_keep() {
-            write(disk, file, &index)?;
-            file.set_index_kept();
-        }
-    }
+    let closed = files.iter().rev().skip(1);
+    let written = closed.filter_map(|file| Some(write(disk, file, &file.unsaved_index()?)));
+    // All of them are written before an error is returned.
+    let outcomes: Vec<_> = written.collect();
+    outcomes.into_iter().fold(removed, Result::and)
+}
+
+fn remove_others(disk: &dyn Disk, files: &[Arc<JournalFile>]) -> Result<(), StorageError> {
     let there: HashSet<&str> = files.iter().map(|file| file.name.as_str()).collect();
     for name in disk.list()? {
         if indexed_file(&name).is_some_and(|of| !there.contains(of)) {
@@ -65,8 +69,14 @@ fn write(
     let mut body = last_chain(file, index.end)?.to_le_bytes().to_vec();
     index.encode(&mut body);
     let mut writer = SealedWriter::create(Arc::clone(disk), &name, INDEX_KIND, identity)?;
-    writer.write_all(&body).map_err(|error| StorageError::from_io(error, "write", &name))?;
-    writer.finish().map(drop)
+    if let Err(error) = writer.write_all(&body) {
+        writer.abandon()?;
+        return Err(StorageError::from_io(error, "write", &name));
+    }
+    // Whatever a power cut leaves of it, the checksums tell.
+    writer.finish_unsynced()?;
+    file.set_index_saved();
+    Ok(())
 }
 
 /// The chain value of the frame that ends at `end`.

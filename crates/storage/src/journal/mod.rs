@@ -13,7 +13,7 @@
 //! - [`reclaim`] rewrites closed files as packs (`pack`) of the records that are still needed.
 //! - [`salvage`] examines damaged files and saves what can be read.
 //! - `file` and `index` read one file, with a sparse index of sequences, in the large pieces of
-//!   [`crate::window`]; `index_file` keeps the indexes of closed files.
+//!   [`crate::window`]; `index_file` saves the indexes of closed files.
 //! - [`crate::sizes`] counts records by size, which bounds how much of the files is garbage.
 
 pub(crate) mod continuity;

@@ -100,10 +100,13 @@ impl<'a> PackWriter<'a> {
             return Err(error);
         }
         let name = header.name();
-        let pack = JournalFile::new(name.clone(), header, Arc::from(self.file), self.written);
-        if let Err(error) = pack.walk(next, self.identity.seed(), &mut |_| Ok(())) {
-            drop(self.disk.remove(&self.temporary));
-            return Err(error);
+        let mut pack = JournalFile::new(name.clone(), header, Arc::from(self.file), self.written);
+        match pack.walk(next, self.identity.seed(), &mut |_| Ok(())) {
+            Ok(walked) => pack.set_index(walked.index),
+            Err(error) => {
+                drop(self.disk.remove(&self.temporary));
+                return Err(error);
+            }
         }
         let renamed = self.disk.rename(&self.temporary, &name);
         renamed.and_then(|()| self.disk.sync_directory()).map_err(StorageError::fatal)?;

@@ -69,11 +69,21 @@ struct Files {
 }
 
 impl Files {
+    /// Waits for readers that load an index, so the writer does not call it.
     fn new(files: Vec<Arc<JournalFile>>) -> Self {
         let closed = files.windows(2).fold(Extent::default(), |closed, pair| match pair {
             [file, after] => closed.with(file, Some(after.first())),
             _ => closed,
         });
+        Self { files, closed }
+    }
+
+    /// With a new last file.
+    fn with(&self, file: &Arc<JournalFile>) -> Self {
+        let last = self.files.last();
+        let closed = last.map_or(self.closed, |last| self.closed.with(last, Some(file.first())));
+        let mut files = self.files.clone();
+        files.push(Arc::clone(file));
         Self { files, closed }
     }
 }
@@ -127,11 +137,7 @@ impl Records {
 
     /// Publishes a new live file. Called by the writer only.
     pub(crate) fn publish(&self, file: &Arc<JournalFile>) {
-        self.shared.files.rcu(|files| {
-            let mut files = files.to_vec();
-            files.push(Arc::clone(file));
-            Files::new(files)
-        });
+        self.shared.files.rcu(|files| files.with(file));
     }
 
     /// Publishes a pack in place of the files with the sequences of its range.
@@ -239,13 +245,13 @@ impl Records {
     /// Writes the sparse indexes of closed files to index files, for the next start, and removes
     /// the index files of record files that are gone. Only one thread may call it.
     ///
-    /// Cost: for each file that was closed since the last call, a thousandth of its bytes and two
-    /// syncs.
+    /// Cost: writes a thousandth of the bytes of each file that was closed, or first read, since
+    /// the last call.
     ///
     /// # Errors
     /// [`StorageError::Io`]; nothing but time is lost.
-    pub fn keep_indexes(&self) -> Result<(), StorageError> {
-        index_file::keep(&self.shared.disk, &self.shared.files.load())
+    pub fn save_indexes(&self) -> Result<(), StorageError> {
+        index_file::save(&self.shared.disk, &self.shared.files.load())
     }
 
     /// The size of all files. Free: threads ask for it again and again.

@@ -216,14 +216,14 @@ impl Reclaimer {
         visit: &mut dyn FnMut(RecordRef<'_>) -> Result<(), StorageError>,
     ) -> Result<Option<u64>, StorageError> {
         let (mut bytes_read, mut continues) = (0, true);
-        let chain = closed.file.walk(closed.next, self.records.seed(), &mut |record| {
+        let walked = closed.file.walk(closed.next, self.records.seed(), &mut |record| {
             bytes_read += record.frame_bytes();
             if bytes_read >= PACE_BYTES {
                 continues &= pace(std::mem::take(&mut bytes_read));
             }
             if continues { visit(record) } else { Ok(()) }
         })?;
-        Ok((continues && pace(bytes_read)).then_some(chain))
+        Ok((continues && pace(bytes_read)).then_some(walked.chain))
     }
 
     fn install(&self, packed: Packed<'_>) -> Result<Sweep, StorageError> {

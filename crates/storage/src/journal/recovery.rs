@@ -145,10 +145,11 @@ fn read_files(
         }
         if let Some(Pack { next, .. }) = file.header.pack {
             if from == 0 {
-                file.walk(next, seed, &mut |record| {
+                let walked = file.walk(next, seed, &mut |record| {
                     visit(record);
                     Ok(())
                 })?;
+                file.set_index(walked.index);
             }
             tail.last = next.saturating_sub(1);
             (tail.claimed, tail.chain) = (tail.last, file.header.chain);

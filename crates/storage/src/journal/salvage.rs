@@ -188,6 +188,7 @@ fn examine_file(
                 finding.changes += u64::from(record.count);
                 Ok(())
             })?
+            .chain
         } else {
             // The newest file may end in a torn tail; recovery distinguishes that from damage.
             let before = first.saturating_sub(1);

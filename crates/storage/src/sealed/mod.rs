@@ -162,6 +162,24 @@ impl SealedWriter {
     /// # Errors
     /// [`StorageError::Io`]; the temporary file may remain, which does no harm.
     pub fn finish(mut self) -> Result<Sealed, StorageError> {
+        let sealed = self.end()?;
+        self.file.sync_data()?;
+        self.disk.rename(&temporary_name(&self.name), &self.name)?;
+        self.disk.sync_directory()?;
+        Ok(sealed)
+    }
+
+    /// The same without a sync: a power cut may leave a damaged file, or none.
+    ///
+    /// # Errors
+    /// As [`Self::finish`].
+    pub(crate) fn finish_unsynced(mut self) -> Result<(), StorageError> {
+        self.end()?;
+        self.disk.rename(&temporary_name(&self.name), &self.name)
+    }
+
+    /// Writes what is left of the body, and the trailer.
+    fn end(&mut self) -> Result<Sealed, StorageError> {
         self.end_body()?;
         let sealed = Sealed {
             body_bytes: self.body_bytes,
@@ -169,9 +187,6 @@ impl SealedWriter {
             checksum: self.whole.digest128(),
         };
         self.file.write_at(self.written, &encode_trailer(&sealed))?;
-        self.file.sync_data()?;
-        self.disk.rename(&temporary_name(&self.name), &self.name)?;
-        self.disk.sync_directory()?;
         Ok(sealed)
     }
 

@@ -1,7 +1,7 @@
-//! Promise: what a reader finds does not depend on index files; they save it the frame headers of
-//! a file. Method: a journal with a damaged frame header, which only a reader of all headers sees;
-//! index files with every bit flipped, cut at every byte, and of other contents; a power cut at
-//! every operation.
+//! Promise: what a reader finds does not depend on index files; they only save it the frame
+//! headers of whole files. Method: a journal with a damaged frame header, which only a reader of
+//! all headers sees; index files with every bit flipped, cut at every byte, and of other contents;
+//! a power cut at every operation.
 
 use super::*;
 use crate::simulated::Faults;
@@ -32,9 +32,9 @@ fn journal_of(sizes: [usize; 3]) -> (SimulatedDisk, Vec<Remembered>) {
 }
 
 /// The same, with an index file for each closed file.
-fn kept() -> (SimulatedDisk, Vec<Remembered>) {
+fn saved() -> (SimulatedDisk, Vec<Remembered>) {
     let (disk, written) = journal_of(RECORDS);
-    open(&disk, FILE_BYTES).unwrap().records().keep_indexes().unwrap();
+    open(&disk, FILE_BYTES).unwrap().records().save_indexes().unwrap();
     (disk.kill(), written)
 }
 
@@ -59,7 +59,7 @@ fn assert_reads(records: &Records, expected: &[Remembered], what: &str) {
 
 #[test]
 fn with_its_index_file_a_file_is_read_without_all_its_headers() {
-    let (disk, written) = kept();
+    let (disk, written) = saved();
     let mut closed = journal_files(&disk);
     closed.pop();
     let expected: Vec<String> = closed.iter().map(|name| format!("index-{name}")).collect();
@@ -82,7 +82,7 @@ fn with_its_index_file_a_file_is_read_without_all_its_headers() {
 
 #[test]
 fn the_index_file_of_kind_14_is_written_and_read() {
-    let (disk, written) = kept();
+    let (disk, written) = saved();
     assert!(file_bytes(&disk, FIRST_INDEX) == INDEX, "the format has changed: take another kind");
     let next = index_files(&disk)[1].clone();
     disk.remove(&next).unwrap();
@@ -90,24 +90,24 @@ fn the_index_file_of_kind_14_is_written_and_read() {
 }
 
 #[test]
-fn an_index_is_kept_once() {
+fn an_index_is_saved_once() {
     let (disk, written) = journal_of(RECORDS);
     let journal = open(&disk, FILE_BYTES).unwrap();
-    let assert_kept = |records: &Records| {
+    let assert_saved = |records: &Records| {
         disk.set_faults(Faults::default());
-        records.keep_indexes().unwrap();
+        records.save_indexes().unwrap();
         assert_eq!(disk.operations(), 0);
     };
-    journal.records().keep_indexes().unwrap();
-    assert_kept(&journal.records());
+    journal.records().save_indexes().unwrap();
+    assert_saved(&journal.records());
     let journal = open_after_snapshot(&disk, &written);
     assert_reads(&journal.records(), &written, "by its index files");
-    assert_kept(&journal.records());
+    assert_saved(&journal.records());
 }
 
 #[test]
-fn an_index_file_that_is_damaged_or_cut_is_as_none() {
-    let (disk, written) = kept();
+fn an_index_file_that_is_damaged_or_cut_is_ignored() {
+    let (disk, written) = saved();
     let whole = file_bytes(&disk, FIRST_INDEX);
     let assert_reads_with = |bytes: &[u8], what: &str| {
         disk.edit(FIRST_INDEX, |file| bytes.clone_into(file));
@@ -123,20 +123,20 @@ fn an_index_file_that_is_damaged_or_cut_is_as_none() {
         assert_reads_with(&whole[..length], &format!("cut at {length}"));
     }
     // It is replaced by one that counts.
-    open_after_snapshot(&disk, &written).records().keep_indexes().unwrap();
+    open_after_snapshot(&disk, &written).records().save_indexes().unwrap();
     assert_ne!(file_bytes(&disk, FIRST_INDEX), whole, "nothing was read of the file yet");
     let journal = open_after_snapshot(&disk, &written);
     assert_reads(&journal.records(), &written, "damaged");
-    journal.records().keep_indexes().unwrap();
+    journal.records().save_indexes().unwrap();
     assert_eq!(file_bytes(&disk, FIRST_INDEX), whole);
 }
 
 #[test]
-fn an_index_file_of_other_contents_is_as_none() {
-    let (disk, written) = kept();
+fn an_index_file_of_other_contents_is_ignored() {
+    let (disk, written) = saved();
     let (other, _) = journal_of([1_200, 500, 60]);
     assert_eq!(file_bytes(&disk, FIRST).len(), file_bytes(&other, FIRST).len());
-    open(&other, FILE_BYTES).unwrap().records().keep_indexes().unwrap();
+    open(&other, FILE_BYTES).unwrap().records().save_indexes().unwrap();
     let of_other = file_bytes(&other, FIRST_INDEX);
     let of_second = file_bytes(&disk, &index_files(&disk)[1]);
     for index in [of_other, of_second] {
@@ -146,24 +146,24 @@ fn an_index_file_of_other_contents_is_as_none() {
 }
 
 #[test]
-fn a_crash_at_every_operation_leaves_a_whole_index_file_or_none() {
+fn after_a_crash_at_any_operation_records_are_read() {
     let (whole, written) = journal_of(RECORDS);
-    let expected = index_files(&kept().0);
+    let expected = index_files(&saved().0);
     let mut crashes = 0;
     for operation in 1.. {
         let disk = whole.copy();
         let journal = open(&disk, FILE_BYTES).unwrap();
         let crash_at_operation = Some(operation);
         disk.set_faults(Faults { crash_at_operation, ..Faults::default() });
-        let kept = journal.records().keep_indexes();
+        let saved = journal.records().save_indexes();
         for seed in 0..4 {
             let after = if seed == 0 { disk.kill() } else { disk.crash(seed) };
             let journal = open_after_snapshot(&after, &written);
             assert_reads(&journal.records(), &written, &format!("{operation}/{seed}"));
-            journal.records().keep_indexes().unwrap();
+            journal.records().save_indexes().unwrap();
             assert_eq!(index_files(&after), expected);
         }
-        if kept.is_ok() {
+        if saved.is_ok() {
             break;
         }
         crashes = operation;
@@ -172,22 +172,22 @@ fn a_crash_at_every_operation_leaves_a_whole_index_file_or_none() {
 }
 
 #[test]
-fn a_full_disk_keeps_no_index_and_loses_nothing() {
+fn a_full_disk_has_no_index_and_loses_nothing() {
     let (disk, written) = journal_of(RECORDS);
     let journal = open(&disk, FILE_BYTES).unwrap();
     let used: usize = journal_files(&disk).iter().map(|name| file_bytes(&disk, name).len()).sum();
     let capacity_bytes = Some(used as u64 + 100);
     disk.set_faults(Faults { capacity_bytes, ..Faults::default() });
-    assert!(journal.records().keep_indexes().unwrap_err().is_full());
+    assert!(journal.records().save_indexes().unwrap_err().is_full());
     assert_reads(&journal.records(), &written, "the disk is full");
     disk.set_faults(Faults::default());
-    journal.records().keep_indexes().unwrap();
+    journal.records().save_indexes().unwrap();
     assert_eq!(index_files(&disk).len(), 2);
 }
 
 #[test]
 fn index_files_go_with_their_record_files() {
-    let (disk, written) = kept();
+    let (disk, written) = saved();
     disk.edit("index-of-words", |_| ());
     let journal = open(&disk, FILE_BYTES).unwrap();
     let next = written[90].first;
@@ -199,7 +199,7 @@ fn index_files_go_with_their_record_files() {
     };
     journal.reclaimer().sweep(range, &mut odd, &mut |_| true).unwrap();
     let pinned = journal.records().pin();
-    journal.records().keep_indexes().unwrap();
+    journal.records().save_indexes().unwrap();
     let packs: Vec<String> =
         disk.list().unwrap().into_iter().filter(|name| name.starts_with("records-")).collect();
     assert_eq!(packs.len(), 1);
