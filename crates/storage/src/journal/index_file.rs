@@ -44,9 +44,7 @@ pub(crate) fn save(disk: &Arc<dyn Disk>, files: &[Arc<JournalFile>]) -> Result<(
     // The last one is not closed.
     let closed = files.iter().rev().skip(1);
     let written = closed.filter_map(|file| Some(write(disk, file, &file.unsaved_index()?)));
-    // All of them are written before an error is returned.
-    let outcomes: Vec<_> = written.collect();
-    outcomes.into_iter().fold(removed, Result::and)
+    written.fold(removed, Result::and)
 }
 
 fn remove_others(disk: &dyn Disk, files: &[Arc<JournalFile>]) -> Result<(), StorageError> {

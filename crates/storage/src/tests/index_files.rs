@@ -186,6 +186,19 @@ fn a_full_disk_has_no_index_and_loses_nothing() {
 }
 
 #[test]
+fn a_file_that_cannot_be_read_keeps_no_other_from_its_index_file() {
+    let (disk, _) = journal_of(RECORDS);
+    let journal = open(&disk, FILE_BYTES).unwrap();
+    let second = journal_files(&disk)[1].clone();
+    disk.edit("index-journal-00000000000000000007.log", |_| ());
+    let unreadable = Some("journal-00000000000000000046.log");
+    assert_eq!(Some(&*second), unreadable);
+    disk.set_faults(Faults { unreadable, ..Faults::default() });
+    journal.records().save_indexes().unwrap_err();
+    assert_eq!(index_files(&disk), [FIRST_INDEX]);
+}
+
+#[test]
 fn index_files_go_with_their_record_files() {
     let (disk, written) = saved();
     disk.edit("index-of-words", |_| ());
