@@ -129,7 +129,7 @@ async fn after_a_snapshot_and_a_start_records_are_found_by_index_files() {
     let closed = records.iter().take(records.len() - 1).map(|name| format!("index-{name}"));
     assert!(records.len() > 3 && closed.eq(indexes.iter().cloned()), "{records:?} {indexes:?}");
 
-    // One that is made anew is kept at a stop.
+    // One that is built again is saved at a stop.
     let lost = indexes.first().expect("several");
     disk.remove(lost).expect("removed");
     let engine = Engine::open(options(&data)).expect("it starts again");

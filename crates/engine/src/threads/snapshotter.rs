@@ -267,7 +267,7 @@ impl Snapshotter {
     /// Writes index files for the next start.
     fn save_indexes(&self) {
         if let Err(error) = self.shared.published.load().records.save_indexes() {
-            tracing::warn!(%error, "an index of records is not saved; after a start its file is read again");
+            tracing::warn!(%error, "the index of a journal file was not saved; its first read after a start takes longer");
         }
     }
 

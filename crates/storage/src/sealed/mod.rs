@@ -1,5 +1,5 @@
 //! Sealed files, which are written once and never changed: the parts and manifests of snapshots,
-//! and the identity of the directory.
+//! the identity of the directory, the indexes of record files.
 //!
 //! Knows no content. A file has a header, a body in blocks, each followed by its XXH3-64, and a
 //! trailer with the length of the body and the XXH3-128 of header and body. It is written under a
@@ -43,7 +43,7 @@ pub const TRAILER_BYTES: usize = CHECKSUM_AT + 16 + 4;
 /// journal stay short.
 const SYNC_STEP_BYTES: u64 = 16 << 20;
 
-/// What a sealed file is for; the engine defines the numbers.
+/// What a sealed file is for; who writes it defines the number (`docs/disk-format.md`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct FileKind(pub u32);
 
@@ -169,7 +169,8 @@ impl SealedWriter {
         Ok(sealed)
     }
 
-    /// The same without a sync: a power cut may leave a damaged file, or none.
+    /// The same without a sync, for what can be built again: a power cut may leave a damaged file,
+    /// or none.
     ///
     /// # Errors
     /// As [`Self::finish`].
