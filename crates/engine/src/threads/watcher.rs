@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::time::Duration;
 
-use nearprint_storage::{Disk, Records};
+use nearprint_storage::{Disk, Records, StorageError};
 
 use crate::api::replies::{DiskStats, Freeing};
 use crate::directory_file;
@@ -104,9 +104,15 @@ fn freeing(shared: &Shared) -> Freeing {
 
 /// Notices that files are gone, or that nothing can be written any more.
 fn look_at_files(shared: &Shared, disk: &dyn Disk, records: &Records) {
-    let fault = match disk.fault() {
+    let looked = match disk.fault() {
         None => missing_file(disk, records),
-        fault => fault,
+        fault => Ok(fault),
+    };
+    let fault = match looked {
+        Ok(fault) => fault,
+        // It cannot look now; what it saw before stands.
+        Err(error) if error.is_out_of_files() => return,
+        Err(error) => Some(error.to_string()),
     };
     let before = shared.disk.fault.swap(fault.clone().map(Arc::new));
     match (before, fault) {
@@ -120,21 +126,16 @@ fn look_at_files(shared: &Shared, disk: &dyn Disk, records: &Records) {
 }
 
 /// Names the first record file that is gone; the file that identifies the directory counts as one.
-fn missing_file(disk: &dyn Disk, records: &Records) -> Option<String> {
+fn missing_file(disk: &dyn Disk, records: &Records) -> Result<Option<String>, StorageError> {
     let expected = || {
         let files = records.files().into_iter().map(|file| file.name);
         files.chain([directory_file::NAME.to_owned()])
     };
     let before: HashSet<String> = expected().collect();
-    let listed: HashSet<String> = match disk.list() {
-        Ok(names) => names.into_iter().collect(),
-        // A moment later it may be able to look.
-        Err(error) if error.is_out_of_files() => return None,
-        Err(error) => return Some(error.to_string()),
-    };
+    let listed: HashSet<String> = disk.list()?.into_iter().collect();
     // A sweep may have replaced files meanwhile.
     let is_missing = |name: &String| before.contains(name) && !listed.contains(name);
     let missing: Vec<String> = expected().filter(is_missing).collect();
-    let first = missing.first()?;
-    Some(format!("{first} is gone ({} of {} files)", missing.len(), before.len()))
+    let (count, all) = (missing.len(), before.len());
+    Ok(missing.first().map(|first| format!("{first} is gone ({count} of {all} files)")))
 }
