@@ -2,9 +2,8 @@
 
 use std::error::Error;
 use std::fmt;
-use std::io;
 
-use rustix::io::Errno;
+use nearprint_storage::is_out_of_files;
 
 use crate::cli::exit_code;
 use crate::cli::printable::printable_lines;
@@ -69,11 +68,10 @@ impl Error for ErrorReport {
     }
 }
 
-/// Whatever a command does, it may need more files than it may open.
-fn is_out_of_files(error: &anyhow::Error) -> bool {
-    let errors = error.chain().filter_map(|cause| cause.downcast_ref::<io::Error>());
-    let mut errnos = errors.filter_map(Errno::from_io_error);
-    errnos.any(|errno| matches!(errno, Errno::MFILE | Errno::NFILE))
+/// Whether another file could not be opened, which can happen to every command.
+fn needs_more_files(error: &anyhow::Error) -> bool {
+    let mut errors = error.chain().filter_map(|cause| cause.downcast_ref());
+    errors.any(is_out_of_files)
 }
 
 /// The text of an error, a line each for what, why and next; without a final line end.
@@ -88,7 +86,7 @@ pub fn render(error: &anyhow::Error) -> String {
         }
         shown = why;
     }
-    let next = if is_out_of_files(error) {
+    let next = if needs_more_files(error) {
         Some(OPEN_FILES_NEXT)
     } else {
         report_in(error).map(|report| report.next.as_str())
@@ -100,6 +98,10 @@ pub fn render(error: &anyhow::Error) -> String {
 
 #[cfg(test)]
 mod tests {
+    use std::io;
+
+    use rustix::io::Errno;
+
     use super::*;
 
     #[test]

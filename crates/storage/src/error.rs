@@ -246,8 +246,7 @@ impl StorageError {
 
     /// Whether the process, or the system, may not open more files.
     pub fn is_out_of_files(&self) -> bool {
-        matches!(self, Self::Io { source, .. }
-            if matches!(Errno::from_io_error(source), Some(Errno::MFILE | Errno::NFILE)))
+        matches!(self, Self::Io { source, .. } if is_out_of_files(source))
     }
 
     /// Turns an error after which nothing may be written any more into [`StorageError::Poisoned`].
@@ -277,6 +276,11 @@ impl StorageError {
             source,
         })
     }
+}
+
+/// Whether the process, or the system, may not open more files.
+pub fn is_out_of_files(error: &io::Error) -> bool {
+    matches!(Errno::from_io_error(error), Some(Errno::MFILE | Errno::NFILE))
 }
 
 /// For the `Read` and `Write` of sealed files; [`StorageError::from_io`] is the way back.

@@ -46,7 +46,7 @@ mod names;
 pub use disk::reading::ReadingDisk;
 pub use disk::real::RealDisk;
 pub use disk::{Disk, DiskFile, ExportFile, require_space};
-pub use error::{BadFrame, Damage, FileRefusal, MissingRecords, StorageError};
+pub use error::{BadFrame, Damage, FileRefusal, MissingRecords, StorageError, is_out_of_files};
 pub use frame::{FRAME_HEADER_BYTES, PAYLOAD_BYTES_MAX, RecordRef, StoredRecord, decode_header};
 pub use header::Identity;
 pub use journal::header::JOURNAL_HEADER_BYTES;

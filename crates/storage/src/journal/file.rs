@@ -52,7 +52,8 @@ impl JournalFile {
         Self { name, header, file, bytes, index, is_index_saved }
     }
 
-    pub(crate) fn set_index(&mut self, index: SparseIndex) {
+    pub(crate) fn set_index(&mut self, mut index: SparseIndex) {
+        index.shrink();
         self.index = RwLock::new(Some(index));
     }
 
@@ -161,7 +162,6 @@ impl JournalFile {
         if self.header.pack.is_some_and(|pack| pack.changes != changes) {
             return Err(self.damaged(0, self.first(), Damage::Changes));
         }
-        index.shrink();
         Ok(Walked { chain: chain.unwrap_or_default(), index })
     }
 

@@ -50,13 +50,6 @@ fn index_files(disk: &SimulatedDisk) -> Vec<String> {
     names
 }
 
-fn assert_reads(records: &Records, expected: &[Remembered], what: &str) {
-    for Remembered { first, count, payload } in expected {
-        let read = records.read(*first).unwrap_or_else(|error| panic!("{what}: {error}"));
-        assert_eq!((read.first, read.count, &read.payload), (*first, *count, payload), "{what}");
-    }
-}
-
 #[test]
 fn with_its_index_file_a_file_is_read_without_all_its_headers() {
     let (disk, written) = saved();
@@ -149,25 +142,13 @@ fn an_index_file_of_other_contents_is_ignored() {
 fn after_a_crash_at_any_operation_records_are_read() {
     let (whole, written) = journal_of(RECORDS);
     let expected = index_files(&saved().0);
-    let mut crashes = 0;
-    for operation in 1.. {
-        let disk = whole.copy();
-        let journal = open(&disk, FILE_BYTES).unwrap();
-        let crash_at_operation = Some(operation);
-        disk.set_faults(Faults { crash_at_operation, ..Faults::default() });
-        let saved = journal.records().save_indexes();
-        for seed in 0..4 {
-            let after = if seed == 0 { disk.kill() } else { disk.crash(seed) };
-            let journal = open_after_snapshot(&after, &written);
-            assert_reads(&journal.records(), &written, &format!("{operation}/{seed}"));
-            journal.records().save_indexes().unwrap();
-            assert_eq!(index_files(&after), expected);
-        }
-        if saved.is_ok() {
-            break;
-        }
-        crashes = operation;
-    }
+    let save = |journal: &Journal| journal.records().save_indexes();
+    let crashes = crash_at_each_operation(&whole, FILE_BYTES, save, |after, what| {
+        let journal = open_after_snapshot(after, &written);
+        assert_reads(&journal.records(), &written, what);
+        journal.records().save_indexes().unwrap();
+        assert_eq!(index_files(after), expected);
+    });
     assert!(crashes > 8, "two index files have more than {crashes} operations");
 }
 

@@ -17,8 +17,8 @@ mod speed;
 use std::sync::Arc;
 
 use crate::scan;
-use crate::simulated::Dice;
-use crate::{Identity, Journal, SimulatedDisk, StorageError, Tail};
+use crate::simulated::{Dice, Faults};
+use crate::{Identity, Journal, Records, SimulatedDisk, StorageError, Tail};
 
 /// A record as the tests remember it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -88,4 +88,41 @@ fn file_bytes(disk: &SimulatedDisk, name: &str) -> Vec<u8> {
     let mut copy = Vec::new();
     disk.edit(name, |bytes| copy.clone_from(bytes));
     copy
+}
+
+/// Each of these records is read by each of its sequences.
+fn assert_reads(records: &Records, expected: &[Remembered], what: &str) {
+    for Remembered { first, count, payload } in expected {
+        for sequence in *first..first + u64::from(*count) {
+            let read = records.read(sequence).unwrap_or_else(|error| panic!("{what}: {error}"));
+            let found = (read.first, read.count, &read.payload);
+            assert_eq!(found, (*first, *count, payload), "{what}");
+        }
+    }
+}
+
+/// Does something on copies of a disk, with a crash at the first operation, the second, and so on
+/// until there is none. Checks what a kill and three power cuts leave of each, and of the whole.
+/// Returns how many crashes there were.
+fn crash_at_each_operation(
+    whole: &SimulatedDisk,
+    file_bytes: u64,
+    act: impl Fn(&Journal) -> Result<(), StorageError>,
+    check: impl Fn(&SimulatedDisk, &str),
+) -> u64 {
+    for operation in 1.. {
+        let disk = whole.copy();
+        let journal = open(&disk, file_bytes).unwrap();
+        let crash_at_operation = Some(operation);
+        disk.set_faults(Faults { crash_at_operation, ..Faults::default() });
+        let acted = act(&journal);
+        for seed in 0..4 {
+            let after = if seed == 0 { disk.kill() } else { disk.crash(seed) };
+            check(&after, &format!("{operation}/{seed}"));
+        }
+        if acted.is_ok() {
+            return operation - 1;
+        }
+    }
+    unreachable!("there are fewer operations than numbers")
 }

@@ -4,10 +4,8 @@
 //! replaced.
 
 use super::*;
-use crate::Records;
 use crate::journal::reclaim::{Keep, Reclaimer, Sweep, SweepRange, Usage};
 use crate::names::record_range;
-use crate::simulated::Faults;
 use crate::{Damage, Disk, Extent, RecordRef};
 
 const FILE_BYTES: u64 = 1_500;
@@ -58,15 +56,6 @@ fn sweep(journal: &Journal, next: u64) -> Result<(), StorageError> {
     sweep_by(&journal.reclaimer(), next, &mut needed).map(drop)
 }
 
-fn assert_reads(records: &Records, expected: &[Remembered]) {
-    for Remembered { first, count, payload } in expected {
-        for sequence in *first..first + u64::from(*count) {
-            let read = records.read(sequence).unwrap();
-            assert_eq!((read.first, read.count, &read.payload), (*first, *count, payload));
-        }
-    }
-}
-
 #[test]
 fn a_sweep_keeps_what_is_needed_and_pinned_readers_see_no_difference() {
     let (disk, written) = written_journal(60, FILE_BYTES);
@@ -79,9 +68,9 @@ fn a_sweep_keeps_what_is_needed_and_pinned_readers_see_no_difference() {
     sweep(&journal, next).unwrap();
 
     let (old, new): (Vec<_>, Vec<_>) = written.iter().cloned().partition(|r| r.first < next);
-    assert_reads(&journal.records(), &needed_of(&old));
-    assert_reads(&journal.records(), &new);
-    assert_reads(&pinned, &written);
+    assert_reads(&journal.records(), &needed_of(&old), "swept");
+    assert_reads(&journal.records(), &new, "swept");
+    assert_reads(&pinned, &written, "swept");
     let gone = old.iter().find(|r| r.first % 2 == 0 && r.count == 1).unwrap();
     let error = journal.records().read(gone.first).unwrap_err();
     assert!(matches!(error, StorageError::Reclaimed { sequence } if sequence == gone.first));
@@ -147,7 +136,7 @@ fn a_second_sweep_changes_nothing_that_is_read() {
     sweep_by(&reclaimer, next, &mut all).unwrap();
     assert!(journal.records().extent().files <= files.files);
     let old: Vec<_> = written.iter().filter(|r| r.first < next).cloned().collect();
-    assert_reads(&journal.records(), &needed_of(&old));
+    assert_reads(&journal.records(), &needed_of(&old), "swept");
 }
 
 /// Parts of a record may take more bytes than the record did. What is not needed is removed anyway,
@@ -183,45 +172,32 @@ fn a_stopped_sweep_changes_nothing() {
     let stopped = journal.reclaimer().sweep(range, &mut needed, &mut |_| false).unwrap();
     assert_eq!(stopped, Sweep::Stopped);
     assert_eq!(disk.list().unwrap(), names);
-    assert_reads(&journal.records(), &written);
+    assert_reads(&journal.records(), &written, "swept");
 }
 
 #[test]
 fn a_crash_at_every_operation_of_a_sweep_loses_nothing_that_is_needed() {
     let (whole, written) = written_journal(40, FILE_BYTES);
     let next = closed(&whole);
-    let mut crashes = 0;
-    for operation in 1.. {
-        let disk = whole.copy();
-        let journal = open(&disk, FILE_BYTES).unwrap();
-        let crash_at_operation = Some(operation);
-        disk.set_faults(Faults { crash_at_operation, ..Faults::default() });
-        let swept = sweep(&journal, next);
-        for seed in 0..4 {
-            let after = if seed == 0 { disk.kill() } else { disk.crash(seed) };
-            let (tail, records) = recover(&after, 0).unwrap();
-            assert_eq!(tail.last, written.iter().map(|r| u64::from(r.count)).sum::<u64>());
-            for needed in needed_of(&written) {
-                let last = needed.first + u64::from(needed.count);
-                let covers = |r: &&Remembered| r.first <= needed.first;
-                let found = records.iter().rfind(covers).unwrap();
-                let is_whole =
-                    written.contains(found) && found.first + u64::from(found.count) >= last;
-                assert!(*found == needed || is_whole, "{operation}/{seed}: {needed:?}, {found:?}");
-            }
-            // The journal continues from there.
-            let journal = open(&after, FILE_BYTES).unwrap();
-            sweep(&journal, next).unwrap();
-            let names = after.list().unwrap();
-            assert!(names.iter().all(|name| !name.starts_with("journal-") || {
-                record_range(name).unwrap().0 >= next
-            }));
+    let sweep_all = |journal: &Journal| sweep(journal, next);
+    let crashes = crash_at_each_operation(&whole, FILE_BYTES, sweep_all, |after, what| {
+        let (tail, records) = recover(after, 0).unwrap();
+        assert_eq!(tail.last, written.iter().map(|r| u64::from(r.count)).sum::<u64>());
+        for needed in needed_of(&written) {
+            let last = needed.first + u64::from(needed.count);
+            let covers = |r: &&Remembered| r.first <= needed.first;
+            let found = records.iter().rfind(covers).unwrap();
+            let is_whole = written.contains(found) && found.first + u64::from(found.count) >= last;
+            assert!(*found == needed || is_whole, "{what}: {needed:?}, {found:?}");
         }
-        if swept.is_ok() {
-            break;
-        }
-        crashes = operation;
-    }
+        // The journal continues from there.
+        let journal = open(after, FILE_BYTES).unwrap();
+        sweep(&journal, next).unwrap();
+        let names = after.list().unwrap();
+        assert!(names.iter().all(|name| !name.starts_with("journal-") || {
+            record_range(name).unwrap().0 >= next
+        }));
+    });
     assert!(crashes > 20, "a sweep has more than {crashes} operations");
 }
 
