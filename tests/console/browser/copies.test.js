@@ -5,7 +5,7 @@ import { spawn } from "node:child_process";
 import { createInterface } from "node:readline";
 import { after, before, test } from "node:test";
 
-import { BINARY, enter, open, root, SEEN, sound, soundInAllLooks, startBrowser, startService, titled } from "../support.js";
+import { answered, BINARY, enter, open, root, SEEN, sound, soundInAllLooks, startBrowser, startService, titled } from "../support.js";
 
 const TEXT = "textarea[aria-label=\"Document\"]";
 const LAMP = "The lamp on the second floor flickers when the lift starts, and nobody has found the loose wire behind the panel.";
@@ -88,6 +88,7 @@ test("nodes pass writes on, and a console goes on by itself when the leader dies
     await said();
     await page.getByRole("button", { name: "Store it if it is new" }).click();
     await page.locator(SEEN).getByText("Trying again").waitFor();
+    await answered(page);
     await titled(page, "Stored: it is new");
     await leading.locator(SEEN).getByText("does not answer. The console asks again by itself.").waitFor();
     await sound(page);

@@ -106,10 +106,12 @@ test("a token for all namespaces with a prefix is asked for one of them", async 
   const page = await open(browser, service.url, { hash: "#/browse", token: shops.secret });
   for (const view of ["Browse", "Originals"]) {
     await page.getByRole("link", { name: view }).click();
+    await page.getByRole("heading", { level: 1, name: view }).waitFor();
     await page.locator("#main").getByText("Enter a namespace: this token reaches shop/*.").waitFor();
     await sound(page);
   }
   await page.getByRole("link", { name: "Browse" }).click();
+  await page.getByRole("heading", { level: 1, name: "Browse" }).waitFor();
   await page.getByLabel("Namespace", { exact: true }).fill("shop/de");
   await page.getByRole("button", { name: "Show" }).click();
   await page.getByRole("link", { name: "lamp" }).waitFor();
