@@ -52,7 +52,7 @@ const LAYERS: &[(&str, usize)] = &[
     ("crates/client", 500),
     ("crates/machine", 2_130),
     ("crates/storage", 3_790),
-    ("crates/index", 10_610),
+    ("crates/index", 10_660),
     ("crates/fingerprint", 710),
     ("src/replicas", 1_300),
     ("src/config", 1_000),

@@ -1,7 +1,7 @@
 //! Compares the lines and buckets of an index with a query, 16 lanes at a time.
 //!
 //! A line has the low halves of the keys of 16 entries. The kernel returns which entries of some
-//! runs of entries lie within the distance in the low half. These are candidates; the caller
+//! runs of entries are near in the low half ([`ScanQuery`]). These are candidates; the caller
 //! compares whole fingerprints.
 //!
 //! There are four variants: AVX-512 with VPOPCNTDQ (four instructions a line); AVX2, which removes
@@ -24,12 +24,32 @@ pub(crate) const LANES: usize = 16;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Pod, Zeroable)]
 #[repr(C)]
 pub(crate) struct CellRun {
-    /// Not for the kernel: the cell of these entries.
+    /// The cell of these entries.
     pub(crate) cell: u32,
     /// The first entry.
     pub(crate) first: u32,
     /// The entry after the last one; the first one if there is none.
     pub(crate) end: u32,
+}
+
+/// What entries are compared with, and which of them are near.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct ScanQuery {
+    /// The low half of the key of the query.
+    pub(crate) low: u32,
+    /// The cell of the query, and the distance within which entries of this cell are near.
+    pub(crate) cell: u32,
+    pub(crate) distance: u32,
+    /// The distance within which entries of other cells are near: at most the other one.
+    pub(crate) distance_elsewhere: u32,
+}
+
+impl ScanQuery {
+    /// The distance within which entries of a cell are near.
+    #[inline]
+    fn distance_in(self, cell: u32) -> u32 {
+        if cell == self.cell { self.distance } else { self.distance_elsewhere }
+    }
 }
 
 /// An entry whose low half is near.
@@ -42,8 +62,7 @@ pub(crate) struct Candidate {
 /// The largest number of words of a bucket that a scan compares.
 pub(crate) const WORDS_MAX: usize = 64;
 
-/// Compares the entries of some runs with the low half of a query, and appends to `found` those
-/// within the distance, in order.
+/// Appends to `found` the entries of some runs whose low halves are near, in order.
 ///
 /// # Panics
 /// If there is no line for an entry.
@@ -52,20 +71,20 @@ pub(crate) fn scan(
     simd: Simd,
     lines: &[Line],
     runs: &[CellRun],
-    (low, distance): (u32, u32),
+    query: ScanQuery,
     found: &mut Vec<Candidate>,
 ) {
     match simd {
         #[cfg(target_arch = "x86_64")]
         // SAFETY: `Simd::available` has checked that the processor has these instructions.
-        Simd::Avx512 => unsafe { x86::scan_avx512(lines, runs, (low, distance), found) },
+        Simd::Avx512 => unsafe { x86::scan_avx512(lines, runs, query, found) },
         #[cfg(target_arch = "x86_64")]
         // SAFETY: as above.
-        Simd::Avx2 => unsafe { x86::scan_avx2(lines, runs, (low, distance), found) },
+        Simd::Avx2 => unsafe { x86::scan_avx2(lines, runs, query, found) },
         #[cfg(target_arch = "aarch64")]
         // SAFETY: as above.
-        Simd::Neon => unsafe { arm::scan(lines, runs, (low, distance), found) },
-        Simd::Portable => portable(lines, runs, (low, distance), found),
+        Simd::Neon => unsafe { arm::scan(lines, runs, query, found) },
+        Simd::Portable => portable(lines, runs, query, found),
     }
 }
 
@@ -73,23 +92,30 @@ pub(crate) fn scan(
 pub(crate) fn portable(
     lines: &[Line],
     runs: &[CellRun],
-    (low, distance): (u32, u32),
+    query: ScanQuery,
     found: &mut Vec<Candidate>,
 ) {
     for &CellRun { cell, first, end } in runs {
-        let near = |entry: &u32| {
+        let is_near = |entry: &u32| {
             let word = lines[*entry as usize / LANES].0[*entry as usize % LANES];
-            (word ^ low).count_ones() <= distance
+            (word ^ query.low).count_ones() <= query.distance_in(cell)
         };
-        found.extend((first..end).filter(near).map(|entry| Candidate { cell, entry }));
+        found.extend((first..end).filter(is_near).map(|entry| Candidate { cell, entry }));
     }
 }
 
-/// Calls `near` with the lines of a run, which returns which of their entries are near, and appends
-/// those of the run. The first and the last line, which are often the same, are compared in any
-/// case: a branch on their number would be mispredicted.
+/// Appends the entries of a run that are near. `near` returns which entries of a line are;
+/// `may_be_near` returns more of them, but is quicker, because it is the same for all runs.
+///
+/// The first and the last line, which are often the same, are compared in any case: a branch on
+/// their number would be mispredicted.
 #[inline]
-fn of_run(run: CellRun, found: &mut Vec<Candidate>, near: impl Fn(usize) -> u16) {
+fn of_run(
+    run: CellRun,
+    found: &mut Vec<Candidate>,
+    may_be_near: impl Fn(usize) -> u16,
+    near: impl Fn(usize) -> u16,
+) {
     let CellRun { cell, first, end } = run;
     if first == end {
         return;
@@ -99,17 +125,21 @@ fn of_run(run: CellRun, found: &mut Vec<Candidate>, near: impl Fn(usize) -> u16)
     let from = u16::MAX.wrapping_shl(first % LANES as u32);
     let to = u16::MAX.wrapping_shr(!last % LANES as u32);
     let is_one = line == last_line;
-    let ones = near(line as usize) & from & if is_one { to } else { u16::MAX };
-    let ones_of_last = near(last_line as usize) & if is_one { 0 } else { to };
-    if last_line.wrapping_sub(line) > 1 {
-        push_ones(ones, (cell, line), found);
-        for line in line.wrapping_add(1)..last_line {
-            push_ones(near(line as usize), (cell, line), found);
+    let ones = may_be_near(line as usize) & from & if is_one { to } else { u16::MAX };
+    let ones_of_last = may_be_near(last_line as usize) & if is_one { 0 } else { to };
+    let mut push = |line: u32, of_run| {
+        let ones = near(line as usize) & of_run;
+        if ones != 0 {
+            push_ones(ones, (cell, line), found);
         }
-        push_ones(ones_of_last, (cell, last_line), found);
+    };
+    if last_line.wrapping_sub(line) > 1 {
+        push(line, ones);
+        (line.wrapping_add(1)..last_line).for_each(|line| push(line, u16::MAX));
+        push(last_line, ones_of_last);
     } else if ones | ones_of_last != 0 {
-        push_ones(ones, (cell, line), found);
-        push_ones(ones_of_last, (cell, last_line), found);
+        push(line, ones);
+        push(last_line, ones_of_last);
     }
 }
 
@@ -157,24 +187,26 @@ mod x86 {
     )]
     use std::arch::x86_64::*;
 
-    use super::{Candidate, CellRun, Line, WORDS_MAX, of_run};
+    use super::{Candidate, CellRun, Line, ScanQuery, WORDS_MAX, of_run};
 
     #[target_feature(enable = "avx512f,avx512vpopcntdq,bmi1,bmi2")]
     pub(super) fn scan_avx512(
         lines: &[Line],
         runs: &[CellRun],
-        (low, distance): (u32, u32),
+        query: ScanQuery,
         found: &mut Vec<Candidate>,
     ) {
-        let low = _mm512_set1_epi32(low.cast_signed());
-        let most = _mm512_set1_epi32(distance.min(32).cast_signed());
+        let low = _mm512_set1_epi32(query.low.cast_signed());
+        let within = |line: usize, most| {
+            // SAFETY: a line has 64 bytes and is aligned to 64.
+            let line = unsafe { _mm512_load_si512(std::ptr::from_ref(&lines[line]).cast()) };
+            let ones = _mm512_popcnt_epi32(_mm512_xor_si512(line, low));
+            _mm512_cmple_epu32_mask(ones, most)
+        };
+        let most = _mm512_set1_epi32(query.distance.cast_signed());
         for &run in runs {
-            of_run(run, found, |line| {
-                // SAFETY: a line has 64 bytes and is aligned to 64.
-                let line = unsafe { _mm512_load_si512(std::ptr::from_ref(&lines[line]).cast()) };
-                let ones = _mm512_popcnt_epi32(_mm512_xor_si512(line, low));
-                _mm512_cmple_epi32_mask(ones, most)
-            });
+            let most_here = || _mm512_set1_epi32(query.distance_in(run.cell).cast_signed());
+            of_run(run, found, |line| within(line, most), |line| within(line, most_here()));
         }
     }
 
@@ -207,15 +239,15 @@ mod x86 {
     pub(super) fn scan_avx2(
         lines: &[Line],
         runs: &[CellRun],
-        (low, distance): (u32, u32),
+        query: ScanQuery,
         found: &mut Vec<Candidate>,
     ) {
-        match distance {
-            0 => scan_within::<0>(lines, runs, (low, distance), found),
-            1 => scan_within::<1>(lines, runs, (low, distance), found),
-            2 => scan_within::<2>(lines, runs, (low, distance), found),
-            3 => scan_within::<3>(lines, runs, (low, distance), found),
-            _ => scan_within::<COUNTED>(lines, runs, (low, distance), found),
+        match query.distance {
+            0 => scan_within::<0>(lines, runs, query, found),
+            1 => scan_within::<1>(lines, runs, query, found),
+            2 => scan_within::<2>(lines, runs, query, found),
+            3 => scan_within::<3>(lines, runs, query, found),
+            _ => scan_within::<COUNTED>(lines, runs, query, found),
         }
     }
 
@@ -223,23 +255,37 @@ mod x86 {
     fn scan_within<const DISTANCE: u32>(
         lines: &[Line],
         runs: &[CellRun],
-        (low, distance): (u32, u32),
+        query: ScanQuery,
         found: &mut Vec<Candidate>,
     ) {
-        let low = _mm256_set1_epi32(low.cast_signed());
-        let most = _mm256_set1_epi32(distance.min(32).cast_signed());
+        let low = _mm256_set1_epi32(query.low.cast_signed());
+        let most = _mm256_set1_epi32(query.distance.min(32).cast_signed());
         for &run in runs {
-            of_run(run, found, |line| {
-                // SAFETY: a line has 64 bytes and is aligned to 64.
-                let (first, second) = unsafe {
-                    let line: *const __m256i = lines[line].0.as_ptr().cast();
-                    (_mm256_load_si256(line), _mm256_load_si256(line.add(1)))
-                };
-                let near = near::<DISTANCE>(_mm256_xor_si256(first, low), most)
-                    | near::<DISTANCE>(_mm256_xor_si256(second, low), most) << 8;
-                near as u16
-            });
+            let most_here = || {
+                let most = query.distance_in(run.cell).min(32);
+                _mm256_set1_epi32(most.cast_signed())
+            };
+            of_run(
+                run,
+                found,
+                |line| line_within::<DISTANCE>(&lines[line], low, most),
+                |line| line_within::<COUNTED>(&lines[line], low, most_here()),
+            );
         }
+    }
+
+    /// Which entries of a line are within a distance: `DISTANCE`, or `most` if that is [`COUNTED`].
+    #[inline]
+    #[target_feature(enable = "avx2")]
+    fn line_within<const DISTANCE: u32>(line: &Line, low: __m256i, most: __m256i) -> u16 {
+        // SAFETY: a line has 64 bytes and is aligned to 64.
+        let (first, second) = unsafe {
+            let line: *const __m256i = line.0.as_ptr().cast();
+            (_mm256_load_si256(line), _mm256_load_si256(line.add(1)))
+        };
+        let near = near::<DISTANCE>(_mm256_xor_si256(first, low), most)
+            | near::<DISTANCE>(_mm256_xor_si256(second, low), most) << 8;
+        near as u16
     }
 
     #[target_feature(enable = "avx2,bmi1,bmi2,lzcnt,popcnt")]
@@ -327,17 +373,19 @@ mod arm {
 
     use nearprint_fingerprint::neon::mask_of_16;
 
-    use super::{Candidate, CellRun, Line, WORDS_MAX, of_run};
+    use super::{Candidate, CellRun, Line, ScanQuery, WORDS_MAX, of_run};
 
     #[target_feature(enable = "neon")]
     pub(super) fn scan(
         lines: &[Line],
         runs: &[CellRun],
-        (low, distance): (u32, u32),
+        query: ScanQuery,
         found: &mut Vec<Candidate>,
     ) {
         for &run in runs {
-            of_run(run, found, |line| near(&lines[line].0, low, distance));
+            let within = |line: usize, distance| near(&lines[line].0, query.low, distance);
+            let here = query.distance_in(run.cell);
+            of_run(run, found, |line| within(line, query.distance), |line| within(line, here));
         }
     }
 
@@ -403,7 +451,8 @@ mod tests {
         fn every_variant_finds_what_the_definition_finds(
             (low, lines) in prop_oneof![any::<u32>(), Just(0), Just(u32::MAX)]
                 .prop_flat_map(|low| (Just(low), lines_for(low))),
-            distance in 0..=64_u32,
+            distances in (0..=64_u32).prop_flat_map(|most| (Just(most), 0..=most)),
+            own_cell in 0..40_u32,
             runs in prop::collection::vec((any::<prop::sample::Index>(), 0..50_u32), 0..40),
         ) {
             let entries = (lines.len() * LANES) as u32;
@@ -412,12 +461,14 @@ mod tests {
                 CellRun { cell, first, end: (first + more).min(entries) }
             };
             let runs: Vec<CellRun> = (0..).zip(&runs).map(run).collect();
+            let (distance, distance_elsewhere) = distances;
+            let query = ScanQuery { low, cell: own_cell, distance, distance_elsewhere };
             let before = Candidate { cell: 7, entry: 7 };
             let mut expected = vec![before];
-            portable(&lines, &runs, (low, distance), &mut expected);
+            portable(&lines, &runs, query, &mut expected);
             for simd in Simd::available() {
                 let mut found = vec![before];
-                scan(simd, &lines, &runs, (low, distance), &mut found);
+                scan(simd, &lines, &runs, query, &mut found);
                 prop_assert_eq!(&found, &expected, "{:?}", simd);
             }
         }
@@ -456,15 +507,17 @@ mod tests {
         let mut found = Vec::new();
         let run = |cell, first, end| CellRun { cell, first, end };
         let runs = [run(1, 0, 32), run(2, 3, 17), run(3, 17, 31), run(4, 31, 32), run(5, 32, 32)];
-        portable(&lines, &runs, (0, 3), &mut found);
+        let query = ScanQuery { low: 0, cell: 3, distance: 3, distance_elsewhere: 2 };
+        portable(&lines, &runs, query, &mut found);
         let found: Vec<(u32, u32)> = found.iter().map(|found| (found.cell, found.entry)).collect();
-        assert_eq!(found, [(1, 17), (1, 31), (3, 17), (4, 31)]);
+        assert_eq!(found, [(1, 31), (3, 17), (4, 31)]);
     }
 
     #[test]
     #[should_panic(expected = "index out of bounds")]
     fn an_entry_without_a_line_is_a_bug() {
         let run = CellRun { cell: 0, first: 0, end: 1 };
-        scan(Simd::best(), &[], &[run], (0, 0), &mut Vec::new());
+        let query = ScanQuery { low: 0, cell: 0, distance: 0, distance_elsewhere: 0 };
+        scan(Simd::best(), &[], &[run], query, &mut Vec::new());
     }
 }

@@ -22,7 +22,7 @@ use std::ops::Range;
 
 use bytemuck::Zeroable as _;
 
-use crate::kernel::scan::{self, Candidate, CellRun, LANES, Line};
+use crate::kernel::scan::{self, Candidate, CellRun, LANES, Line, ScanQuery};
 use crate::kernel::{self, Simd};
 use crate::memory::array::Array;
 use crate::memory::column::PackedColumn;
@@ -143,12 +143,14 @@ impl Table {
         candidates: &mut Vec<Candidate>,
     ) -> usize {
         let (before, mut scanned) = (candidates.len(), 0);
+        // The first run is that of the query's own cell.
+        let cell = runs.first().map_or(0, |run| run.cell);
         for few in runs.chunks(RUNS_AT_A_TIME) {
             let entries: u32 = few.iter().map(|run| run.end.wrapping_sub(run.first)).sum();
             if entries.max((candidates.len() - before) as u32) > ENTRIES_AT_A_TIME {
                 break;
             }
-            self.scan_runs(query, distance, few, candidates);
+            self.scan_runs((query, distance, cell), few, candidates);
             scanned += few.len();
         }
         for candidate in &candidates[before..] {
@@ -168,47 +170,51 @@ impl Table {
         self.verify((query, distance), candidates, found);
         let mut near = Vec::new();
         for run in rest {
+            let cell = self.cell(head(self.plan.key(query)));
             let mut first = run.first;
             while first < run.end {
                 let end = run.end.min(first.saturating_add(ENTRIES_AT_A_TIME));
                 near.clear();
-                self.scan_runs(query, distance, &[CellRun { first, end, ..*run }], &mut near);
+                let some = [CellRun { first, end, ..*run }];
+                self.scan_runs((query, distance, cell), &some, &mut near);
                 self.verify((query, distance), &near, found);
                 first = end;
             }
         }
     }
 
-    /// Appends the entries of some runs whose low halves are near.
+    /// Appends the entries of some runs whose low halves are near. `cell` is that of the query.
     ///
-    /// Unless heads are folded, a fingerprint differs from the query in the flips of its cell, so
-    /// its low half may differ in fewer bits than the distance. At distance 12 that leaves one
-    /// candidate in 200 entries instead of one in nine, each of which has to be verified.
+    /// A fingerprint differs from the query in the flips of its cell, or in at least one bit if
+    /// heads are folded, so its low half may differ in fewer bits than the distance. At distance 12
+    /// that leaves one candidate in 200 entries instead of one in nine, each of which has to be
+    /// verified; at distance 3, among ten million like text, 24 a look-up instead of 36.
     #[inline]
     fn scan_runs(
         &self,
-        query: Permuted,
-        distance: u32,
+        (query, distance, cell): (Permuted, u32, Head),
         runs: &[CellRun],
         candidates: &mut Vec<Candidate>,
     ) {
         let low = low(query.rotate_left(self.plan.first_bit));
         if self.plan.folded {
-            return self.scan_lines(runs, (low, distance), candidates);
+            let distance_elsewhere = distance.saturating_sub(1);
+            let asked = ScanQuery { low, cell, distance, distance_elsewhere };
+            return self.scan_lines(runs, asked, candidates);
         }
-        let cell = self.cell(head(self.plan.key(query)));
         let flips = |run: &CellRun| (run.cell ^ cell).count_ones();
         for runs in runs.chunk_by(|a, b| flips(a) == flips(b)) {
             let Some(left) = distance.checked_sub(flips(&runs[0])) else { break };
-            self.scan_lines(runs, (low, left), candidates);
+            let asked = ScanQuery { low, cell, distance: left, distance_elsewhere: left };
+            self.scan_lines(runs, asked, candidates);
         }
     }
 
     #[inline]
-    fn scan_lines(&self, runs: &[CellRun], near: (u32, u32), candidates: &mut Vec<Candidate>) {
+    fn scan_lines(&self, runs: &[CellRun], asked: ScanQuery, candidates: &mut Vec<Candidate>) {
         match self.lines.file() {
-            None => scan::scan(Simd::best(), self.lines.in_memory(), runs, near, candidates),
-            Some(file) => scan_file(file, runs, near, candidates),
+            None => scan::scan(Simd::best(), self.lines.in_memory(), runs, asked, candidates),
+            Some(file) => scan_file(file, runs, asked, candidates),
         }
     }
 
@@ -219,11 +225,19 @@ impl Table {
         candidates: &[Candidate],
         found: &mut impl FnMut(Permuted),
     ) {
-        for &Candidate { cell, entry } in candidates {
-            let value = self.value_at(cell, entry);
+        let mut verified = |value: Permuted| {
             if (value ^ query).count_ones() <= distance {
                 found(value);
             }
+        };
+        if self.file_bytes() > 0 {
+            let values = candidates.iter().map(|near| self.value_at(near.cell, near.entry));
+            return values.for_each(verified);
+        }
+        let (lines, rest) = (self.lines.in_memory(), self.rests.get_in_memory());
+        for &Candidate { cell, entry } in candidates {
+            let low = lines[entry as usize / LANES].0[entry as usize % LANES];
+            verified(self.value_of(cell, rest(entry as usize), low));
         }
     }
 
@@ -480,8 +494,13 @@ impl Table {
     /// The fingerprint of an entry, of which its cell is known.
     #[inline]
     fn value_at(&self, cell: Head, number: Number) -> Permuted {
-        let rest = self.rests.get(number as usize) as u32;
-        self.plan.value(key_of(cell | rest, self.low(number)))
+        self.value_of(cell, self.rests.get(number as usize), self.low(number))
+    }
+
+    /// The fingerprint with these parts of its key.
+    #[inline]
+    fn value_of(&self, cell: Head, rest: u64, low: u32) -> Permuted {
+        self.plan.value(key_of(cell | rest as u32, low))
     }
 
     /// The low half of the key of an entry.
@@ -514,7 +533,7 @@ fn lines_of(run: &CellRun) -> Range<usize> {
 fn scan_file(
     file: &FileArray<Line>,
     runs: &[CellRun],
-    near: (u32, u32),
+    asked: ScanQuery,
     candidates: &mut Vec<Candidate>,
 ) {
     let mut lines = Vec::new();
@@ -525,7 +544,7 @@ fn scan_file(
         file.read(range.start, &mut lines);
         let here = CellRun { cell: run.cell, first: run.first - first, end: run.end - first };
         if !lines.is_empty() {
-            scan::scan(Simd::best(), &lines, &[here], near, candidates);
+            scan::scan(Simd::best(), &lines, &[here], asked, candidates);
         }
         candidates[before..].iter_mut().for_each(|candidate| candidate.entry += first);
     }
