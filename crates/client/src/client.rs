@@ -499,7 +499,7 @@ mod tests {
         let reply =
             |text: &str| format!("HTTP/1.1 200 OK\r\ncontent-length: {}\r\n\r\n{text}", text.len());
         let (now, told) = mpsc::channel();
-        let (sent, was_sent) = mpsc::channel();
+        let (closed, was_closed) = mpsc::channel();
         thread::spawn(move || {
             let answer = |text: &str| {
                 let (mut stream, _): (TcpStream, _) = listener.accept().unwrap();
@@ -511,14 +511,17 @@ mod tests {
             let mut first = answer("first");
             told.recv().unwrap();
             first.write_all(reply("unasked").as_bytes()).unwrap();
-            sent.send(()).unwrap();
+            // Until the client, whose thread may have to wait for a core, has closed it.
+            first.set_read_timeout(Some(LONG)).unwrap();
+            drop(first.read_to_end(&mut Vec::new()));
+            closed.send(()).unwrap();
             drop(answer("second"));
         });
         let client = ServiceClient::new(&address, None, Trust::Public, LONG);
         let client = client.unwrap();
         assert_eq!(client.ask("/").unwrap(), (200, b"first".to_vec()));
         now.send(()).unwrap();
-        was_sent.recv().unwrap();
+        was_closed.recv().unwrap();
         assert_eq!(client.ask("/").unwrap(), (200, b"second".to_vec()));
     }
 
