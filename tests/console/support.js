@@ -145,7 +145,7 @@ export async function enter(page, selector, value) {
 // Everything but what is read aloud only.
 export const SEEN = "#main, header, #banner";
 export const verdict = (page) => page.locator(".result .verdict").first();
-// What was asked for last is shown, also if it is in the words that were there before.
+// Waits for the reply to what was asked for last, which may have the same words as the one before.
 export const answered = (page) => page.locator("[aria-busy=true]").waitFor({ state: "detached" });
 export const titled = async (page, text) => verdict(page).getByRole("heading", { name: text }).waitFor();
 export const choose = (page, label, within = "main") => page.locator(`${within} .choice`).getByText(label, { exact: true }).first().click();

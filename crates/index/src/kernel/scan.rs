@@ -37,10 +37,11 @@ pub(crate) struct CellRun {
 pub(crate) struct ScanQuery {
     /// The low half of the key of the query.
     pub(crate) low: u32,
-    /// The cell of the query, and the distance within which entries of this cell are near.
+    /// The cell of the query.
     pub(crate) cell: u32,
+    /// The distance within which entries of this cell are near.
     pub(crate) distance: u32,
-    /// The distance within which entries of other cells are near: at most the other one.
+    /// The distance within which entries of other cells are near: at most `distance`.
     pub(crate) distance_elsewhere: u32,
 }
 
@@ -127,8 +128,8 @@ fn of_run(
     let is_one = line == last_line;
     let ones = may_be_near(line as usize) & from & if is_one { to } else { u16::MAX };
     let ones_of_last = may_be_near(last_line as usize) & if is_one { 0 } else { to };
-    let mut push = |line: u32, of_run| {
-        let ones = near(line as usize) & of_run;
+    let mut push = |line: u32, lanes: u16| {
+        let ones = near(line as usize) & lanes;
         if ones != 0 {
             push_ones(ones, (cell, line), found);
         }

@@ -131,7 +131,11 @@ impl PackedColumn {
         number(self.bits, bit, |word| self.words.two(word))
     }
 
-    /// The same of a column in memory, quicker where many are read: where they lie is asked once.
+    /// [`Self::get`] of a column in memory, for a loop: whether it is in memory is asked once, not
+    /// for each number.
+    ///
+    /// # Panics
+    /// When there is no such place, or the column is in a file.
     #[inline]
     pub(crate) fn get_in_memory(&self) -> impl Fn(usize) -> u64 {
         let (bits, words, first_bit) = (self.bits, self.words.in_memory(), self.first_bit);

@@ -172,7 +172,7 @@ fn a_stopped_sweep_changes_nothing() {
     let stopped = journal.reclaimer().sweep(range, &mut needed, &mut |_| false).unwrap();
     assert_eq!(stopped, Sweep::Stopped);
     assert_eq!(disk.list().unwrap(), names);
-    assert_reads(&journal.records(), &written, "swept");
+    assert_reads(&journal.records(), &written, "stopped");
 }
 
 #[test]
